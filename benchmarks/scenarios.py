@@ -10,7 +10,7 @@ from workload import Workload
 
 OURS: Final = ("ottla", "ottla-python")
 RIVALS: Final = ("confluent-kafka", "confluent-kafka-best")
-EVERYBODY: Final = (*OURS, *RIVALS, "aiokafka", "kafka-python")
+ALL_CLIENTS: Final = (*OURS, *RIVALS, "aiokafka", "kafka-python")
 TABLES: Final = ("ottla-table", "ottla-table-python", *RIVALS)
 
 BASE: Final = Workload(
@@ -40,8 +40,8 @@ def _of(group: str, name: str, *, peers: Sequence[str] = (*OURS, *RIVALS), **cha
 
 
 SCENARIOS: Final[Sequence[Scenario]] = (
-    _of("a record at a time", "no key", peers=EVERYBODY),
-    _of("a record at a time", "100,000 keys", keyed=True, peers=EVERYBODY),
+    _of("a record at a time", "no key", peers=ALL_CLIENTS),
+    _of("a record at a time", "100,000 keys", keyed=True, peers=ALL_CLIENTS),
     _of("a record at a time", "two headers", headers=True),
     _of("a record at a time", "a callback for each", callback=True),
     _of("a record at a time", "keys and callbacks", keyed=True, callback=True),

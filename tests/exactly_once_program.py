@@ -3,7 +3,7 @@
     python exactly_once_program.py FOLDER WISHES
 
 FOLDER/in holds the files, each a micro-batch; FOLDER/faults what shall happen to which of them. WISHES says in JSON
-the driver's other settings, see `Wishes`.
+the driver's other settings, see `DriverSettings`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SLOW = 60.0  # seconds in which another attempt has to overtake a slow or late t
 
 
 @attrs.frozen(kw_only=True)
-class Wishes:
+class DriverSettings:
     """The settings of a driver: topic, prefix, Spark, and how often to start again.
 
     `parts` is the number of tasks; `stateful` drops duplicates by the state of the query, `conf` is for Spark,
@@ -62,14 +62,14 @@ class Wishes:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """`deed` is kill (the whole driver), exit (this Python worker), executor (the JVM above it), both, fail, stall,
+    """`action` is kill (the whole driver), exit (this Python worker), executor (the JVM above it), both, fail, stall,
     slow: a task that goes on when its batch is over, or late: when the driver stands still at the next one.
 
     `step` is a method of the cluster, `write` for a task, or `mid-append` between an entry's bytes and their commit;
     `nth` counts from 1: the call while a batch is planned or committed, or the task; `after` that step or before it.
     """
 
-    deed: str
+    action: str
     step: str
     batch: int = 0
     nth: int = 1
@@ -245,7 +245,7 @@ def strike(fault: Fault) -> None:
         at.rename(at.with_suffix(".done"))
     except FileNotFoundError:
         return
-    match fault.deed:
+    match fault.action:
         case "kill":
             end(driver())
         case "exit":
@@ -309,29 +309,31 @@ def home() -> Path:
     return Path(os.environ["EXACTLY_ONCE_FOLDER"])
 
 
-def main(folder: str, wishes: str) -> None:
+def main(folder: str, driver_settings: str) -> None:
     """Write what is there, and end."""
     os.environ["EXACTLY_ONCE_FOLDER"] = folder
     os.environ["PYSPARK_PYTHON"] = sys.executable
     (home() / "driver").write_text(str(os.getpid()))
-    told = Wishes(**json.loads(wishes))
-    spark = session(told)
-    if told.calls:
+    given_settings = DriverSettings(**json.loads(driver_settings))
+    spark = session(given_settings)
+    if given_settings.calls:
         vars(micro_batch)["BatchWriter"] = FaultyBatchWriter
     else:
         spark.dataSource.register(Faulty)
     failed: StreamingQueryException | None = None
-    for _ in range(told.starts):
+    for _ in range(given_settings.starts):
         options = {
-            "kafka.bootstrap.servers": told.servers,
+            "kafka.bootstrap.servers": given_settings.servers,
             "guarantee": "exactly-once",
-            "transactional.id.prefix": told.prefix,
-            "topic": told.topic,
-            **told.options,
+            "transactional.id.prefix": given_settings.prefix,
+            "topic": given_settings.topic,
+            **given_settings.options,
         }
-        writer = rows(spark, told).writeStream.option("checkpointLocation", str(home() / "checkpoint"))
+        writer = rows(spark, given_settings).writeStream.option("checkpointLocation", str(home() / "checkpoint"))
         writer = (
-            writer.foreachBatch(foreach_batch(options)) if told.calls else writer.format("ottla").options(**options)
+            writer.foreachBatch(foreach_batch(options))
+            if given_settings.calls
+            else writer.format("ottla").options(**options)
         )
         query = writer.trigger(availableNow=True).start()
         try:
@@ -346,8 +348,8 @@ def main(folder: str, wishes: str) -> None:
     raise failed
 
 
-def session(told: Wishes) -> SparkSession:
-    """Spark as it was wished for."""
+def session(given_settings: DriverSettings) -> SparkSession:
+    """Spark with these settings."""
     settings = {
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
@@ -357,18 +359,20 @@ def session(told: Wishes) -> SparkSession:
         "spark.sql.warehouse.dir": str(home() / "warehouse"),
         "spark.log.level": "ERROR",
         "spark.executorEnv.EXACTLY_ONCE_FOLDER": str(home()),
-        **told.conf,
+        **given_settings.conf,
     }
-    builder = SparkSession.builder.master(told.master)
+    builder = SparkSession.builder.master(given_settings.master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def rows(spark: SparkSession, told: Wishes) -> DataFrame:
+def rows(spark: SparkSession, given_settings: DriverSettings) -> DataFrame:
     """A file for each micro-batch."""
     frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(home() / "in"))
-    return frame.dropDuplicates(["key", "value"]) if told.stateful else frame.repartition(told.parts)
+    return (
+        frame.dropDuplicates(["key", "value"]) if given_settings.stateful else frame.repartition(given_settings.parts)
+    )
 
 
 if __name__ == "__main__":

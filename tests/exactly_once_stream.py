@@ -22,7 +22,7 @@ from typing import Any
 import attrs
 import psutil
 from confluent_kafka import TopicPartition
-from exactly_once_program import Fault, Wishes
+from exactly_once_program import DriverSettings, Fault
 from long_forms import LONG
 
 from ottla.transactions import find_open_transactions
@@ -67,13 +67,13 @@ class Driver:
 
 @attrs.define
 class Stream:
-    """A folder of files, the query's checkpoint, and the topic that it writes; `wishes` are for all of its drivers."""
+    """A folder of files, the query's checkpoint, and the topic that it writes; all drivers get `driver_settings`."""
 
     kafka: KafkaCluster
     folder: Path
     topic: str
     prefix: str = attrs.Factory(lambda: f"p-{uuid.uuid4().hex[:8]}")
-    wishes: dict[str, Any] = attrs.Factory(dict)
+    driver_settings: dict[str, Any] = attrs.Factory(dict)
     rows: Counter[Row] = attrs.Factory(Counter)
     files: int = 0
     faults: int = 0
@@ -94,11 +94,11 @@ class Stream:
             self.rows.update((key.encode(), value.encode()) for key, value in pairs)
             self.files += 1
 
-    def plan(self, *faults: Fault, luck: random.Random | None = None, rows: int = 60) -> None:
-        """Have each of these happen to a batch of its own, behind those that are there; *luck* leaves some out."""
+    def plan(self, *faults: Fault, rng: random.Random | None = None, rows: int = 60) -> None:
+        """Have each of these happen to a batch of its own, behind those that are there; *rng* leaves some out."""
         for fault in faults:
-            again = luck if self.wishes.get("stateful") else None
-            self.add(1 if luck is None else luck.randint(1, 2), rows=rows, again=again)
+            again = rng if self.driver_settings.get("stateful") else None
+            self.add(1 if rng is None else rng.randint(1, 2), rows=rows, again=again)
             attrs.evolve(fault, batch=self.files - 1).save(self.folder)
             self.faults += 1
 
@@ -116,10 +116,13 @@ class Stream:
         await_true(lambda: self.committed(batch), within=LONGEST)
 
     @contextmanager
-    def driver(self, **wishes: Any) -> Iterator[Driver]:
+    def driver(self, **driver_settings: Any) -> Iterator[Driver]:
         """A driver in a process of its own."""
-        told = Wishes(
-            servers=self.kafka.bootstrap_servers, topic=self.topic, prefix=self.prefix, **{**self.wishes, **wishes}
+        reported = DriverSettings(
+            servers=self.kafka.bootstrap_servers,
+            topic=self.topic,
+            prefix=self.prefix,
+            **{**self.driver_settings, **driver_settings},
         )
         python_path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
         self.drivers += 1
@@ -127,7 +130,12 @@ class Stream:
         with (
             log_file.open("wb") as log,
             subprocess.Popen(
-                [sys.executable, str(HERE / "exactly_once_program.py"), self.folder, json.dumps(attrs.asdict(told))],
+                [
+                    sys.executable,
+                    str(HERE / "exactly_once_program.py"),
+                    self.folder,
+                    json.dumps(attrs.asdict(reported)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -139,14 +147,14 @@ class Stream:
             finally:
                 process.kill()
 
-    def run(self, **wishes: Any) -> tuple[int, str]:
+    def run(self, **driver_settings: Any) -> tuple[int, str]:
         """Let a driver run to its end: its exit code, and what it said."""
-        with self.driver(**wishes) as driver:
+        with self.driver(**driver_settings) as driver:
             return driver.end()
 
-    def finish(self, **wishes: Any) -> str:
+    def finish(self, **driver_settings: Any) -> str:
         """Let a driver write all that is left; what it said."""
-        code, log = self.run(**wishes)
+        code, log = self.run(**driver_settings)
         assert code == 0, log[-6000:]
         return log
 

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Final
 
 _DEEP: Final = 5
-_MOST: Final = 200
+_MAX_ITEMS: Final = 200
 
 
 def found_in_frames(error: BaseException, secrets: Collection[str]) -> set[str]:
@@ -60,11 +60,11 @@ def _shown(value: object, depth: int) -> Iterator[str]:
     if depth == 0:
         return
     if isinstance(value, Mapping):
-        for key, inner in list(value.items())[:_MOST]:
+        for key, inner in list(value.items())[:_MAX_ITEMS]:
             yield from _shown(key, depth - 1)
             yield from _shown(inner, depth - 1)
     elif isinstance(value, list | tuple | set | frozenset):
-        for inner in list(value)[:_MOST]:
+        for inner in list(value)[:_MAX_ITEMS]:
             yield from _shown(inner, depth - 1)
     elif isinstance(value, bytes | bytearray | memoryview):
         yield bytes(value).decode("latin-1")

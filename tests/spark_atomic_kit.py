@@ -177,10 +177,10 @@ class Checkpoint:
         with Driver(self.orders(**more)) as driver:
             yield driver
 
-    def visible(self, *, settled: bool = False) -> Counter[Record]:
+    def visible(self, *, after_markers: bool = False) -> Counter[Record]:
         """The records that a reader of committed records has now."""
         servers = self.kafka.bootstrap_servers
-        found = read_pairs(servers, self.topic, partitions=self.partitions, settled=settled)
+        found = read_pairs(servers, self.topic, partitions=self.partitions, after_markers=after_markers)
         return Counter(pair for pairs in found for pair in pairs)
 
     def wholes(self) -> int:
@@ -202,14 +202,14 @@ class Checkpoint:
 
     def check(self) -> None:
         """Every row of every batch is there once, with its key, and nothing is open."""
-        assert self.visible(settled=True) == all_rows(self.batches)
+        assert self.visible(after_markers=True) == all_rows(self.batches)
         assert not list(
             transactions.find_open_transactions({"bootstrap.servers": self.kafka.bootstrap_servers}, self.topic)
         )
 
     def check_counts(self) -> None:
         """Check that each row of the query with a state is there once."""
-        assert self.visible(settled=True) == all_counts(self.batches)
+        assert self.visible(after_markers=True) == all_counts(self.batches)
 
 
 def all_rows(batches: int) -> Counter[Record]:

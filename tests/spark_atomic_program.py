@@ -78,7 +78,7 @@ class FaultyTask(TaskWrite):
     def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
         TaskWrite._prove(self, outbox, ends, task=task)
         if self._is_faulty(int(task.split()[1])):
-            self._come_to_grief()
+            self._kill()
 
     def _is_faulty(self, owner: int) -> bool:
         return owner == self.fault.owner % self.assignment.owners and not self.flag.exists()
@@ -88,11 +88,11 @@ class FaultyTask(TaskWrite):
         for some in sealed_rows:
             for number, records in enumerate(some.column("records").to_pylist()):
                 if given >= self.fault.rows:
-                    self._come_to_grief()
+                    self._kill()
                 given += records
                 yield some.slice(number, 1)
 
-    def _come_to_grief(self) -> None:
+    def _kill(self) -> None:
         if self.flag.exists():
             return
         hidden = self.flag.with_suffix(".new")
@@ -297,17 +297,17 @@ def begun(session: SparkSession, orders: TaskPlan, faults: Faults) -> StreamingQ
     fields = {name: getattr(written._owner, name) for name in attrs.fields_dict(TransactionOwner)}
     written._owner = StoppingOwner(**fields, stop=stop)
 
-    came_to_grief = flag_of(orders, os.getpid())
+    killed = flag_of(orders, os.getpid())
     if orders.point in OF_A_TASK:
-        threading.Thread(target=say_when_there, args=(orders.name + orders.point, came_to_grief), daemon=True).start()
+        threading.Thread(target=say_when_there, args=(orders.name + orders.point, killed), daemon=True).start()
 
     def with_faults(frame: DataFrame, batch: int) -> None:
         stop.batch = batch
         fault, flag = orders.faults.get(str(batch)), folder / f"fault in {batch}"
-        if not came_to_grief.exists() and stop.comes_to_a_task():
+        if not killed.exists() and stop.comes_to_a_task():
             kind = "waits" if orders.point == "mid-task" else "stops"
             fault = attrs.evolve(orders.faults.get("", TaskFault(kind="")), kind=kind)
-            flag = came_to_grief
+            flag = killed
         faults.plan(orders.topic, fault, flag)
         say(f"{orders.name}begin {batch}")
         written(frame, batch)

@@ -17,7 +17,7 @@ WITHOUT_SPARK: Final = {
     "test_spark_exactly_once_other_writers",
     "test_spark_exactly_once_rights",
     "test_spark_exactly_once_status",
-    "test_spark_exactly_once_storms",
+    "test_spark_exactly_once_faults",
 }
 """Modules that test parts of the Spark sink with brokers alone: they share those of the other tests with brokers."""
 

@@ -25,30 +25,30 @@ WAIT = 60.0
 @pytest.mark.kafka
 def test_a_callback_reads_the_metadata_of_its_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    told: list[RecordMetadata | None] = []
+    reported: list[RecordMetadata | None] = []
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(
-            topic, b"value", b"k", timestamp_ms=7, on_delivery=lambda delivery: told.append(delivery.metadata)
+            topic, b"value", b"k", timestamp_ms=7, on_delivery=lambda delivery: reported.append(delivery.metadata)
         )
 
     expected = RecordMetadata(
         topic=topic, partition=0, offset=0, timestamp_ms=7, serialized_key_size=1, serialized_value_size=5
     )
-    assert [expected] == told
+    assert [expected] == reported
 
 
 @pytest.mark.kafka
 def test_a_callback_reads_the_error_of_its_record(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
-    told: list[tuple[RecordMetadata | None, OttlaError | None]] = []
+    reported: list[tuple[RecordMetadata | None, OttlaError | None]] = []
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(
-            topic, bytes(5_000), on_delivery=lambda delivery: told.append((delivery.metadata, delivery.error))
+            topic, bytes(5_000), on_delivery=lambda delivery: reported.append((delivery.metadata, delivery.error))
         )
 
-    [(metadata, error)] = told
+    [(metadata, error)] = reported
     assert metadata is None
     assert error is not None
     assert isinstance(error.__cause__, BrokerError)

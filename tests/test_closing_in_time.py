@@ -110,7 +110,7 @@ def test_close_ends_in_time_with_a_paused_broker(kafka: KafkaCluster, make_topic
 
 
 @pytest.fixture
-def nobody() -> int:
+def closed_port() -> int:
     """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -138,7 +138,7 @@ def black_hole() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)
-@pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
+@pytest.mark.parametrize("end", ["closed_port", "silence", "black_hole"])
 def test_close_ends_in_time_with_an_unreachable_cluster(
     request: pytest.FixtureRequest, end: str, timeout: float
 ) -> None:
@@ -156,7 +156,7 @@ def test_close_ends_in_time_with_an_unreachable_cluster(
     assert [type(error) for error in waiting.errors] == [ProducerClosedError] * 4
 
 
-@pytest.mark.parametrize("end", ["nobody", "silence", "black_hole"])
+@pytest.mark.parametrize("end", ["closed_port", "silence", "black_hole"])
 def test_close_without_records_waits_for_nothing(request: pytest.FixtureRequest, end: str) -> None:
     port: int = request.getfixturevalue(end)
     producer = Producer(bootstrap_servers=f"127.0.0.1:{port}")
@@ -298,22 +298,22 @@ def test_a_close_with_a_long_timeout_in_a_callback_does_not_wait(mock_cluster: M
 
 
 def test_callbacks_of_a_forced_close_get_errors_from_blocking_calls(cut_off: Producer) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def ask(_delivery: Delivery) -> None:
         for act in (lambda: cut_off.send("t", b"again"), cut_off.flush):
             try:
                 act()
             except OttlaError as error:
-                told.append(type(error).__name__)
+                reported.append(type(error).__name__)
         cut_off.close(WAIT)
-        told.append("closed")
+        reported.append("closed")
 
     for _ in range(3):
         cut_off.send("t", b"v", on_delivery=ask)
 
     assert _seconds(lambda: cut_off.close(0)) < LEEWAY
-    assert told == ["ProducerClosedError", "IllegalStateError", "closed"] * 3
+    assert reported == ["ProducerClosedError", "IllegalStateError", "closed"] * 3
 
 
 # Where the I/O thread itself is held up

@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_fault_of_one_attempt_leaves_the_other_all_its_rows(folder: Path) -> None:
     """Spark runs a task twice at once (speculation), and both attempts see the fault before it befalls one."""
-    fault = Fault(deed="fail", step="write", after=False)
+    fault = Fault(action="fail", step="write", after=False)
     fault.save(folder)
     faulty, other = halved(batches(), fault), halved(batches(), fault)
     begun = [next(faulty), next(other)][1]
@@ -33,7 +33,7 @@ def test_a_fault_of_one_attempt_leaves_the_other_all_its_rows(folder: Path) -> N
 
 def test_a_slow_task_returns_all_its_rows(folder: Path) -> None:
     """If they were counted in addition to those of the attempt that overtook it, a check would find them twice."""
-    fault = Fault(deed="slow", step="write", after=False)
+    fault = Fault(action="slow", step="write", after=False)
     fault.save(folder)
     over = folder / "checkpoint" / "commits" / "0"
     over.parent.mkdir(parents=True)

@@ -36,7 +36,7 @@ def test_too_large_batches_are_split_without_other_changes(
     topic = make_topic(2, max_message_bytes=TOPIC_TAKES)
     rng = random.Random(batch_size)
     values = [b"%06d " % number + rng.randbytes(300) for number in range(2_000)]
-    told: list[Delivery] = []
+    reported: list[Delivery] = []
     with Producer(
         bootstrap_servers=kafka.bootstrap_servers,
         batch_size=batch_size,
@@ -45,7 +45,7 @@ def test_too_large_batches_are_split_without_other_changes(
         max_in_flight_requests_per_connection=1,
     ) as producer:
         deliveries = [
-            producer.send(topic, value, partition=number % 2, on_delivery=told.append)
+            producer.send(topic, value, partition=number % 2, on_delivery=reported.append)
             for number, value in enumerate(values)
         ]
         report = producer.flush(HANG_GUARD)
@@ -55,7 +55,7 @@ def test_too_large_batches_are_split_without_other_changes(
     assert [record.value for record in found] == values[0::2] + values[1::2]
     assert report.acknowledged == len(values)
     assert [delivery.result(0).offset for delivery in deliveries] == [number // 2 for number in range(len(values))]
-    offsets = [delivery.result().offset for delivery in told if delivery.partition == 1]
+    offsets = [delivery.result().offset for delivery in reported if delivery.partition == 1]
     assert offsets == list(range(len(values) // 2))
 
 

@@ -101,14 +101,14 @@ def test_a_permanent_retriable_error_is_reported_with_its_history(mock_cluster: 
     assert error.__cause__.code is code
     assert (error.topic, error.partition) == ("t", 1)
     assert error.attempts > 1
-    told = re.search(
+    reported = re.search(
         r"^1 record for topic 't', partition 1 was not delivered within delivery\.timeout\.ms: \S+ s after .* "
         rf"\({error.attempts} attempts, (\S+) s in the queue and (\S+) s in flight, last to broker 2, "
         rf"last error: {code.name} \({code.value}\): ",
         str(error),
     )
-    assert told is not None, str(error)
-    assert 0.5 <= float(told[1]) + float(told[2]) < WAIT
+    assert reported is not None, str(error)
+    assert 0.5 <= float(reported[1]) + float(reported[2]) < WAIT
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_errors_in_every_fifth_response_lose_and_reorder_nothing(mock_cluster: M
     records = 20_000 if LONG else 2_000
     mock_cluster.create_topic("t", partitions=2)
     kinds: list[int] = [DISCONNECT, *RETRIABLE]
-    storm = [code for each in kinds for code in (0, 0, 0, 0, each)]
+    codes = [code for each in kinds for code in (0, 0, 0, 0, each)]
     with _producer(mock_cluster) as producer:
-        mock_cluster.push_errors(PRODUCE.key, storm * (records // 1_000))
+        mock_cluster.push_errors(PRODUCE.key, codes * (records // 1_000))
         mock_cluster.push_errors(METADATA.key, [0, DISCONNECT] * 10)
         sent = _send(producer, _values(records))
 

@@ -76,7 +76,7 @@ def test_a_record_after_a_maybe_written_one_has_the_right_offset(brokers: Moving
         for value in (b"next", b"last"):
             sent[value] = producer.send(topic, value)
             sent[value].exception(WAIT)
-    [log] = read(brokers.near_servers, topic, isolation=UNCOMMITTED, settled=False)
+    [log] = read(brokers.near_servers, topic, isolation=UNCOMMITTED, after_markers=False)
 
     assert [value for value in log if value != b"doubtful"] == acknowledged(sent)
     assert log == [b"before", b"doubtful", b"next", b"last"]

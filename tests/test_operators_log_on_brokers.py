@@ -156,7 +156,9 @@ def test_a_missing_topic_is_logged_until_it_exists(
         producer.send("later", b"1").result(HANG_GUARD)
         maker.join()
 
-    told = [line for line in lines(caplog) if "topic 'later'" in line]
-    assert len(told) == 2
-    assert told[0].startswith("WARNING shop: records for topic 'later' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
-    assert told[1].startswith("INFO shop: topic 'later' can be used again, after ")
+    reported = [line for line in lines(caplog) if "topic 'later'" in line]
+    assert len(reported) == 2
+    assert reported[0].startswith(
+        "WARNING shop: records for topic 'later' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): "
+    )
+    assert reported[1].startswith("INFO shop: topic 'later' can be used again, after ")

@@ -40,9 +40,9 @@ def test_installed_plugins_pass_their_suites_without_settings() -> None:
     """The short form checks one of each kind; the packages' own tests run the suites of all of them."""
     everything = installed()
     plugins = everything if LONG else list(dict(reversed(everything)).items())
-    told = run(*OTTLA, "plugins", "check", "--verbose", *(f"{kind}:{name}" for kind, name in plugins))
+    reported = run(*OTTLA, "plugins", "check", "--verbose", *(f"{kind}:{name}" for kind, name in plugins))
 
-    passed = Counter(re.findall(r"(test_\w+)\.py::TestInstalled::\S+ PASSED", told))
+    passed = Counter(re.findall(r"(test_\w+)\.py::TestInstalled::\S+ PASSED", reported))
     assert len(everything) >= 19
     assert {kind for kind, _name in plugins} == {kind for kind, _name in everything}
     assert set(passed) == {
@@ -50,8 +50,8 @@ def test_installed_plugins_pass_their_suites_without_settings() -> None:
     }
     # What a login or a handshake needs is there: nothing is passed over.
     logins = [name for kind, name in plugins if kind == "authenticator"]
-    assert len(re.findall(r"::test_an_honest_broker_accepts_the_login PASSED", told)) == len(logins)
-    skipped = [line for line in told.splitlines() if "_transport_" in line and "SKIPPED" in line]
+    assert len(re.findall(r"::test_an_honest_broker_accepts_the_login PASSED", reported)) == len(logins)
+    skipped = [line for line in reported.splitlines() if "_transport_" in line and "SKIPPED" in line]
     optional = [line for line in skipped if re.search("close|refusal_of_the_peer|secrets_are_never_shown", line)]
     rest = [line for line in skipped if line not in optional]
     assert all("_transport_unix." in line for line in rest)  # a Unix socket is not behind another transport

@@ -81,12 +81,12 @@ def test_a_program_that_ends_with_an_error_delivers_its_records(
 def test_a_program_without_brokers_ends_and_counts_lost_records(mock_cluster: MockCluster) -> None:
     _out, log, code = without_brokers(mock_cluster)
 
-    told = [line for line in log.splitlines() if "without closing" in line]
+    reported = [line for line in log.splitlines() if "without closing" in line]
     assert code == 0
-    assert len(told) == 1
-    assert told[0].startswith("shop (made at <string>:4): the program ended without closing its producer: ")
-    assert "1 acknowledged, 10 failed, 0 pending" in told[0]
-    assert "first error: 10 records for topic 't', partition 0 were not delivered" in told[0]
+    assert len(reported) == 1
+    assert reported[0].startswith("shop (made at <string>:4): the program ended without closing its producer: ")
+    assert "1 acknowledged, 10 failed, 0 pending" in reported[0]
+    assert "first error: 10 records for topic 't', partition 0 were not delivered" in reported[0]
 
 
 @pytest.mark.kafka
@@ -177,8 +177,10 @@ def test_a_close_interrupted_by_ctrl_c_is_completed_at_exit(mock_cluster: MockCl
 def test_ctrl_c_at_exit_drops_records_and_reports_them(mock_cluster: MockCluster) -> None:
     _out, log, _code = without_brokers(mock_cluster, CTRL_C)
 
-    told = "the program was interrupted while its producer had records to send: 1 acknowledged, 10 failed, 0 pending"
-    assert told in log
+    reported = (
+        "the program was interrupted while its producer had records to send: 1 acknowledged, 10 failed, 0 pending"
+    )
+    assert reported in log
 
 
 def test_a_child_gets_an_error_for_records_of_its_parent(mock_cluster: MockCluster) -> None:

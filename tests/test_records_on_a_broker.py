@@ -111,9 +111,9 @@ def test_a_record_with_a_timestamp_keeps_it(kafka: KafkaCluster, make_topic: Mak
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=100) as producer:
         deliveries = [producer.send(topic, b"v", timestamp_ms=moment) for moment in times]
-        told = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
+        reported = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
 
-    assert told == times
+    assert reported == times
     assert [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)] == times
 
 
@@ -124,11 +124,11 @@ def test_a_record_without_a_timestamp_gets_the_time_of_send(kafka: KafkaCluster,
         before = time.time_ns() // 1_000_000
         delivery = producer.send(topic, b"v")
         after = time.time_ns() // 1_000_000
-        told = delivery.result(WAIT).timestamp_ms
+        reported = delivery.result(WAIT).timestamp_ms
 
     [record] = read_back(kafka.bootstrap_servers, topic)
-    assert before <= told <= after
-    assert told == record.timestamp_ms
+    assert before <= reported <= after
+    assert reported == record.timestamp_ms
 
 
 @pytest.mark.rule("producer.record.timestamp")
@@ -137,10 +137,10 @@ def test_the_log_append_time_is_reported_and_stored_if_configured(kafka: KafkaCl
     before = time.time_ns() // 1_000_000
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        told = [producer.send(topic, b"v", timestamp_ms=1).result(WAIT).timestamp_ms for _ in range(3)]
+        reported = [producer.send(topic, b"v", timestamp_ms=1).result(WAIT).timestamp_ms for _ in range(3)]
 
-    assert min(told) >= before
-    assert told == [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)]
+    assert min(reported) >= before
+    assert reported == [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)]
 
 
 # Where they go

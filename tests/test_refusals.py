@@ -20,19 +20,19 @@ from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
 WAIT = 60.0
-NOBODY = "127.0.0.1:9"
+UNREACHABLE = "127.0.0.1:9"
 
 
 def test_an_unknown_option_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"'lingr\.ms' is not a known key; did you mean 'linger\.ms'"):
-        Producer({"bootstrap.servers": NOBODY, "lingr.ms": 3})
+        Producer({"bootstrap.servers": UNREACHABLE, "lingr.ms": 3})
 
 
 def test_all_problems_of_a_configuration_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         Producer(
             {"lingr.ms": 3},
-            bootstrap_servers=NOBODY,
+            bootstrap_servers=UNREACHABLE,
             acks="two",
             batch_size=-1,
             enable_idempotence="t",
@@ -40,9 +40,9 @@ def test_all_problems_of_a_configuration_are_reported_at_once() -> None:
             sasl_mechanism="mine",
         )
 
-    told = str(caught.value)
+    reported = str(caught.value)
     assert len(caught.value.problems) == 5
-    assert all(key in told for key in ("lingr.ms", "acks", "batch.size", "enable.idempotence", "mine"))
+    assert all(key in reported for key in ("lingr.ms", "acks", "batch.size", "enable.idempotence", "mine"))
 
 
 def test_a_protocol_without_its_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_a_protocol_without_its_plugin_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr("ottla.plugins.registry.lookup.announced", lambda: others)
 
     with pytest.raises(PluginNotFoundError, match=r"pip install ottla-transport-ssl .*installed: .*plaintext"):
-        Producer(bootstrap_servers=NOBODY, security_protocol="SSL")
+        Producer(bootstrap_servers=UNREACHABLE, security_protocol="SSL")
 
 
 @pytest.mark.kafka

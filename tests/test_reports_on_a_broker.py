@@ -109,16 +109,16 @@ def test_a_failure_whose_error_was_retrieved_is_counted_and_not_raised(
 @pytest.mark.kafka
 def test_a_failure_given_to_a_callback_is_not_raised(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=1_000)
-    told: list[OttlaError | None] = []
+    reported: list[OttlaError | None] = []
 
     def note(delivery: Delivery) -> None:
-        told.append(delivery.error)
+        reported.append(delivery.error)
 
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send(topic, bytes(5_000), on_delivery=note)
 
         assert producer.flush(WAIT).failed == 1
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 @pytest.mark.kafka

@@ -261,13 +261,13 @@ def key_failures(certificate: trustme.LeafCert, folder: Path) -> Iterator[Mappin
     locked = load_pem_private_key(key, None).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")
     )
-    stranger = trustme.CA().issue_cert("x.example.com").private_key_pem.bytes()
+    another = trustme.CA().issue_cert("x.example.com").private_key_pem.bytes()
     base = {"bootstrap.servers": "localhost:1", "security.protocol": "SSL"}
     for name, content in {
         "locked": chain + locked,
-        "two keys": chain + key + stranger,
+        "two keys": chain + key + another,
         "no certificate": key,
-        "another's": chain + stranger,
+        "another's": chain + another,
         "damaged": chain + key.replace(b"\n", b"!\n", 2),
         "cut": chain + key[:200] + b"\n-----END PRIVATE KEY-----\n",
         "no store": b"x" + key[30:],

@@ -53,8 +53,8 @@ def test_the_doctor_finds_a_wrong_password_at_the_login(secure: SecureBroker, me
 
 
 def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBroker) -> None:
-    stranger = str(secure.security.certificates.another_authority)
-    examination = examine(secure.tls() | {"ssl.truststore.location": stranger}, timeout=60)
+    untrusted = str(secure.security.certificates.another_authority)
+    examination = examine(secure.tls() | {"ssl.truststore.location": untrusted}, timeout=60)
 
     assert examination.cause is not None
     assert examination.cause.step is Step.HANDSHAKE

@@ -53,12 +53,12 @@ def _raised(call: Callable[[], object]) -> BaseException:
     with pytest.raises(OttlaError) as caught:
         call()
     error: BaseException = caught.value
-    while not _told(error) and error.__cause__ is not None:
+    while not _reported(error) and error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def _told(error: BaseException) -> bool:
+def _reported(error: BaseException) -> bool:
     return isinstance(error, ProtocolMismatchError | AuthenticationError) or type(error).__module__ == "" or _tls(error)
 
 
@@ -75,13 +75,13 @@ def expect(settings: dict[str, Any], kind: type[BaseException], *words: str) -> 
 
 
 def test_an_untrusted_authority_of_a_broker_is_reported(secure: SecureBroker) -> None:
-    stranger = str(secure.security.certificates.another_authority)
+    unknown_authority = str(secure.security.certificates.another_authority)
 
     expect(
-        secure.tls() | {"ssl.truststore.location": stranger},
+        secure.tls() | {"ssl.truststore.location": unknown_authority},
         CertificateNotTrustedError,
         "ssl.truststore.location",
-        stranger,
+        unknown_authority,
     )
 
 
@@ -142,9 +142,12 @@ def test_a_required_client_certificate_is_reported(secure: SecureBroker) -> None
 
 
 def test_an_untrusted_client_certificate_is_reported(secure: SecureBroker) -> None:
-    stranger = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.security.certificates.untrusted)}
+    unknown_authority = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(secure.security.certificates.untrusted),
+    }
 
-    expect(secure.tls("MUTUAL") | stranger, ClientCertificateRequiredError, "ssl.keystore")
+    expect(secure.tls("MUTUAL") | unknown_authority, ClientCertificateRequiredError, "ssl.keystore")
 
 
 def test_plaintext_to_a_tls_listener_is_reported(secure: SecureBroker) -> None:

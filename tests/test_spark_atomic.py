@@ -46,7 +46,7 @@ def topic(make_topic: MakeTopic) -> str:
     return make_topic(PARTITIONS)
 
 
-class Told:
+class WrittenBatches:
     """The outcome of batches."""
 
     def __init__(self, kafka: KafkaCluster, topic: str, **more: object) -> None:
@@ -71,15 +71,15 @@ def all_of(batches: int) -> Counter[int]:
 def test_every_batch_is_written_once_with_the_partitions_of_java(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
-    told = Told(kafka, topic)
+    reported = WrittenBatches(kafka, topic)
     for batch in range(3):
         program.put(tmp_path, batch)
-    program.run(program.numbers(spark, tmp_path), told.sink, tmp_path)
+    program.run(program.numbers(spark, tmp_path), reported.sink, tmp_path)
     found = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS)
     places = {int(value): place for place, values in enumerate(found) for value in values}
 
     assert committed(kafka, topic) == all_of(3)
-    assert told.batches == [BatchWritten(batch=batch, records=program.ROWS, attempts=1) for batch in range(3)]
+    assert reported.batches == [BatchWritten(batch=batch, records=program.ROWS, attempts=1) for batch in range(3)]
     keyed = {number: place for number, place in places.items() if number % 3}
     assert keyed == {number: (murmur2(b"%d" % number) & 0x7FFFFFFF) % PARTITIONS for number in keyed}
 
@@ -175,13 +175,13 @@ def test_a_task_that_dies_after_writing_has_its_batch_written_again(
     faults.plan(topic, program.TaskFault(kind=fault), tmp_path / "came to grief")
     monkeypatch.setattr(sink, "TaskWrite", faults)
     monkeypatch.setattr(sink, "SEALED_BATCH_BYTES", program.SEALED_BATCH_BYTES)
-    told = Told(kafka, topic)
+    reported = WrittenBatches(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)
-    program.run(program.numbers(spark, tmp_path), told.sink, tmp_path)
+    program.run(program.numbers(spark, tmp_path), reported.sink, tmp_path)
     written = read(kafka.bootstrap_servers, topic, partitions=PARTITIONS, isolation="read_uncommitted")
 
-    assert [batch.attempts for batch in told.batches] == [2, 1]
+    assert [batch.attempts for batch in reported.batches] == [2, 1]
     assert sum(map(len, written)) > 2 * program.ROWS, "the first attempt wrote nothing: the test tests nothing"
     assert committed(kafka, topic) == all_of(2)
 
@@ -189,16 +189,16 @@ def test_a_task_that_dies_after_writing_has_its_batch_written_again(
 def test_a_batch_in_kafka_but_not_in_the_spark_log_is_not_written_again(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
-    told = Told(kafka, topic)
+    reported = WrittenBatches(kafka, topic)
     for batch in range(2):
         program.put(tmp_path, batch)
     frame = program.numbers(spark, tmp_path).selectExpr("cast(value % 10 as string) as key", "value")
     counts = frame.groupBy("key").count().selectExpr("key", "cast(count as string) as value")
-    program.run(counts, told.sink, tmp_path, mode="update")
+    program.run(counts, reported.sink, tmp_path, mode="update")
     for name in ("1", ".1.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
     program.put(tmp_path, 2)
-    again = Told(kafka, topic)
+    again = WrittenBatches(kafka, topic)
     program.run(counts, again.sink, tmp_path, mode="update")
     each = program.ROWS // 10
 

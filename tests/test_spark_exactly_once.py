@@ -28,25 +28,25 @@ def stream(kafka: KafkaCluster, tmp_path: Path) -> Stream:
 
 
 KILLS = {
-    "while it is planned": Fault(deed="kill", step="take_lease"),
-    "in the middle of a task": Fault(deed="kill", step="write", after=False),
-    "after a task": Fault(deed="kill", step="write", nth=2),
-    "before the commit point": Fault(deed="kill", step="append", after=False),
-    "right after the commit point": Fault(deed="kill", step="append"),
-    "between two ends": Fault(deed="kill", step="end"),
-    "after all ends": Fault(deed="kill", step="end", nth=2),
-    "before Spark's own commit": Fault(deed="kill", step="append", nth=2),
+    "while it is planned": Fault(action="kill", step="take_lease"),
+    "in the middle of a task": Fault(action="kill", step="write", after=False),
+    "after a task": Fault(action="kill", step="write", nth=2),
+    "before the commit point": Fault(action="kill", step="append", after=False),
+    "right after the commit point": Fault(action="kill", step="append"),
+    "between two ends": Fault(action="kill", step="end"),
+    "after all ends": Fault(action="kill", step="end", nth=2),
+    "before Spark's own commit": Fault(action="kill", step="append", nth=2),
 }
 FAILURES = {
-    "a task half-way": Fault(deed="fail", step="write", after=False),
-    "a task that had prepared": Fault(deed="fail", step="write", nth=2),
-    "a Python worker half-way": Fault(deed="exit", step="write", after=False),
-    "a Python worker that had prepared": Fault(deed="exit", step="write"),
-    "the planner": Fault(deed="fail", step="ledger"),
-    "the planner's process": Fault(deed="exit", step="take_lease"),
-    "the commit before its point": Fault(deed="fail", step="append", after=False),
-    "the commit after its point": Fault(deed="fail", step="append"),
-    "the process that commits, between two ends": Fault(deed="exit", step="end"),
+    "a task half-way": Fault(action="fail", step="write", after=False),
+    "a task that had prepared": Fault(action="fail", step="write", nth=2),
+    "a Python worker half-way": Fault(action="exit", step="write", after=False),
+    "a Python worker that had prepared": Fault(action="exit", step="write"),
+    "the planner": Fault(action="fail", step="ledger"),
+    "the planner's process": Fault(action="exit", step="take_lease"),
+    "the commit before its point": Fault(action="fail", step="append", after=False),
+    "the commit after its point": Fault(action="fail", step="append"),
+    "the process that commits, between two ends": Fault(action="exit", step="end"),
 }
 
 IN_SHORT = (
@@ -75,11 +75,11 @@ BY_CALLS_IN_SHORT = ("a Python worker half-way", "the planner", "the commit afte
 
 WHERE = ("open_transactions", "take_lease", "ledger", "statuses", "append", "mid-append", "end", "write")
 ZOMBIES = {
-    "before it looks whether all are open": Fault(deed="stall", step="statuses", after=False),
-    "before the ledger write": Fault(deed="stall", step="append", after=False),
-    "in the middle of the ledger write": Fault(deed="stall", step="mid-append"),
-    "behind the ledger write": Fault(deed="stall", step="append"),
-    "between two ends": Fault(deed="stall", step="end"),
+    "before it looks whether all are open": Fault(action="stall", step="statuses", after=False),
+    "before the ledger write": Fault(action="stall", step="append", after=False),
+    "in the middle of the ledger write": Fault(action="stall", step="mid-append"),
+    "behind the ledger write": Fault(action="stall", step="append"),
+    "between two ends": Fault(action="stall", step="end"),
 }
 
 
@@ -87,13 +87,13 @@ ZOMBIES = {
 @pytest.mark.parametrize("when", [*KILLS, "anywhere, with state"])
 def test_repeatedly_killed_drivers_lose_and_duplicate_nothing(stream: Stream, when: str) -> None:
     """Each of them begins with other cores and partitions, except that a state keeps its partitions."""
-    luck = chance(when)
-    stream.wishes["stateful"] = when not in KILLS
-    kills = [KILLS[when]] * TIMES if when in KILLS else [luck.choice(list(KILLS.values())) for _ in range(TIMES)]
-    stream.plan(*kills, luck=luck)
+    rng = chance(when)
+    stream.driver_settings["stateful"] = when not in KILLS
+    kills = [KILLS[when]] * TIMES if when in KILLS else [rng.choice(list(KILLS.values())) for _ in range(TIMES)]
+    stream.plan(*kills, rng=rng)
     stream.add(2)
     for kill in range(TIMES):
-        code, log = stream.run(master=local(luck.randint(1, 3)), parts=luck.randint(2, 4))
+        code, log = stream.run(master=local(rng.randint(1, 3)), parts=rng.randint(2, 4))
         assert code == -9, f"kill {kill}: {log[-6000:]}"
     stream.finish()
 
@@ -102,13 +102,13 @@ def test_repeatedly_killed_drivers_lose_and_duplicate_nothing(stream: Stream, wh
 
 @only_long("takes minutes")
 def test_drivers_killed_at_any_moment_lose_and_duplicate_nothing(stream: Stream) -> None:
-    luck = chance("moments")
+    rng = chance("moments")
     for _ in range(TIMES):
         stream.add(8)
         before = max((batch for batch in range(stream.files) if stream.committed(batch)), default=-1)
-        with stream.driver(parts=luck.randint(1, 4)) as child:
+        with stream.driver(parts=rng.randint(1, 4)) as child:
             stream.await_committed(before + 2)
-            child.run_on(luck.uniform(0, 1))
+            child.run_on(rng.uniform(0, 1))
             child.kill()
     stream.finish()
 
@@ -132,7 +132,7 @@ def test_a_killed_driver_and_any_failure_lose_and_duplicate_nothing(stream: Stre
 
 def test_foreach_batch_duplicates_and_loses_nothing_whatever_fails(stream: Stream) -> None:
     """A killed driver, then failures in one driver, whose query is started again in the same process."""
-    stream.wishes["calls"] = True
+    stream.driver_settings["calls"] = True
     stream.plan(attrs.evolve(KILLS["between two ends"]))
     code, log = stream.run()
     faults = [FAILURES[name] for name in (BY_CALLS * TIMES if LONG else BY_CALLS_IN_SHORT)]
@@ -161,8 +161,8 @@ def test_of_two_drivers_on_one_checkpoint_the_older_cannot_commit(stream: Stream
 @only_long("takes minutes")
 def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream) -> None:
     """Each stands still at its step until the other one does at a later batch, and is a zombie when it wakes."""
-    luck = chance("turns")
-    zombies = luck.sample(list(ZOMBIES.values()) * TIMES, TIMES * len(ZOMBIES))
+    rng = chance("turns")
+    zombies = rng.sample(list(ZOMBIES.values()) * TIMES, TIMES * len(ZOMBIES))
     for zombie in zombies:
         stream.add(1)
         stream.plan(zombie)
@@ -185,12 +185,12 @@ def test_alternating_drivers_on_one_checkpoint_duplicate_nothing(stream: Stream)
 
 @only_long("takes minutes")
 def test_a_broker_that_restarts_loses_and_duplicates_nothing(stream: Stream) -> None:
-    luck = chance("restarts")
+    rng = chance("restarts")
     stream.add(4 * TIMES + 2)
     with stream.driver(starts=TIMES) as child:
         for restart in range(TIMES):
             stream.await_committed(4 * restart)
-            child.run_on(luck.uniform(0, 1))
+            child.run_on(rng.uniform(0, 1))
             stream.kafka.kill(1)
             stream.kafka.start(1)
         code, log = child.end()
@@ -202,16 +202,16 @@ def test_a_broker_that_restarts_loses_and_duplicates_nothing(stream: Stream) -> 
 @only_long("takes minutes")
 def test_a_stream_whose_coordinators_move_duplicates_nothing(tmp_path: Path) -> None:
     """The node that coordinates the lease is killed, and with it the coordinators of a third of the tasks."""
-    luck = chance("moves")
+    rng = chance("moves")
     config = {"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
     with KafkaCluster(nodes=3, config=config) as kafka:
         kafka.create_topic("t", partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
-        stream = Stream(kafka, tmp_path, "t", wishes={"options": {"ledger.replication.factor": "3"}})
+        stream = Stream(kafka, tmp_path, "t", driver_settings={"options": {"ledger.replication.factor": "3"}})
         stream.add(4 * TIMES + 2)
         with stream.driver(starts=TIMES) as child:
             for move in range(TIMES):
                 stream.await_committed(4 * move)
-                child.run_on(luck.uniform(0, 1))
+                child.run_on(rng.uniform(0, 1))
                 node = coordinator(kafka, lease_id(stream.prefix))
                 kafka.kill(node)
                 kafka.start(node)
@@ -224,18 +224,18 @@ def test_a_stream_whose_coordinators_move_duplicates_nothing(tmp_path: Path) -> 
 
 @only_long("takes minutes")
 def test_many_micro_batches_with_a_fault_in_every_third_are_exact(stream: Stream) -> None:
-    luck = chance("exactly once from Spark")
+    rng = chance("exactly once from Spark")
     batches = int(os.environ.get("OTTLA_BATCHES", "200"))
     for batch in range(batches):
         if batch % 3:
             stream.add(1, rows=20)
             continue
-        deed = luck.choice(["fail", "fail", "exit", "exit", "kill"] if batch % 30 == 0 else ["fail", "exit"])
-        step = luck.choice(WHERE)
-        nth = luck.randint(1, 2) if step in ("append", "end", "write") else 1
-        stream.plan(Fault(deed=deed, step=step, nth=nth, after=luck.random() < 0.5))
+        action = rng.choice(["fail", "fail", "exit", "exit", "kill"] if batch % 30 == 0 else ["fail", "exit"])
+        step = rng.choice(WHERE)
+        nth = rng.randint(1, 2) if step in ("append", "end", "write") else 1
+        stream.plan(Fault(action=action, step=step, nth=nth, after=rng.random() < 0.5))
     for _ in range(2 + batches // 30):
-        code, log = stream.run(master=local(luck.randint(1, 3)), starts=batches, parts=luck.randint(2, 3))
+        code, log = stream.run(master=local(rng.randint(1, 3)), starts=batches, parts=rng.randint(2, 3))
         if code == 0:
             break
 

@@ -61,7 +61,7 @@ def test_a_recorded_batch_is_visible_and_read_by_the_next_driver(
     cluster = driver()
     given = plan(cluster, name)
     both = [prepare(broker, topic, name, number) for number in range(2)]
-    before = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+    before = read(broker.bootstrap_servers, topic, partitions=3, after_markers=False)
     commit(cluster, attempts(given, *both), batch=0)
     next_one = plan(driver(), name)
 
@@ -187,10 +187,10 @@ def test_the_outcomes_of_many_transactions_are_reported_in_order(
 ) -> None:
     cluster = driver()
     still_open, done, gone = (prepare(broker, topic, name, number) for number in range(3))
-    nobodys = attrs.evolve(done, transactional_id=task_id(name, process=PROCESS, number=9))
+    unknown = attrs.evolve(done, transactional_id=task_id(name, process=PROCESS, number=9))
     cluster.end(done, commit=True)
     cluster.end(gone, commit=False)
-    outcomes = [each.outcome for each in cluster.statuses([done, nobodys, still_open, gone])]
+    outcomes = [each.outcome for each in cluster.statuses([done, unknown, still_open, gone])]
 
     assert outcomes == [
         TransactionOutcome.COMMITTED,

@@ -99,13 +99,13 @@ def planned_last(given: Settings) -> Entry | None:
 def put(kafka: KafkaCluster, topic: str, name: str, value: bytes, **producer: Any) -> None:
     """A record under another query's name, where its reader finds it."""
     partition = partition_of(name, PARTITIONS)
-    with Producer(bootstrap_servers=kafka.bootstrap_servers, **producer) as stranger:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, **producer) as other_client:
         if "transactional_id" not in producer:
-            stranger.send(topic, value, name.encode(), partition=partition).result(60)
+            other_client.send(topic, value, name.encode(), partition=partition).result(60)
             return
-        stranger.init_transactions()
-        with stranger.transaction():
-            stranger.send(topic, value, name.encode(), partition=partition)
+        other_client.init_transactions()
+        with other_client.transaction():
+            other_client.send(topic, value, name.encode(), partition=partition)
 
 
 def options(kafka: KafkaCluster, name: str, **more: str) -> dict[str, str]:
@@ -155,11 +155,11 @@ def test_a_second_batch_in_our_own_transaction_does_not_count(kafka: KafkaCluste
     forged = entry(batch=9, status=Status.DONE).to_bytes()
     with driver(given) as cluster, wire(kafka) as client:
         lease = plan(cluster, name).lease
-        stranger = new_id()
-        client.run(InitProducerId(transactional_id=stranger, timeout_ms=60_000), stranger)
-        too_early = produce(client, shared, lease, forged, sequence=0, claims=stranger)
+        other_client = new_id()
+        client.run(InitProducerId(transactional_id=other_client, timeout_ms=60_000), other_client)
+        too_early = produce(client, shared, lease, forged, sequence=0, claims=other_client)
         honest = produce(client, shared, lease, entry(status=Status.VOID).to_bytes(), sequence=0, claims=lease_id(name))
-        behind = produce(client, shared, lease, forged, sequence=1, claims=stranger)
+        behind = produce(client, shared, lease, forged, sequence=1, claims=other_client)
         producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
         client.run(
             EndTxn(
@@ -225,15 +225,15 @@ def test_unreadable_records_stop_no_query(
 
 def test_an_open_foreign_transaction_delays_no_driver(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     given = settings(kafka, name, ledger_topic=shared)
-    with transactional(kafka, transaction_timeout_ms=600_000) as stranger:
-        stranger.init_transactions()
-        stranger.begin_transaction()
-        stranger.send(shared, b"", name.encode(), partition=partition_of(name, PARTITIONS)).result(60)
+    with transactional(kafka, transaction_timeout_ms=600_000) as other_client:
+        other_client.init_transactions()
+        other_client.begin_transaction()
+        other_client.send(shared, b"", name.encode(), partition=partition_of(name, PARTITIONS)).result(60)
         began = time.monotonic()
         mine = written(kafka, given, topic)
         last = planned_last(given)
         took = time.monotonic() - began
-        stranger.abort_transaction()
+        other_client.abort_transaction()
 
     assert last == entry(mine, status=Status.DONE)
     assert took < 100, "drivers are patient for 120 s"
@@ -243,9 +243,9 @@ def test_decompression_bombs_take_no_memory(kafka: KafkaCluster, shared: str, na
     """Batches of 100 MB, each of which comes in a tenth of a megabyte: twenty, or six in the short form."""
     bomb: dict[str, Any] = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
     for key in (name, "another name"):
-        with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=1, **bomb) as stranger:
+        with Producer(bootstrap_servers=kafka.bootstrap_servers, batch_size=1, **bomb) as other_client:
             for _ in range(10 if LONG else 3):
-                stranger.send(
+                other_client.send(
                     shared, bytes(100_000_000), key.encode(), partition=partition_of(name, PARTITIONS)
                 ).result(60)
     before = resident_megabytes()

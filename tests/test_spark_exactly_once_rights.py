@@ -187,8 +187,8 @@ def test_the_rights_that_the_page_names_are_sufficient(query: Query, caplog: pyt
 
     assert query.write() is Status.DONE
     assert committed(query.kafka, query.topic) == [[b"alice's"]] * 3
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert any("transaction.max.timeout.ms of 1 cannot be read" in line for line in told)
+    reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert any("transaction.max.timeout.ms of 1 cannot be read" in line for line in reported)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from transactions_kit import new_id, send, transactional
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-class World:
+class Setup:
     """One prefix, a driver of it, and tasks that prepare their transactions."""
 
     def __init__(self, kafka: KafkaCluster, topic: str) -> None:
@@ -54,23 +54,23 @@ def entry(*listed: TaskTransaction, status: Status = Status.RECORDED) -> Entry:
 
 
 @pytest.fixture
-def world(kafka: KafkaCluster, make_topic: MakeTopic) -> Iterator[World]:
-    made = World(kafka, make_topic(1))
+def setup(kafka: KafkaCluster, make_topic: MakeTopic) -> Iterator[Setup]:
+    made = Setup(kafka, make_topic(1))
     yield made
     made.brokers.close()
 
 
-def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_state_says_how_the_next_driver_continues(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
     def said() -> str:
-        assert main([world.name, "--bootstrap-servers", world.kafka.bootstrap_servers]) == 0
+        assert main([setup.name, "--bootstrap-servers", setup.kafka.bootstrap_servers]) == 0
         return capsys.readouterr().out
 
     assert "nothing was ever written" in said()
 
-    listed, other = world.prepare(0), world.prepare(1)
+    listed, other = setup.prepare(0), setup.prepare(1)
     assert said().count("not in the ledger: the next driver aborts it, unless the current one records it") == 2
 
-    world.record(Status.RECORDED, listed)
+    setup.record(Status.RECORDED, listed)
     states = said()
     assert "batch 7 of query q is recorded" in states
     assert (
@@ -79,16 +79,16 @@ def test_each_state_says_how_the_next_driver_continues(world: World, capsys: pyt
     )
     assert f"{other.transactional_id}: open; not in the ledger" in states
 
-    world.brokers.end(listed, commit=True)
+    setup.brokers.end(listed, commit=True)
     assert f"{listed.transactional_id}: committed; its batch is in the ledger" in said()
 
-    world.record(Status.RECORDED, listed, other)
-    world.abort(other)
+    setup.record(Status.RECORDED, listed, other)
+    setup.abort(other)
     assert (
         said().count("a part of its batch is visible and the rest is lost: the next driver raises DataLossError") == 2
     )
 
-    world.record(Status.DONE, listed)
+    setup.record(Status.DONE, listed)
     assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
 
 

@@ -52,9 +52,9 @@ def test_a_table_arrives_completely_at_the_reported_offsets(
     assert [record.key for record in rows] == keys
     assert [record.headers for record in rows] == [(("n", b"%d" % number),) for number in range(ROWS)]
     for row in (0, 1, ROWS // 2, ROWS - 1):
-        told = delivery.metadata(row)
-        assert told is not None
-        assert (told.partition, told.offset) == (rows[row].partition, rows[row].offset)
+        reported = delivery.metadata(row)
+        assert reported is not None
+        assert (reported.partition, reported.offset) == (rows[row].partition, rows[row].offset)
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])

@@ -20,7 +20,7 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
-NOBODY = "127.0.0.1:9"
+UNREACHABLE = "127.0.0.1:9"
 MODULE = "stranger_isal_gzip"
 PACKAGE = """
     '''gzip by Intel's ISA-L. A third-party package: it imports Ottla's interfaces and nothing else of it.'''
@@ -117,23 +117,23 @@ def test_its_records_are_read_by_others_and_named_gzip_in_the_log(
 def test_its_declared_option_is_checked_like_any_other(site: Path) -> None:
     install(site, "isal-gzip")
 
-    check_config({"compression.isal.level": 0}, bootstrap_servers=NOBODY, compression_type="isal-gzip")
+    check_config({"compression.isal.level": 0}, bootstrap_servers=UNREACHABLE, compression_type="isal-gzip")
     with pytest.raises(ConfigError, match=r"compression\.isal\.level"):
-        check_config({"compression.isal.level": "high"}, bootstrap_servers=NOBODY, compression_type="isal-gzip")
+        check_config({"compression.isal.level": "high"}, bootstrap_servers=UNREACHABLE, compression_type="isal-gzip")
 
 
 def test_without_its_package_the_available_codecs_are_named() -> None:
     with pytest.raises(
         PluginNotFoundError, match=r"no compressor is named 'isal-gzip'.*installed: gzip, lz4, snappy, zstd"
     ):
-        check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")
+        check_config(bootstrap_servers=UNREACHABLE, compression_type="isal-gzip")
 
 
 def test_under_a_used_name_the_built_in_codec_is_used_and_both_can_be(site: Path) -> None:
     install(site, "gzip")
 
     for name in ("gzip", "third-party-isal-gzip:gzip"):
-        check_config(bootstrap_servers=NOBODY, compression_type=name)
+        check_config(bootstrap_servers=UNREACHABLE, compression_type=name)
 
 
 @pytest.mark.parametrize("codec_id", [0, 5, 9])
@@ -141,4 +141,4 @@ def test_a_codec_unknown_to_kafka_is_refused(site: Path, codec_id: int) -> None:
     install(site, "isal-gzip", codec_id=codec_id)
 
     with pytest.raises(InvalidPluginError, match=f"codec_id {codec_id} is none of Kafka's"):
-        check_config(bootstrap_servers=NOBODY, compression_type="isal-gzip")
+        check_config(bootstrap_servers=UNREACHABLE, compression_type="isal-gzip")

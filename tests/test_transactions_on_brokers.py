@@ -52,8 +52,8 @@ def test_committed_records_are_visible_exactly_from_the_commit_on(broker: KafkaC
             with producer.transaction():
                 send(producer, topic, numbered(range(10 * round_, 10 * round_ + 10)))
                 producer.flush(WAIT)
-                before = read(servers, topic, partitions=3, settled=False)
-                open_ones = read(servers, topic, partitions=3, isolation=UNCOMMITTED, settled=False)
+                before = read(servers, topic, partitions=3, after_markers=False)
+                open_ones = read(servers, topic, partitions=3, isolation=UNCOMMITTED, after_markers=False)
             after = committed(broker, topic)
 
             assert before == [numbered(range(10 * round_))] * 3
@@ -97,7 +97,7 @@ def test_a_with_block_that_raises_is_aborted_and_raises_its_own_error(broker: Ka
     class OnPurpose(Exception):
         """The body's own."""
 
-    def spoil(producer: Producer) -> None:
+    def break_off(producer: Producer) -> None:
         with producer.transaction():
             send(producer, topic, [b"no"])
             producer.flush(WAIT)
@@ -106,7 +106,7 @@ def test_a_with_block_that_raises_is_aborted_and_raises_its_own_error(broker: Ka
     with transactional(broker) as producer:
         producer.init_transactions()
         with pytest.raises(OnPurpose):
-            spoil(producer)
+            break_off(producer)
         with producer.transaction():
             send(producer, topic, [b"yes"])
 
@@ -179,13 +179,13 @@ def test_a_transaction_may_consist_of_offsets_only(broker: KafkaCluster, topic: 
 @pytest.mark.generations(since="2.5")
 def test_offsets_of_an_unknown_group_member_are_refused_until_an_abort(broker: KafkaCluster, topic: str) -> None:
     group = new_id()
-    stranger = ConsumerGroupMetadata(group, generation_id=7, member_id="another")
+    another = ConsumerGroupMetadata(group, generation_id=7, member_id="another")
     with transactional(broker) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         send(producer, topic, [b"no"])
         with pytest.raises(AbortableTransactionError, match=r"UNKNOWN_MEMBER_ID|ILLEGAL_GENERATION"):
-            producer.send_offsets_to_transaction({(topic, 0): 1}, stranger)
+            producer.send_offsets_to_transaction({(topic, 0): 1}, another)
         producer.abort_transaction()
         with producer.transaction():
             send(producer, topic, [b"yes"])
@@ -310,7 +310,7 @@ def test_a_transaction_aborted_by_the_coordinator_has_a_clear_remedy(broker: Kaf
         slow.begin_transaction()
         send(slow, topic, [b"too slow"])
         slow.flush(WAIT)
-        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # settled: marked
+        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # with markers
 
         with pytest.raises(TransactionError) as caught:
             slow.commit_transaction()

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 TRANSACTIONS = 200 if LONG else 30
 KILLS = 25 if LONG else 2
 PARTITIONS = 6
-MOST_RECORDS = 40
+MAX_RECORDS = 40
 
 
 @attrs.define
@@ -69,7 +69,7 @@ def transact(
         killer.soon()
     producer.begin_transaction()
     written: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    records = chance.randint(1, MOST_RECORDS)
+    records = chance.randint(1, MAX_RECORDS)
     for record in range(records):
         if when == "in the middle" and record == records // 2:
             killer.soon()

@@ -87,7 +87,7 @@ def test_a_prepared_transaction_of_a_killed_program_can_be_ended_later(
 ) -> None:
     name = new_id()
     prepared = left_prepared(broker, topic, name)
-    before = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+    before = read(broker.bootstrap_servers, topic, partitions=3, after_markers=False)
 
     with program(COMPLETES, broker.bootstrap_servers, str(prepared), "commit" if commit else "abort") as child:
         outcome = finished(child).strip()
@@ -166,7 +166,7 @@ def test_an_end_repeated_late_does_not_affect_the_next_transaction(broker: Kafka
         producer.flush(WAIT)
 
         late = complete(broker, prepared, commit=True)
-        visible = read(broker.bootstrap_servers, topic, partitions=3, settled=False)
+        visible = read(broker.bootstrap_servers, topic, partitions=3, after_markers=False)
         producer.abort_transaction()
 
     assert outcome is Outcome.COMMITTED
@@ -193,7 +193,7 @@ def test_a_transaction_that_timed_out_is_never_reported_as_committed(broker: Kaf
         producer.begin_transaction()
         send(producer, topic, [b"too late"])
         prepared = producer.prepare_transaction()
-        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # settled: marked
+        await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # with markers
         outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
         with pytest.raises(FatalTransactionError):
             producer.commit_transaction()

@@ -31,7 +31,7 @@ _C = ErrorCode
 AnyMessage: TypeAlias = Message[Any, Any]
 
 
-class Fate(enum.Enum):
+class Effect(enum.Enum):
     """The outcome for a producer whose request was refused."""
 
     RETRIED = "not noticed"
@@ -52,23 +52,23 @@ RETRIABLE = [
 MOVED = [_C.COORDINATOR_NOT_AVAILABLE, _C.NOT_COORDINATOR]
 FENCED = [_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED]
 
-TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
+TABLE: dict[AnyMessage, dict[Effect, list[ErrorCode]]] = {
     INIT_PRODUCER_ID: {
-        Fate.RETRIED: RETRIABLE + MOVED,
+        Effect.RETRIED: RETRIABLE + MOVED,
         # Java calls the first two abortable: to abort, and to initialize again. Here it is only the latter.
         # The other two are fatal there, though a setting can be mended, and keep_prepared be left out.
-        Fate.REFUSED: [
+        Effect.REFUSED: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_TRANSACTION_TIMEOUT,
             _C.UNSUPPORTED_VERSION,
         ],
-        Fate.FATAL: [_C.INVALID_REQUEST, _C.UNKNOWN_SERVER_ERROR, _C.INVALID_TXN_STATE],
-        Fate.FENCED: FENCED,
+        Effect.FATAL: [_C.INVALID_REQUEST, _C.UNKNOWN_SERVER_ERROR, _C.INVALID_TXN_STATE],
+        Effect.FENCED: FENCED,
     },
     ADD_PARTITIONS_TO_TXN: {
-        Fate.RETRIED: RETRIABLE + MOVED,
-        Fate.ABORTABLE: [
+        Effect.RETRIED: RETRIABLE + MOVED,
+        Effect.ABORTABLE: [
             _C.TOPIC_AUTHORIZATION_FAILED,
             _C.OPERATION_NOT_ATTEMPTED,
             _C.TRANSACTION_ABORTABLE,
@@ -76,27 +76,27 @@ TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
             _C.UNKNOWN_SERVER_ERROR,
             _C.INVALID_REQUEST,
         ],
-        Fate.FATAL: [
+        Effect.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.INVALID_TXN_STATE,
             _C.INVALID_PRODUCER_ID_MAPPING,
         ],
-        Fate.FENCED: FENCED,
+        Effect.FENCED: FENCED,
     },
     ADD_OFFSETS_TO_TXN: {
-        Fate.RETRIED: RETRIABLE + MOVED,
-        Fate.ABORTABLE: [_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
-        Fate.FATAL: [
+        Effect.RETRIED: RETRIABLE + MOVED,
+        Effect.ABORTABLE: [_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
+        Effect.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.INVALID_TXN_STATE,
             _C.INVALID_PRODUCER_ID_MAPPING,
             _C.UNKNOWN_SERVER_ERROR,
         ],
-        Fate.FENCED: FENCED,
+        Effect.FENCED: FENCED,
     },
     TXN_OFFSET_COMMIT: {
-        Fate.RETRIED: RETRIABLE + MOVED,
-        Fate.ABORTABLE: [
+        Effect.RETRIED: RETRIABLE + MOVED,
+        Effect.ABORTABLE: [
             _C.GROUP_AUTHORIZATION_FAILED,
             _C.FENCED_INSTANCE_ID,
             _C.TRANSACTION_ABORTABLE,
@@ -105,28 +105,28 @@ TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
             _C.STALE_MEMBER_EPOCH,  # fatal in Java before 4.4, as is the next one
             _C.GROUP_ID_NOT_FOUND,
         ],
-        Fate.FATAL: [
+        Effect.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             _C.INVALID_TXN_STATE,
             _C.UNKNOWN_SERVER_ERROR,
         ],
-        Fate.FENCED: FENCED,
+        Effect.FENCED: FENCED,
     },
     END_TXN: {
-        Fate.RETRIED: RETRIABLE + MOVED,
-        Fate.ABORTABLE: [_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
-        Fate.FATAL: [
+        Effect.RETRIED: RETRIABLE + MOVED,
+        Effect.ABORTABLE: [_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID],
+        Effect.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.INVALID_TXN_STATE,
             _C.INVALID_PRODUCER_ID_MAPPING,
             _C.UNKNOWN_SERVER_ERROR,
         ],
-        Fate.FENCED: FENCED,
+        Effect.FENCED: FENCED,
     },
     PRODUCE: {
-        Fate.RETRIED: [_C.NOT_LEADER_OR_FOLLOWER, _C.NOT_ENOUGH_REPLICAS, _C.REQUEST_TIMED_OUT],
-        Fate.ABORTABLE: [
+        Effect.RETRIED: [_C.NOT_LEADER_OR_FOLLOWER, _C.NOT_ENOUGH_REPLICAS, _C.REQUEST_TIMED_OUT],
+        Effect.ABORTABLE: [
             _C.INVALID_RECORD,
             _C.TOPIC_AUTHORIZATION_FAILED,
             _C.INVALID_TXN_STATE,
@@ -134,12 +134,12 @@ TABLE: dict[AnyMessage, dict[Fate, list[ErrorCode]]] = {
             _C.TRANSACTION_ABORTABLE,
             _C.UNKNOWN_SERVER_ERROR,
         ],
-        Fate.FATAL: [
+        Effect.FATAL: [
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             _C.CLUSTER_AUTHORIZATION_FAILED,
             _C.INVALID_PRODUCER_ID_MAPPING,
         ],
-        Fate.FENCED: [_C.PRODUCER_FENCED],
+        Effect.FENCED: [_C.PRODUCER_FENCED],
     },
 }
 
@@ -150,7 +150,7 @@ class Case:
 
     request: AnyMessage
     code: ErrorCode
-    fate: Fate
+    effect: Effect
 
     def __str__(self) -> str:
         return f"{self.request.name} {self.code.name}"
@@ -158,7 +158,7 @@ class Case:
 
 def cases(*requests: AnyMessage) -> list[Case]:
     """The lines of these requests."""
-    return [Case(each, code, fate) for each in requests for fate, codes in TABLE[each].items() for code in codes]
+    return [Case(each, code, effect) for each in requests for effect, codes in TABLE[each].items() for code in codes]
 
 
 @pytest.fixture
@@ -207,35 +207,35 @@ def _look_at(sent: list[Delivery]) -> None:
         delivery.exception(WAIT)
 
 
-def fate_of(producer: Producer) -> Fate:
+def effect_on(producer: Producer) -> Effect:
     """Run a transaction, and one after it if it may be; what became of the first."""
     try:
         transact(producer)
     except AbortableTransactionError:
         transact(producer)
-        return Fate.ABORTABLE
+        return Effect.ABORTABLE
     except FatalTransactionError as error:
         with pytest.raises(FatalTransactionError):
             producer.begin_transaction()
-        return Fate.FENCED if isinstance(error, ProducerFencedError) else Fate.FATAL
+        return Effect.FENCED if isinstance(error, ProducerFencedError) else Effect.FATAL
     transact(producer)
-    return Fate.RETRIED
+    return Effect.RETRIED
 
 
-def fate_of_beginning(producer: Producer) -> Fate:
+def effect_on_begin(producer: Producer) -> Effect:
     """Initialize, and once more if it may be."""
     try:
         producer.init_transactions()
     except FatalTransactionError as error:
         with pytest.raises(FatalTransactionError):
             producer.init_transactions()
-        return Fate.FENCED if isinstance(error, ProducerFencedError) else Fate.FATAL
+        return Effect.FENCED if isinstance(error, ProducerFencedError) else Effect.FATAL
     except TransactionError:
         producer.init_transactions()
         transact(producer)
-        return Fate.REFUSED
+        return Effect.REFUSED
     transact(producer)
-    return Fate.RETRIED
+    return Effect.RETRIED
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_an_error_in_a_transaction_has_the_consequence_of_java(cluster: MockClus
         producer.init_transactions()
         cluster.push_errors(case.request.key, [case.code])
 
-        assert fate_of(producer) is case.fate
+        assert effect_on(producer) is case.effect
 
 
 @pytest.mark.parametrize("case", cases(INIT_PRODUCER_ID), ids=str)
@@ -254,14 +254,14 @@ def test_an_error_of_the_initialization_has_the_consequence_of_java(cluster: Moc
     with producing(cluster) as producer:
         cluster.push_errors(case.request.key, [case.code])
 
-        assert fate_of_beginning(producer) is case.fate
+        assert effect_on_begin(producer) is case.effect
 
 
 def test_a_coordinator_error_without_an_address_is_retried(cluster: MockCluster) -> None:
     """The mock's refusals lack the host that even a refusal has: what they ask for cannot be read."""
     with producing(cluster) as producer:
         cluster.push_errors(FIND_COORDINATOR.key, [_C.COORDINATOR_NOT_AVAILABLE] * 3)
-        assert fate_of_beginning(producer) is Fate.RETRIED
+        assert effect_on_begin(producer) is Effect.RETRIED
 
         cluster.push_errors(FIND_COORDINATOR.key, [_C.COORDINATOR_NOT_AVAILABLE] * 3)
         transact(producer)
@@ -299,7 +299,7 @@ def test_a_connection_lost_before_a_response_is_retried(cluster: MockCluster, re
         producer.init_transactions()
         cluster.push_errors(request_.key, [DISCONNECT] * times)
 
-        assert fate_of(producer) is Fate.RETRIED
+        assert effect_on(producer) is Effect.RETRIED
 
 
 @pytest.mark.parametrize("request_", [FIND_COORDINATOR, INIT_PRODUCER_ID], ids=lambda request: request.name)
@@ -307,7 +307,7 @@ def test_a_connection_lost_during_initialization_is_retried(cluster: MockCluster
     with producing(cluster) as producer:
         cluster.push_errors(request_.key, [DISCONNECT] * 3)
 
-        assert fate_of_beginning(producer) is Fate.RETRIED
+        assert effect_on_begin(producer) is Effect.RETRIED
 
 
 def test_an_idempotent_producer_without_an_id_retries_the_same_errors(cluster: MockCluster) -> None:

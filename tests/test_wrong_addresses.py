@@ -56,7 +56,7 @@ def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
 
 
 @pytest.mark.parametrize(
-    ("conduct", "told"),
+    ("conduct", "reported"),
     [
         (says(TLS_ALERT), "this listener expects TLS; set security.protocol=SSL"),
         (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "this is a web server; check the ports in bootstrap.servers"),
@@ -66,13 +66,13 @@ def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
     ],
     ids=["tls", "http", "ssh", "smtp", "noise"],
 )
-def test_a_bootstrap_server_of_another_protocol_is_reported(conduct: Conduct, told: str) -> None:
+def test_a_bootstrap_server_of_another_protocol_is_reported(conduct: Conduct, reported: str) -> None:
     with serving(conduct) as (host, port):
         error = _refusal(f"{host}:{port}")
 
     assert isinstance(error.__cause__, ProtocolMismatchError)
     assert f"{host}:{port}" in str(error)
-    assert told in str(error)
+    assert reported in str(error)
 
 
 @pytest.mark.parametrize("name", [NOWHERE, f"{'n' * 64}.invalid", "no..such.invalid"])
@@ -118,7 +118,7 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("address", "cause", "told"),
+    ("address", "cause", "reported"),
     [
         ("refused", NetworkError, "ECONNREFUSED"),
         ("unroutable", NetworkError, "ENETUNREACH"),
@@ -136,7 +136,7 @@ def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
     misdirecting_kafka: Misdirecting,
     address: str,
     cause: type[OttlaError],
-    told: str,
+    reported: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     waits: dict[str, Any] = {
@@ -152,7 +152,7 @@ def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
     finally:
         producer.close(0)
 
-    [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and told in r.getMessage()]
+    [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and reported in r.getMessage()]
     assert "check the broker's advertised.listeners" in warning
     assert f"broker 1 at {advertised}" in warning
     assert type(error) is DeliveryTimeoutError
@@ -160,5 +160,5 @@ def test_a_wrong_advertised_address_is_named_at_once_and_kept_retried(
     assert isinstance(error.__cause__.__cause__, cause)
     assert "advertised.listeners" in str(error)
     assert f"broker 1 at {advertised}" in str(error)
-    assert told in str(error)
+    assert reported in str(error)
     assert not error.possibly_persisted

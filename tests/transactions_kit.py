@@ -74,22 +74,24 @@ def committed(kafka: KafkaCluster, topic: str) -> list[list[bytes]]:
 
 
 def read(
-    bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, settled: bool = True
+    bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, after_markers: bool = True
 ) -> list[list[bytes]]:
     """The values that a reader sees in each partition, by offset, up to what is its end now.
 
-    `settled`: wait first until no transaction is open there, since markers follow the answer to a commit.
+    `after_markers`: wait first until no transaction is open there, since markers follow the answer to a commit.
     """
-    pairs = read_pairs(bootstrap_servers, topic, partitions=partitions, isolation=isolation, settled=settled)
+    pairs = read_pairs(
+        bootstrap_servers, topic, partitions=partitions, isolation=isolation, after_markers=after_markers
+    )
     return [[value for _key, value in partition] for partition in pairs]
 
 
 def read_pairs(
-    bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, settled: bool = True
+    bootstrap_servers: str, topic: str, *, partitions: int = 1, isolation: str = COMMITTED, after_markers: bool = True
 ) -> list[list[tuple[bytes | None, bytes]]]:
     """The same with keys."""
-    if settled:
-        await_settled(bootstrap_servers, topic, partitions=partitions)
+    if after_markers:
+        await_markers(bootstrap_servers, topic, partitions=partitions)
     found: list[list[tuple[bytes | None, bytes]]] = [[] for _ in range(partitions)]
     with consumer(bootstrap_servers, isolation=isolation) as reader:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
@@ -112,7 +114,7 @@ def read_pairs(
     return found
 
 
-def await_settled(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> None:
+def await_markers(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> None:
     """Until what readers of committed records may read reaches to the end of every partition."""
     places = [TopicPartition(topic, partition) for partition in range(partitions)]
 

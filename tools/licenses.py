@@ -136,15 +136,15 @@ def closure(wanted: Iterable[Requirement]) -> Iterator[str]:
         name = canonicalize_name(requirement.name)
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
-        for wished in (*requirement.extras, ""):
-            if (name, wished) in seen:
+        for extra_name in (*requirement.extras, ""):
+            if (name, extra_name) in seen:
                 continue
-            seen.add((name, wished))
+            seen.add((name, extra_name))
             try:
                 lines: Sequence[str] = metadata.requires(name) or []
             except metadata.PackageNotFoundError:
                 lines = NOT_INSTALLED.get(name, ("", ()))[1]
-            pending += [(Requirement(line), wished) for line in lines]
+            pending += [(Requirement(line), extra_name) for line in lines]
     return (name for name in sorted({name for name, _extra in seen}) if not name.startswith("ottla"))
 
 

@@ -138,13 +138,13 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
 
     assert made(environment) == "made"
     assert made(environment, '"partitioner.class": "good"') == "made"
-    told = {
+    reported = {
         "broken": "cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'",
         "newer": "is made for hook specs 2, but this version of ottla supports 1; upgrade ottla, or install an older "
         "acme-newer",
     }
     problems = listed(environment)
-    for name, words in told.items():
+    for name, words in reported.items():
         error = made(environment, f'"partitioner.class": "{name}"')
         assert error.startswith("InvalidPluginError ")
         assert words in error

@@ -41,11 +41,11 @@ def test_records_are_read_back_unchanged(old_kafka: KafkaCluster, make_old_topic
         bootstrap_servers=old_kafka.bootstrap_servers, compression_type=codec, batch_size=8_000, linger_ms=20
     ) as producer:
         deliveries = [producer.send(topic, value, key, timestamp_ms=moment) for key, value, moment in sent]
-        told = [(metadata.offset, metadata.timestamp_ms) for metadata in (d.result(WAIT) for d in deliveries)]
+        reported = [(metadata.offset, metadata.timestamp_ms) for metadata in (d.result(WAIT) for d in deliveries)]
 
     found = read_back(old_kafka.bootstrap_servers, topic)
     assert [(record.key, record.value, record.timestamp_ms) for record in found] == sent
-    assert told == [(record.offset, record.timestamp_ms) for record in found]
+    assert reported == [(record.offset, record.timestamp_ms) for record in found]
 
 
 @pytest.mark.parametrize(("acks", "offsets"), [("all", [0, 1, 2]), (1, [0, 1, 2]), (0, [-1, -1, -1])])
@@ -87,10 +87,10 @@ def test_the_log_append_time_is_reported_if_the_topic_uses_it(
 
     with Producer(bootstrap_servers=old_kafka.bootstrap_servers) as producer:
         deliveries = [producer.send(topic, b"v", timestamp_ms=before - 1_000) for _ in range(3)]
-        told = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
+        reported = [delivery.result(WAIT).timestamp_ms for delivery in deliveries]
 
-    assert min(told) >= before
-    assert told == [record.timestamp_ms for record in read_back(old_kafka.bootstrap_servers, topic)]
+    assert min(reported) >= before
+    assert reported == [record.timestamp_ms for record in read_back(old_kafka.bootstrap_servers, topic)]
 
 
 @on_brokers(since="0.11.0")

@@ -56,7 +56,7 @@ class FaultyBatches:
         kinds: list[str],
         patch: pytest.MonkeyPatch,
     ) -> None:
-        self.told: list[BatchWritten] = []
+        self.reported: list[BatchWritten] = []
         self.to_come = list(kinds)
         self._cluster = cluster
         self._checkpoint = checkpoint
@@ -66,7 +66,7 @@ class FaultyBatches:
         patch.setattr(sink, "SEALED_BATCH_BYTES", program.SEALED_BATCH_BYTES)
         self._late: list[int] = []
         options = {"kafka.bootstrap.servers": checkpoint.kafka.bootstrap_servers, "topic": checkpoint.topic}
-        self._sink: AtomicSink = atomically(options, transactional_id=checkpoint.topic, on_batch=self.told.append)
+        self._sink: AtomicSink = atomically(options, transactional_id=checkpoint.topic, on_batch=self.reported.append)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """For `foreachBatch`."""
@@ -125,7 +125,7 @@ def test_a_killed_or_late_executor_leaves_each_batch_once(
     faulty = FaultyBatches(spark_cluster, checkpoint, rng=chance(kind), kinds=[kind] * TIMES, patch=monkeypatch)
     checkpoint.put(2 * TIMES + 1)
     program.run(program.numbers(spark, checkpoint.folder), faulty, checkpoint.folder)
-    again = [batch.attempts for batch in faulty.told if batch.attempts > 1]
+    again = [batch.attempts for batch in faulty.reported if batch.attempts > 1]
     print(f"{len(again)} batches were tried again, {sum(again)} attempts")
 
     assert not faulty.to_come
@@ -179,4 +179,4 @@ def test_a_session_with_speculation_is_refused_before_anything_is_written(checkp
         said = driver.log
 
     assert "spark.speculation=true: two attempts of one task would write the same partitions" in said
-    assert not checkpoint.visible(settled=True)
+    assert not checkpoint.visible(after_markers=True)

@@ -27,25 +27,25 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.5",
 }
 LOSSES = {
-    "an executor in the middle of a task": Fault(deed="executor", step="write", after=False),
-    "an executor with what it had prepared": Fault(deed="executor", step="write", nth=2),
+    "an executor in the middle of a task": Fault(action="executor", step="write", after=False),
+    "an executor with what it had prepared": Fault(action="executor", step="write", nth=2),
 }
 SLOW = {
-    "a task that is slow half-way": Fault(deed="slow", step="write", after=False),
-    "a task that is slow when it has prepared": Fault(deed="slow", step="write", nth=2),
+    "a task that is slow half-way": Fault(action="slow", step="write", after=False),
+    "a task that is slow when it has prepared": Fault(action="slow", step="write", nth=2),
 }
-LATE = Fault(deed="late", step="write", after=False)
+LATE = Fault(action="late", step="write", after=False)
 NEXT = {
-    "planned, and what is open was looked for": Fault(deed="stall", step="open_transactions"),
-    "about to be recorded": Fault(deed="stall", step="append", after=False),
-    "made visible": Fault(deed="stall", step="end"),
+    "planned, and what is open was looked for": Fault(action="stall", step="open_transactions"),
+    "about to be recorded": Fault(action="stall", step="append", after=False),
+    "made visible": Fault(action="stall", step="end"),
 }
 PATIENT = {"spark.python.task.killTimeout": "600s"}
 """Spark ends the worker of an attempt that was overtaken two seconds later; here it lets it go on."""
 
 ENDS = {
-    "in the middle of a task": Fault(deed="both", step="write", after=False),
-    "when a task has prepared": Fault(deed="both", step="write", nth=2),
+    "in the middle of a task": Fault(action="both", step="write", after=False),
+    "when a task has prepared": Fault(action="both", step="write", nth=2),
 }
 
 
@@ -60,13 +60,13 @@ def stream(kafka: KafkaCluster, spark_cluster: SparkCluster, tmp_path: Path) -> 
         "spark.executor.extraJavaOptions": quick_options(),
         "spark.executorEnv.PYTHONPATH": python_path,
     }
-    wishes: dict[str, Any] = {"master": spark_cluster.master_url, "parts": PARTS, "conf": conf}
-    return Stream(kafka, tmp_path, topic, wishes=wishes)
+    driver_settings: dict[str, Any] = {"master": spark_cluster.master_url, "parts": PARTS, "conf": conf}
+    return Stream(kafka, tmp_path, topic, driver_settings=driver_settings)
 
 
 @pytest.mark.skipif(LONG, reason="the long form has all of them ten times")
 def test_a_lost_executor_and_an_overtaken_task_duplicate_nothing(stream: Stream) -> None:
-    stream.wishes["conf"] |= SPECULATION
+    stream.driver_settings["conf"] |= SPECULATION
     stream.plan(LOSSES["an executor with what it had prepared"], SLOW["a task that is slow half-way"])
     stream.add(2)  # what the slow task begins when its batch is over is found with the next one
     stream.finish()
@@ -89,7 +89,7 @@ def test_executors_lost_with_their_shuffle_files_duplicate_nothing(stream: Strea
 @only_long("takes minutes")
 def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
     """A task that no other attempt overtakes fails, and the query with it."""
-    stream.wishes["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
+    stream.driver_settings["conf"] |= SPECULATION | {"spark.task.maxFailures": "1"}
     stream.add(1)
     stream.plan(*[*SLOW.values()] * TIMES)
     stream.add(2)
@@ -102,7 +102,7 @@ def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
 @pytest.mark.parametrize("when", NEXT)
 def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stream, when: str) -> None:
     """Its batch is over, and what it prepares is aborted with the batch behind the next one at the latest."""
-    stream.wishes["conf"] |= SPECULATION | PATIENT
+    stream.driver_settings["conf"] |= SPECULATION | PATIENT
     stream.add(1)
     stream.plan(LATE, NEXT[when])
     stream.add(2)
@@ -118,12 +118,12 @@ def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stre
 
 @only_long("takes minutes")
 def test_executors_and_drivers_killed_together_duplicate_nothing(stream: Stream) -> None:
-    luck = chance("together")
-    ends = luck.sample([*ENDS.values()] * TIMES, TIMES)
-    stream.plan(*ends, luck=luck)
+    rng = chance("together")
+    ends = rng.sample([*ENDS.values()] * TIMES, TIMES)
+    stream.plan(*ends, rng=rng)
     stream.add(1)
     for _ in ends:
-        code, log = stream.run(parts=luck.randint(2, 4))
+        code, log = stream.run(parts=rng.randint(2, 4))
         assert code == -9, log[-6000:]
     stream.finish()
 

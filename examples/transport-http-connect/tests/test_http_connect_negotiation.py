@@ -18,13 +18,13 @@ def talk(answer: bytes, *, host: str = "kafka", port: int = 9092, login: Login |
     """The bytes sent to a proxy with this answer, and the rest of the answer."""
     course = negotiation(host, port, proxy="proxy:3128", login=login)
     said = b""
-    turn = next(course)
+    exchange = next(course)
     while True:
-        said += turn.say
-        assert 0 < turn.hear <= len(answer), f"{turn.hear} bytes are waited for, and {answer!r} comes"
-        heard, answer = answer[: turn.hear], answer[turn.hear :]
+        said += exchange.send
+        assert 0 < exchange.receive <= len(answer), f"{exchange.receive} bytes are waited for, and {answer!r} comes"
+        heard, answer = answer[: exchange.receive], answer[exchange.receive :]
         try:
-            turn = course.send(heard)
+            exchange = course.send(heard)
         except StopIteration:
             return said, answer
 
@@ -135,10 +135,10 @@ def test_random_responses_are_an_error_of_the_connection_or_wait_for_more() -> N
         parts = [OK, b"\r\n\r\n", b"HTTP/1.1 ", b"100", b"407 ", b"\n", chance.randbytes(5)]
         answer = b"HTTP/" + b"".join(chance.choices(parts, k=chance.randrange(8)))
         course = negotiation("kafka", 9092, proxy="proxy:3128", login=ALICE)
-        turn = next(course)
+        exchange = next(course)
         try:
-            while turn.hear <= len(answer):
-                heard, answer = answer[: turn.hear], answer[turn.hear :]
-                turn = course.send(heard)
+            while exchange.receive <= len(answer):
+                heard, answer = answer[: exchange.receive], answer[exchange.receive :]
+                exchange = course.send(heard)
         except (StopIteration, ConnectionFailedError, ProtocolMismatchError):
             pass

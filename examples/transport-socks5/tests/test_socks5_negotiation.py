@@ -1,4 +1,4 @@
-"""The talk with a proxy, as bytes: what RFC 1928 and 1929 say, and what a proxy must not say."""
+"""The negotiation with a proxy, as bytes: what RFC 1928 and 1929 define, and answers that are refused."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
-from ottla.plugins.transports import Turn
+from ottla.plugins.transports import Exchange
 from ottla_transport_socks5_example.negotiation import UserPassword, negotiation
 
 ALICE = UserPassword(b"alice", b"secret")
 TO_KAFKA = b"\x05\x01\x00\x03\x05kafka\x23\x84"
 
 
-def talk(answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None) -> list[Turn]:
-    """Every turn of a talk in which the proxy gives these answers and all is well."""
-    turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
-    taken = [next(turns)]
+def talk(answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None) -> list[Exchange]:
+    """All exchanges of a negotiation that succeeds with these answers of the proxy."""
+    exchanges = negotiation(host, 9092, proxy="proxy:1080", login=login)
+    taken = [next(exchanges)]
     for answer in answers[:-1]:
-        assert len(answer) == taken[-1].hear
-        taken.append(turns.send(answer))
+        assert len(answer) == taken[-1].receive
+        taken.append(exchanges.send(answer))
     with pytest.raises(StopIteration):
-        turns.send(answers[-1])
+        exchanges.send(answers[-1])
     return taken
 
 
@@ -30,45 +30,45 @@ def refusal(
     answers: Sequence[bytes], *, host: str = "kafka", login: UserPassword | None = None
 ) -> ConnectionFailedError:
     """The error that the last of these responses raises."""
-    turns = negotiation(host, 9092, proxy="proxy:1080", login=login)
-    next(turns)
+    exchanges = negotiation(host, 9092, proxy="proxy:1080", login=login)
+    next(exchanges)
     for answer in answers[:-1]:
-        turns.send(answer)
+        exchanges.send(answer)
     with pytest.raises(ConnectionFailedError) as caught:
-        turns.send(answers[-1])
+        exchanges.send(answers[-1])
     return caught.value
 
 
 def destination(host: str) -> bytes:
     """The address in the request to connect."""
-    said = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], host=host)[1].say
+    said = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], host=host)[1].send
     assert said[:3] == b"\x05\x01\x00"
     return said[3:]
 
 
 def test_a_proxy_without_login_is_sent_the_broker_address_at_once() -> None:
     assert talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", b"\x00\x00\x01\x04\x38"]) == [
-        Turn(b"\x05\x01\x00", 2),
-        Turn(TO_KAFKA, 2),
-        Turn(b"", 3),
-        Turn(b"", 5),
+        Exchange(b"\x05\x01\x00", 2),
+        Exchange(TO_KAFKA, 2),
+        Exchange(b"", 3),
+        Exchange(b"", 5),
     ]
 
 
 def test_a_proxy_that_requires_the_login_gets_it() -> None:
     assert talk([b"\x05\x02", b"\x01\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE) == [
-        Turn(b"\x05\x02\x00\x02", 2),
-        Turn(b"\x01\x05alice\x06secret", 2),
-        Turn(TO_KAFKA, 2),
-        Turn(b"", 3),
-        Turn(b"", 5),
+        Exchange(b"\x05\x02\x00\x02", 2),
+        Exchange(b"\x01\x05alice\x06secret", 2),
+        Exchange(TO_KAFKA, 2),
+        Exchange(b"", 3),
+        Exchange(b"", 5),
     ]
 
 
 def test_the_login_is_not_sent_to_a_proxy_that_does_not_require_it() -> None:
-    turns = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE)
+    exchanges = talk([b"\x05\x00", b"\x05\x00", b"\x00\x01\x7f", bytes(5)], login=ALICE)
 
-    assert not any(b"alice" in turn.say for turn in turns)
+    assert not any(b"alice" in exchange.send for exchange in exchanges)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_impossible_host_name_is_refused_before_a_byte_is_sent(host: str) -> 
     ],
 )
 def test_the_bound_address_of_the_proxy_is_read_to_its_end_only(head: bytes, rest: int) -> None:
-    assert talk([b"\x05\x00", b"\x05\x00", head, bytes(rest)])[-1] == Turn(b"", rest)
+    assert talk([b"\x05\x00", b"\x05\x00", head, bytes(rest)])[-1] == Exchange(b"", rest)
 
 
 @pytest.mark.parametrize(

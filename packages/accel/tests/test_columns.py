@@ -25,7 +25,7 @@ from ottla_accel.plugin import NativeEncoder, ottla_encoder
 pytestmark = pytest.mark.unmeasured
 
 NOW = 1_700_000_000_000
-PLENTY = 1 << 24
+ENOUGH_BYTES = 1 << 24
 HANG_GUARD = 20.0
 
 Row = tuple[bytes | None, bytes | None, list[Header], int]
@@ -68,7 +68,7 @@ def content(columns: Columns, magic: int = 2) -> tuple[object, ...]:
 
 @given(rows=rows)
 def test_the_same_records_make_the_same_bytes_and_facts(rows: list[Row]) -> None:
-    native, objects = filled(NativeColumns(PLENTY), rows), filled(ObjectColumns(PLENTY), rows)
+    native, objects = filled(NativeColumns(ENOUGH_BYTES), rows), filled(ObjectColumns(ENOUGH_BYTES), rows)
 
     assert content(native) == content(objects)
 
@@ -76,30 +76,30 @@ def test_the_same_records_make_the_same_bytes_and_facts(rows: list[Row]) -> None
 @given(rows=rows.map(lambda rows: [(key, value, [], timestamp) for key, value, _headers, timestamp in rows]))
 @pytest.mark.parametrize("magic", [0, 1])
 def test_formats_before_v2_make_the_same_bytes(magic: int, rows: list[Row]) -> None:
-    native, objects = filled(NativeColumns(PLENTY), rows), filled(ObjectColumns(PLENTY), rows)
+    native, objects = filled(NativeColumns(ENOUGH_BYTES), rows), filled(ObjectColumns(ENOUGH_BYTES), rows)
 
     assert content(native, magic) == content(objects, magic)
 
 
 def test_an_older_format_refuses_headers_and_the_records_remain() -> None:
-    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
 
     with pytest.raises(UnsupportedVersionError, match="header"):
         columns.encode(1)
 
     assert content(columns) == content(
-        filled(ObjectColumns(PLENTY), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
+        filled(ObjectColumns(ENOUGH_BYTES), [(None, b"a", [], NOW), (b"k", b"b", [("h", None)], NOW)])
     )
 
 
 @given(rows=rows, data=st.data())
 def test_records_move_to_other_columns_unchanged(rows: list[Row], data: st.DataObject) -> None:
     chosen = sorted(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=60)))
-    native, objects = NativeColumns(PLENTY), ObjectColumns(PLENTY)
+    native, objects = NativeColumns(ENOUGH_BYTES), ObjectColumns(ENOUGH_BYTES)
 
-    taken = native.extend(filled(NativeColumns(PLENTY), rows), chosen)
+    taken = native.extend(filled(NativeColumns(ENOUGH_BYTES), rows), chosen)
 
-    assert taken == objects.extend(filled(ObjectColumns(PLENTY), rows), chosen) == len(chosen)
+    assert taken == objects.extend(filled(ObjectColumns(ENOUGH_BYTES), rows), chosen) == len(chosen)
     assert content(native) == content(objects)
 
 
@@ -128,7 +128,7 @@ def test_a_larger_limit_allows_more_records() -> None:
 
 
 def test_records_move_only_while_they_fit() -> None:
-    run = filled(NativeColumns(PLENTY), [(b"k", bytes(100), [], NOW)] * 10)
+    run = filled(NativeColumns(ENOUGH_BYTES), [(b"k", bytes(100), [], NOW)] * 10)
     columns = NativeColumns(350)
 
     assert columns.extend(run, range(10)) == 2
@@ -138,10 +138,10 @@ def test_records_move_only_while_they_fit() -> None:
 
 @pytest.mark.parametrize("how", ["close", "release", "encode"])
 def test_closed_columns_take_nothing_whatever_the_limit(how: str) -> None:
-    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(None, b"a", [], NOW)])
 
     columns.encode(2) if how == "encode" else getattr(columns, how)()
-    columns.allow(PLENTY)
+    columns.allow(ENOUGH_BYTES)
 
     assert columns.append(None, b"b", (), NOW) is None
     assert len(columns) == 1
@@ -150,7 +150,7 @@ def test_closed_columns_take_nothing_whatever_the_limit(how: str) -> None:
 
 @pytest.mark.parametrize("timestamp_ms", [-2, TIMESTAMP_MAX + 1])
 def test_a_time_that_the_format_cannot_hold_is_refused(timestamp_ms: int) -> None:
-    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], NOW)])
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(None, b"a", [], NOW)])
 
     with pytest.raises(InvalidRecordError, match="timestamp_ms"):
         columns.append(None, b"b", (), timestamp_ms)
@@ -159,7 +159,7 @@ def test_a_time_that_the_format_cannot_hold_is_refused(timestamp_ms: int) -> Non
 
 
 def test_a_time_too_far_from_the_first_needs_another_batch() -> None:
-    columns = filled(NativeColumns(PLENTY), [(None, b"a", [], -1)])
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(None, b"a", [], -1)])
 
     assert columns.append(None, b"b", (), TIMESTAMP_MAX) is None
     assert columns.append(None, b"b", (), TIMESTAMP_MAX - 1) == 1
@@ -167,7 +167,7 @@ def test_a_time_too_far_from_the_first_needs_another_batch() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("text", b"v"), (b"k", "text"), (b"k", bytearray(b"v")), (1, b"v")])
 def test_types_other_than_bytes_are_refused_and_leave_nothing_behind(key: object, value: object) -> None:
-    columns = NativeColumns(PLENTY)
+    columns = NativeColumns(ENOUGH_BYTES)
 
     with pytest.raises(TypeError):
         columns.append(key, value, (), NOW)  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ def test_types_other_than_bytes_are_refused_and_leave_nothing_behind(key: object
 
 
 def test_the_section_outlives_its_columns_and_is_read_only() -> None:
-    columns = filled(NativeColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100)
-    expected = content(filled(ObjectColumns(PLENTY), [(b"k", b"value", [], NOW)] * 100))[1]
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(b"k", b"value", [], NOW)] * 100)
+    expected = content(filled(ObjectColumns(ENOUGH_BYTES), [(b"k", b"value", [], NOW)] * 100))[1]
     [section] = columns.encode(2).chunks
 
     del columns
@@ -192,7 +192,7 @@ def test_no_object_is_kept_for_a_record() -> None:
     key, value = b"key" * 10, b"value" * 10
     before = sys.getrefcount(key), sys.getrefcount(value)
 
-    columns = filled(NativeColumns(PLENTY), [(key, value, [], NOW)] * 10)
+    columns = filled(NativeColumns(ENOUGH_BYTES), [(key, value, [], NOW)] * 10)
 
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
     assert len(columns) == 10
@@ -205,12 +205,12 @@ def names(
 
 
 def named(name: str) -> RecordCallback:
-    return lambda *_told: name
+    return lambda *_reported: name
 
 
 @pytest.mark.parametrize("kind", [NativeColumns, ObjectColumns])
 def test_a_callback_is_kept_only_with_its_record(kind: type[NativeColumns | ObjectColumns]) -> None:
-    columns = kind(PLENTY)
+    columns = kind(ENOUGH_BYTES)
     assert columns.put(None, b"v", (), NOW, named("first")) == 0
     assert columns.put(None, b"v", (), NOW, None) == 1
     with pytest.raises(InvalidRecordError):
@@ -229,7 +229,7 @@ def test_a_callback_is_kept_only_with_its_record(kind: type[NativeColumns | Obje
 def test_added_callbacks_come_after_those_of_the_same_record(
     kind: type[NativeColumns | ObjectColumns],
 ) -> None:
-    columns = kind(PLENTY)
+    columns = kind(ENOUGH_BYTES)
     for own in (named("a"), None, named("b")):
         columns.put(None, b"v", (), NOW, own)
 
@@ -261,20 +261,20 @@ def test_records_moved_to_a_batch_stay_together_under_concurrent_sends(
     """Deliveries get the offset of the first record, and count from there."""
 
     def batch_of(*values: bytes) -> ProducerBatch:
-        batch = ProducerBatch(topic="t", partition=0, columns=kind(PLENTY), now=0.0)
+        batch = ProducerBatch(topic="t", partition=0, columns=kind(ENOUGH_BYTES), now=0.0)
         for value in values:
             batch.append(None, value, (), NOW, None)
         return batch
 
     run, batch, placed = batch_of(b"a", b"b", b"c"), batch_of(b"first"), list[int | None]()
-    batch.held_bytes = PLENTY
+    batch.held_bytes = ENOUGH_BYTES
     other = threading.Thread(target=lambda: placed.append(batch.append(None, b"other", (), NOW, None)))
 
     def send_meanwhile() -> None:
         other.start()
         other.join(0.05)  # it should not come to its end
 
-    start, taken = batch.take_from(run, Interrupted(3, send_meanwhile), memory=PLENTY)
+    start, taken = batch.take_from(run, Interrupted(3, send_meanwhile), memory=ENOUGH_BYTES)
     other.join(HANG_GUARD)
 
     assert (start, taken) == (1, 3)
@@ -282,7 +282,7 @@ def test_records_moved_to_a_batch_stay_together_under_concurrent_sends(
 
 
 def test_a_refused_record_leaves_no_callback() -> None:
-    columns = NativeColumns(PLENTY)
+    columns = NativeColumns(ENOUGH_BYTES)
     with pytest.raises(TypeError, match="a key or value must be bytes or None, not str"):
         columns.put(None, "text", (), NOW, named("refused"))  # type: ignore[arg-type]
     assert columns.put(None, b"v", (), NOW, None) == 0
@@ -291,7 +291,7 @@ def test_a_refused_record_leaves_no_callback() -> None:
 
 
 def test_a_record_without_a_timestamp_gets_the_current_time() -> None:
-    columns = NativeColumns(PLENTY)
+    columns = NativeColumns(ENOUGH_BYTES)
     before = time_ns() // 1_000_000
     columns.put(None, b"v", (), None, None)
 
@@ -302,7 +302,7 @@ def test_a_batch_holds_few_objects_that_the_garbage_collector_visits() -> None:
     """Thousands of partitions have as many batches, which it goes through again and again."""
 
     def batch() -> ProducerBatch:
-        made = ProducerBatch(topic="t", partition=0, columns=NativeColumns(PLENTY), now=0.0)
+        made = ProducerBatch(topic="t", partition=0, columns=NativeColumns(ENOUGH_BYTES), now=0.0)
         made.append(None, b"v", (), None, None)
         return made
 

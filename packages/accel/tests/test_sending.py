@@ -43,15 +43,15 @@ NOW = 1_700_000_000_000
 
 @contextmanager
 def native(*leaders: int, **options: Any) -> Iterator[Simulated]:
-    with simulated(*leaders, config={"record.encoder": "native"}, **options) as world:
-        assert type(world.producer.send).__name__ == "builtin_function_or_method"
-        yield world
+    with simulated(*leaders, config={"record.encoder": "native"}, **options) as simulation:
+        assert type(simulation.producer.send).__name__ == "builtin_function_or_method"
+        yield simulation
 
 
-def outcome(world: Simulated, arguments: dict[str, Any]) -> object:
+def outcome(simulation: Simulated, arguments: dict[str, Any]) -> object:
     """The result of a call of `send`: an error's type and message, or the record's position."""
     try:
-        delivery = world.producer.send("t", **arguments)
+        delivery = simulation.producer.send("t", **arguments)
     except Exception as error:
         return type(error), str(error)
     return delivery
@@ -94,14 +94,14 @@ calls = st.lists(
 def test_every_call_has_the_same_result_as_in_python(calls: list[dict[str, Any]]) -> None:
     seen = {}
     for encoder in ("python", "native"):
-        with simulated(1, 2, 1, config={"record.encoder": encoder}, max_block_ms=0) as world:
-            outcomes = [outcome(world, dict(call)) for call in calls]
-            world.settle()
+        with simulated(1, 2, 1, config={"record.encoder": encoder}, max_block_ms=0) as simulation:
+            outcomes = [outcome(simulation, dict(call)) for call in calls]
+            simulation.run_until_idle()
             seen[encoder] = [
                 _place(each, call) if isinstance(each, Delivery) else each
                 for each, call in zip(outcomes, calls, strict=True)
             ]
-            logs = world.cluster.topics["t"].log
+            logs = simulation.cluster.topics["t"].log
             seen[encoder].append(
                 sorted(
                     (partition if record.key is not None else -1, record.key, record.value, record.headers)
@@ -126,18 +126,18 @@ def _place(delivery: Delivery, call: dict[str, Any]) -> object:
 
 
 def test_a_delivery_is_the_one_of_the_core() -> None:
-    with native(1) as world:
-        first, second = (world.producer.send("t", value, partition=0) for value in (b"a", b"b"))
+    with native(1) as simulation:
+        first, second = (simulation.producer.send("t", value, partition=0) for value in (b"a", b"b"))
         assert (type(second), second.done()) == (Delivery, False)
-        world.settle()
+        simulation.run_until_idle()
 
         assert (first.result(0).offset, second.result(0).offset) == (0, 1)
         assert "at offset 1" in repr(second)
 
 
 def test_records_are_appended_in_c_once_a_batch_is_open() -> None:
-    with native(1) as world:
-        deliveries = [world.producer.send("t", b"v", key=b"k") for _ in range(3)]
+    with native(1) as simulation:
+        deliveries = [simulation.producer.send("t", b"v", key=b"k") for _ in range(3)]
 
         columns = deliveries[0]._batch.columns
         assert isinstance(columns, NativeColumns)
@@ -161,72 +161,72 @@ def test_send_in_c_has_the_parameters_of_send_in_python(file: str) -> None:
 
 
 def test_callbacks_run_in_order_with_the_offsets_of_the_log() -> None:
-    told: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
+    reported: list[tuple[int, RecordMetadata | None, OttlaError | None]] = []
 
-    def tell(number: int) -> OnDelivery:
-        return lambda delivery: told.append((number, delivery.metadata, delivery.error))
+    def recorder(number: int) -> OnDelivery:
+        return lambda delivery: reported.append((number, delivery.metadata, delivery.error))
 
-    with native(1) as world:
+    with native(1) as simulation:
         for number in range(50):
-            world.producer.send(
+            simulation.producer.send(
                 "t",
                 bytes(number),
                 key=b"k" if number % 2 else None,
                 timestamp_ms=NOW + number,
-                on_delivery=tell(number),
+                on_delivery=recorder(number),
             )
-        world.settle()
+        simulation.run_until_idle()
 
-    assert [number for number, _metadata, _error in told] == list(range(50))
-    assert told[49] == (49, RecordMetadata("t", 0, 49, NOW + 49, 1, 49), None)
-    assert type(told[48][1]) is RecordMetadata
-    assert told[48] == (48, RecordMetadata("t", 0, 48, NOW + 48, -1, 48), None)
+    assert [number for number, _metadata, _error in reported] == list(range(50))
+    assert reported[49] == (49, RecordMetadata("t", 0, 49, NOW + 49, 1, 49), None)
+    assert type(reported[48][1]) is RecordMetadata
+    assert reported[48] == (48, RecordMetadata("t", 0, 48, NOW + 48, -1, 48), None)
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_callbacks_added_later_run_in_the_order_of_their_records(acknowledged: bool) -> None:
     """However they were given: with the first record of a batch, with a later one, or to a delivery."""
-    told: list[tuple[int, str, bool]] = []
+    reported: list[tuple[int, str, bool]] = []
 
-    def tell(number: int, how: str) -> OnDelivery:
-        return lambda delivery: told.append((number, how, delivery.metadata is not None))
+    def recorder(number: int, how: str) -> OnDelivery:
+        return lambda delivery: reported.append((number, how, delivery.metadata is not None))
 
-    with native(1) as world:
+    with native(1) as simulation:
         sent = [
-            world.producer.send("t", b"v", on_delivery=tell(number, "sent") if number % 3 else None)
+            simulation.producer.send("t", b"v", on_delivery=recorder(number, "sent") if number % 3 else None)
             for number in range(30)
         ]
         for number in reversed(range(0, 30, 2)):
-            sent[number].add_done_callback(tell(number, "added"))
+            sent[number].add_done_callback(recorder(number, "added"))
         if not acknowledged:
-            world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        world.settle()
+            simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        simulation.run_until_idle()
 
-    order = [(number, how == "added") for number, how, _ok in told]
+    order = [(number, how == "added") for number, how, _ok in reported]
     assert order == sorted(order), "those that were added come behind the record's own"
-    assert {(number, how) for number, how, _ok in told} == {(n, "sent") for n in range(30) if n % 3} | {
+    assert {(number, how) for number, how, _ok in reported} == {(n, "sent") for n in range(30) if n % 3} | {
         (n, "added") for n in range(0, 30, 2)
     }
-    assert {ok for _number, _how, ok in told} == {acknowledged}
+    assert {ok for _number, _how, ok in reported} == {acknowledged}
 
 
 def test_metadata_that_a_callback_keeps_does_not_change() -> None:
     kept: list[RecordMetadata] = []
     hashes: list[int] = []
 
-    def tell(delivery: Delivery) -> None:
+    def recorder(delivery: Delivery) -> None:
         metadata = delivery.metadata
         assert metadata is not None
         hashes.append(hash(metadata))
         if metadata.offset % 3:
             kept.append(metadata)
 
-    with native(1) as world:
+    with native(1) as simulation:
         for number in range(30):
-            world.producer.send("t", b"v" * number, timestamp_ms=1_000 + number // 4, on_delivery=tell)
-        world.settle()
+            simulation.producer.send("t", b"v" * number, timestamp_ms=1_000 + number // 4, on_delivery=recorder)
+        simulation.run_until_idle()
 
-    told = [
+    reported = [
         RecordMetadata(
             topic="t",
             partition=0,
@@ -237,129 +237,131 @@ def test_metadata_that_a_callback_keeps_does_not_change() -> None:
         )
         for number in range(30)
     ]
-    assert kept == [metadata for metadata in told if metadata.offset % 3]
-    assert hashes == list(map(hash, told))
+    assert kept == [metadata for metadata in reported if metadata.offset % 3]
+    assert hashes == list(map(hash, reported))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3], ids=["none", "each", "each third"])
 def test_each_callback_gets_the_sizes_and_the_index_of_its_record(kept: int) -> None:
     sizes = [(key_size, value_size) for key_size in (-1, 0, 2) for value_size in (-1, 0, 300, 300)]
     records = [sizes[number * 5 % len(sizes)] for number in range(5_000)]
-    told: list[tuple[Any, ...]] = []
+    reported: list[tuple[Any, ...]] = []
     keeping: list[object] = []
 
-    def tell(delivery: Delivery) -> None:
+    def recorder(delivery: Delivery) -> None:
         metadata = delivery.result()
-        told.append((delivery._index, metadata.offset, metadata.serialized_key_size, metadata.serialized_value_size))
-        if kept and len(told) % kept == 0:
+        reported.append(
+            (delivery._index, metadata.offset, metadata.serialized_key_size, metadata.serialized_value_size)
+        )
+        if kept and len(reported) % kept == 0:
             keeping.append(metadata)
 
     batch = ProducerBatch(topic="t", partition=0, columns=NativeColumns(2**30), now=0.0)
     for key_size, value_size in records:
         key, value = (None if size < 0 else bytes(size) for size in (key_size, value_size))
-        batch.append(key, value, (), NOW, tell)
+        batch.append(key, value, (), NOW, recorder)
     batch.complete_and_call_back(Acknowledged(base_offset=100))
 
-    assert told == [(index, 100 + index, *each) for index, each in enumerate(records)]
+    assert reported == [(index, 100 + index, *each) for index, each in enumerate(records)]
 
 
 def test_a_callback_that_changes_its_delivery_harms_no_other_record() -> None:
-    told: list[RecordMetadata | None] = []
+    reported: list[RecordMetadata | None] = []
 
     def replace(delivery: Any) -> None:
         delivery.metadata = delivery.metadata._replace(topic="u", serialized_value_size=7)
 
-    def spoil(delivery: Any) -> None:
+    def corrupt(delivery: Any) -> None:
         delivery.metadata = ["no", "metadata"]
 
     def remove(delivery: Any) -> None:
         del delivery.metadata, delivery._index
 
-    with native(1) as world:
-        for change in (replace, spoil, remove):
-            world.producer.send("t", b"v", on_delivery=change)
-            world.producer.send(
-                "t", b"v", on_delivery=lambda delivery: told.append(delivery.metadata), timestamp_ms=NOW
+    with native(1) as simulation:
+        for change in (replace, corrupt, remove):
+            simulation.producer.send("t", b"v", on_delivery=change)
+            simulation.producer.send(
+                "t", b"v", on_delivery=lambda delivery: reported.append(delivery.metadata), timestamp_ms=NOW
             )
-        world.settle()
+        simulation.run_until_idle()
 
-    assert told == [RecordMetadata("t", 0, offset, NOW, -1, 1) for offset in (1, 3, 5)]
+    assert reported == [RecordMetadata("t", 0, offset, NOW, -1, 1) for offset in (1, 3, 5)]
 
 
 def test_callbacks_add_no_work_for_the_garbage_collector() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     counts: list[int] = []
 
-    def tell(delivery: Delivery) -> None:
-        told.append(delivery.result().offset)
+    def recorder(delivery: Delivery) -> None:
+        reported.append(delivery.result().offset)
         counts.append(gc.get_count()[0])
 
-    with native(1) as world:
+    with native(1) as simulation:
         for _ in range(2_000):
-            world.producer.send("t", b"v", on_delivery=tell)
+            simulation.producer.send("t", b"v", on_delivery=recorder)
         gc.disable()
         try:
-            world.settle()
+            simulation.run_until_idle()
         finally:
             gc.enable()
 
-    assert told == list(range(2_000))
+    assert reported == list(range(2_000))
     assert counts[-1] - counts[0] < 100, "an object for each callback"
 
 
 def test_a_callback_that_raises_is_logged_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
     def fails(_delivery: object) -> None:
         raise SystemExit("no")
 
-    with native(1) as world:
-        world.producer.send("t", b"a")
-        world.producer.send("t", b"b", on_delivery=fails)
-        world.producer.send("t", b"c", on_delivery=lambda *_: told.append(1))
-        world.settle()
+    with native(1) as simulation:
+        simulation.producer.send("t", b"a")
+        simulation.producer.send("t", b"b", on_delivery=fails)
+        simulation.producer.send("t", b"c", on_delivery=lambda *_: reported.append(1))
+        simulation.run_until_idle()
 
-    assert told == [1]
+    assert reported == [1]
     assert "delivery callback for topic 't', partition 0 raised" in caplog.text
 
 
 def test_callbacks_of_records_that_failed_get_their_error() -> None:
-    told: list[tuple[object, object]] = []
-    with native(1) as world:
-        world.cluster.brokers[1].silent = True
+    reported: list[tuple[object, object]] = []
+    with native(1) as simulation:
+        simulation.cluster.brokers[1].silent = True
         for _ in range(2):
-            world.producer.send(
-                "t", b"a", on_delivery=lambda delivery: told.append((delivery.metadata, delivery.error))
+            simulation.producer.send(
+                "t", b"a", on_delivery=lambda delivery: reported.append((delivery.metadata, delivery.error))
             )
-        world.producer.close(0)
+        simulation.producer.close(0)
 
-    assert [(metadata, type(error)) for metadata, error in told] == [(None, DeliveryError)] * 2
+    assert [(metadata, type(error)) for metadata, error in reported] == [(None, DeliveryError)] * 2
 
 
 def test_a_closed_producer_refuses_records() -> None:
-    with native(1) as world:
-        world.producer.send("t", b"a")
-        world.settle()
-        world.producer.close()
+    with native(1) as simulation:
+        simulation.producer.send("t", b"a")
+        simulation.run_until_idle()
+        simulation.producer.close()
 
         with pytest.raises(ProducerClosedError):
-            world.producer.send("t", b"b")
+            simulation.producer.send("t", b"b")
 
 
 def test_a_dropped_producer_is_not_kept_alive_by_its_send() -> None:
-    with simulated(1, config={"record.encoder": "native"}) as world:
-        kept = weakref.ref(world.producer)
-        send = world.producer.send
+    with simulated(1, config={"record.encoder": "native"}) as simulation:
+        kept = weakref.ref(simulation.producer)
+        send = simulation.producer.send
         send("t", b"a")
-        world.settle()
-        world.producer = None  # type: ignore[assignment]
+        simulation.run_until_idle()
+        simulation.producer = None  # type: ignore[assignment]
         gc.collect()
 
         assert kept() is None
         with pytest.raises(ProducerClosedError, match="garbage-collected"):
             send("unknown", b"a")
-        world.thread.join(0)  # it was asked to end
-        world.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
+        simulation.thread.join(0)  # it was asked to end
+        simulation.producer = Producer({"bootstrap.servers": "127.0.0.1:1"})  # for the context's end
 
 
 def test_an_overridden_send_is_called_for_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,43 +370,43 @@ def test_an_overridden_send_is_called_for_every_record(monkeypatch: pytest.Monke
             return super().send(topic, b"marked " + value, key, **options)
 
     monkeypatch.setattr(simulated_producer, "SimulatedProducer", Marking)
-    with simulated(1, config={"record.encoder": "native"}) as world:
+    with simulated(1, config={"record.encoder": "native"}) as simulation:
         for value in (b"a", b"b", b"c"):
-            world.producer.send("t", value)
-        world.settle()
+            simulation.producer.send("t", value)
+        simulation.run_until_idle()
 
-        assert world.log() == [b"marked a", b"marked b", b"marked c"]
+        assert simulation.log() == [b"marked a", b"marked b", b"marked c"]
 
 
 @pytest.mark.rule("producer.send.interceptors", "producer.send.interceptors.outcomes")
 def test_interceptors_run_before_send_and_get_its_results() -> None:
     class Marking:
         def __init__(self) -> None:
-            self.told: list[tuple[int, bool]] = []
+            self.reported: list[tuple[int, bool]] = []
 
         def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
             return key, b"marked " + value, (*headers, ("by", b"us"))
 
         def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
-            self.told.append((metadata.offset, error is None))
+            self.reported.append((metadata.offset, error is None))
 
     marking, called = Marking(), list[Any]()
     plugins = {"interceptors": {"marking": marking}}
-    with simulated(1, plugins=plugins, config={"record.encoder": "native"}) as world:
+    with simulated(1, plugins=plugins, config={"record.encoder": "native"}) as simulation:
         for value in (b"a", b"b", b"c"):
-            world.producer.send(
+            simulation.producer.send(
                 "t", value, on_delivery=lambda delivery: called.append((delivery.metadata, delivery.error))
             )
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send("t", b"lost")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        simulation.producer.send("t", b"lost")
         with pytest.raises(UndeliveredError, match="its error was never retrieved"):
-            world.producer.close()
+            simulation.producer.close()
 
-        assert [(record.value, record.headers) for record in world.cluster.topics["t"].log[0]] == [
+        assert [(record.value, record.headers) for record in simulation.cluster.topics["t"].log[0]] == [
             (b"marked " + value, (("by", b"us"),)) for value in (b"a", b"b", b"c")
         ]
-    assert marking.told == [(0, True), (1, True), (2, True), (-1, False)]
+    assert marking.reported == [(0, True), (1, True), (2, True), (-1, False)]
     assert [(metadata.offset, error) for metadata, error in called] == [(0, None), (1, None), (2, None)]
 
 
@@ -416,48 +418,48 @@ def test_a_partitioner_of_many_keys_at_once_is_used() -> None:
         def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
             return [0] * len(keys)
 
-    with simulated(1, plugins={"partitioner": Last()}, config={"record.encoder": "native"}) as world:
-        world.producer.send("t", b"first", key=b"k")
-        world.producer.send("t", b"second", partition=0)
-        world.producer.send("t", b"third", key=b"k")
-        world.settle()
+    with simulated(1, plugins={"partitioner": Last()}, config={"record.encoder": "native"}) as simulation:
+        simulation.producer.send("t", b"first", key=b"k")
+        simulation.producer.send("t", b"second", partition=0)
+        simulation.producer.send("t", b"third", key=b"k")
+        simulation.run_until_idle()
 
-        assert world.log() == [b"first", b"second", b"third"]
+        assert simulation.log() == [b"first", b"second", b"third"]
 
 
 def test_serializers_run_before_the_fast_path() -> None:
-    with simulated(1, config={"record.encoder": "native", "value.serializer": str.encode}) as world:
-        world.producer.send("t", "text")
-        world.settle()
+    with simulated(1, config={"record.encoder": "native", "value.serializer": str.encode}) as simulation:
+        simulation.producer.send("t", "text")
+        simulation.run_until_idle()
 
-        assert world.log() == [b"text"]
+        assert simulation.log() == [b"text"]
 
 
 def test_keys_are_ignored_if_the_configuration_says_so() -> None:
-    with native(1, 1, partitioner_ignore_keys="true") as world:
+    with native(1, 1, partitioner_ignore_keys="true") as simulation:
         for number in range(20):
-            world.producer.send("t", b"v", key=b"%d" % number)
-        world.settle()
+            simulation.producer.send("t", b"v", key=b"%d" % number)
+        simulation.run_until_idle()
 
-        assert sorted(len(world.log(partition)) for partition in (0, 1)) == [0, 20]  # one stay
+        assert sorted(len(simulation.log(partition)) for partition in (0, 1)) == [0, 20]  # one stay
 
 
 def test_many_calls_leave_nothing_behind() -> None:
     value, key, header = b"value", b"key", ("name", b"content")
     callback = lambda *_: None  # noqa: E731 - one whose references can be counted
 
-    def send_some(world: Simulated) -> None:
+    def send_some(simulation: Simulated) -> None:
         for _ in range(200):
-            world.producer.send("t", value, key, headers=[header], on_delivery=callback)
+            simulation.producer.send("t", value, key, headers=[header], on_delivery=callback)
             with pytest.raises(InvalidRecordError):
-                world.producer.send("t", value, key, headers=[header, 1])  # type: ignore[list-item]
-        world.settle()
+                simulation.producer.send("t", value, key, headers=[header, 1])  # type: ignore[list-item]
+        simulation.run_until_idle()
 
-    with native(1) as world:
-        send_some(world)
+    with native(1) as simulation:
+        send_some(simulation)
         gc.collect()
         before = [sys.getrefcount(thing) for thing in (value, key, header, callback)]
-        send_some(world)
+        send_some(simulation)
         gc.collect()
 
         assert [sys.getrefcount(thing) for thing in (value, key, header, callback)] == before
@@ -465,16 +467,16 @@ def test_many_calls_leave_nothing_behind() -> None:
 
 def test_threads_lose_and_duplicate_nothing_while_garbage_is_collected() -> None:
     threshold = gc.get_threshold()
-    told: list[bytes] = []
-    with native(1, 1, 1, batch_size=500) as world:
+    reported: list[bytes] = []
+    with native(1, 1, 1, batch_size=500) as simulation:
 
-        def tell(value: bytes) -> OnDelivery:
-            return lambda _delivery: told.append(value)
+        def recorder(value: bytes) -> OnDelivery:
+            return lambda _delivery: reported.append(value)
 
         def work(thread: int) -> None:
             for number in range(300):
                 value = b"%d-%d" % (thread, number)
-                world.producer.send("t", value, key=value[:1], on_delivery=tell(value))
+                simulation.producer.send("t", value, key=value[:1], on_delivery=recorder(value))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         gc.set_threshold(1)
@@ -484,16 +486,16 @@ def test_threads_lose_and_duplicate_nothing_while_garbage_is_collected() -> None
             for each in threads:
                 each.start()
             while any(each.is_alive() for each in threads):
-                world.round(until=world.clock())
+                simulation.round(until=simulation.clock())
         finally:
             gc.set_threshold(*threshold)
             sys.setswitchinterval(interval)
-        world.settle()
-        logs = [world.log(partition) for partition in range(3)]
+        simulation.run_until_idle()
+        logs = [simulation.log(partition) for partition in range(3)]
 
     expected = sorted(b"%d-%d" % (thread, number) for thread in range(4) for number in range(300))
     assert sorted(value for log in logs for value in log if value is not None) == expected
-    assert sorted(told) == expected
+    assert sorted(reported) == expected
     for log in logs:
         for thread in range(4):
             numbers = [int(value[2:]) for value in log if value is not None and value.startswith(b"%d-" % thread)]
@@ -504,31 +506,31 @@ def test_threads_lose_and_duplicate_nothing_while_garbage_is_collected() -> None
 def test_a_failed_record_without_a_reader_is_logged_as_lost_at_once(
     record: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with native(1, 1) as world:
+    with native(1, 1) as simulation:
         for _ in range(3):
-            world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for _ in range(3):
-            world.producer.send("t", b"a", **record)
-        world.settle()
-        world.round(until=world.clock())
+            simulation.producer.send("t", b"a", **record)
+        simulation.run_until_idle()
+        simulation.round(until=simulation.clock())
 
         [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
         assert "3 records failed, and no delivery or callback is left to report the error" in line
         with pytest.raises(UndeliveredError):
-            world.producer.close()
+            simulation.producer.close()
 
 
 def test_a_dropped_delivery_with_an_unread_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with native(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        delivery = world.producer.send("t", b"a")
-        world.settle()
-        world.round(until=world.clock())
+    with native(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = simulation.producer.send("t", b"a")
+        simulation.run_until_idle()
+        simulation.round(until=simulation.clock())
         assert "ERROR" not in {record.levelname for record in caplog.records}
 
         del delivery
-        world.round(until=world.clock())
+        simulation.round(until=simulation.clock())
 
         assert [record.levelname for record in caplog.records].count("ERROR") == 1
         with pytest.raises(UndeliveredError):
-            world.producer.close()
+            simulation.producer.close()

@@ -40,18 +40,18 @@ def test_a_failed_allocation_never_leaves_a_half_appended_record() -> None:
     testcapi = pytest.importorskip("_testcapi")
     header = [("name", b"content")]
     sent: list[bytes] = []
-    told: list[bytes] = []
+    reported: list[bytes] = []
 
-    def tell(value: bytes) -> Callable[..., object]:
-        return lambda delivery: told.append(value) if delivery.metadata is not None else None
+    def recorder(value: bytes) -> Callable[..., object]:
+        return lambda delivery: reported.append(value) if delivery.metadata is not None else None
 
-    with native(1, linger_ms=1_000) as world:
-        send = world.producer.send
+    with native(1, linger_ms=1_000) as simulation:
+        send = simulation.producer.send
         send("t", b"first", headers=header)
         failures = 0
         # In the first turn none fails: a tracer of coverage needs memory for each line that it has not seen.
         for number in range(-1, 240):
-            value, options = b"%d" % number, {"headers": header, "on_delivery": tell(b"%d" % number)}
+            value, options = b"%d" % number, {"headers": header, "on_delivery": recorder(b"%d" % number)}
             fails = number % 60 // 2 if number >= 0 else 1_000_000
             testcapi.set_nomemory(fails, fails + 1)
             try:
@@ -64,29 +64,29 @@ def test_a_failed_allocation_never_leaves_a_half_appended_record() -> None:
             failures += raised
             if not raised:
                 sent.append(value)
-        world.settle()
+        simulation.run_until_idle()
 
         assert failures
-        assert world.log() == [b"first", *sent]
-        assert told == sent
+        assert simulation.log() == [b"first", *sent]
+        assert reported == sent
 
 
 def test_memory_of_large_headers_is_returned() -> None:
-    with native(1) as world:
+    with native(1) as simulation:
 
         def forget_records() -> None:
-            for log in world.cluster.topics["t"].logs.values():
+            for log in simulation.cluster.topics["t"].logs.values():
                 log.entries.clear()
                 log.records.clear()
             gc.collect()
 
-        world.producer.send("t", bytes(501_000))  # whose memory is kept for the next batch
-        world.settle()
+        simulation.producer.send("t", bytes(501_000))  # whose memory is kept for the next batch
+        simulation.run_until_idle()
         forget_records()
         tracemalloc.start()
         try:
-            world.producer.send("t", b"v", headers=[("large", bytes(500_000))])
-            world.settle()
+            simulation.producer.send("t", b"v", headers=[("large", bytes(500_000))])
+            simulation.run_until_idle()
             forget_records()
             left, _peak = tracemalloc.get_traced_memory()
         finally:
@@ -102,9 +102,9 @@ def test_callbacks_in_unreachable_cycles_are_collected() -> None:
     def callback(*_: object) -> None:
         """Waits with the record."""
 
-    with native(1) as world:
-        world.producer.send("t", b"a")
-        columns = columns_of(world.producer.send("t", b"b", on_delivery=callback))
+    with native(1) as simulation:
+        simulation.producer.send("t", b"a")
+        columns = columns_of(simulation.producer.send("t", b"b", on_delivery=callback))
         held = [each for each in gc.get_referents(columns) if isinstance(each, list)]
 
         assert gc.is_tracked(columns)
@@ -118,17 +118,17 @@ def test_callbacks_in_unreachable_cycles_are_collected() -> None:
 def test_a_partition_that_a_topic_has_lost_takes_no_record(encoder: str) -> None:
     """Although a batch for it is open still."""
     options: dict[str, Any] = {"config": {"record.encoder": encoder}, "max_block_ms": 0, "linger_ms": 60_000}
-    with simulated(1, 1, 1, **options) as world:
+    with simulated(1, 1, 1, **options) as simulation:
         for partition in range(3):
-            world.producer.send("t", b"before", partition=partition)
-        del world.cluster.topics["t"]
-        world.cluster.create("t", 1)
-        world.metadata.request_update()
-        world.run_until(lambda: len(world.metadata.cluster.topics["t"].leaders) == 1)
+            simulation.producer.send("t", b"before", partition=partition)
+        del simulation.cluster.topics["t"]
+        simulation.cluster.create("t", 1)
+        simulation.metadata.request_update()
+        simulation.run_until(lambda: len(simulation.metadata.cluster.topics["t"].leaders) == 1)
 
-        world.producer.send("t", b"after", partition=0)
+        simulation.producer.send("t", b"after", partition=0)
         with pytest.raises(OttlaError):
-            world.producer.send("t", b"nowhere", partition=2)
+            simulation.producer.send("t", b"nowhere", partition=2)
 
 
 # Arguments that are not what they say
@@ -192,8 +192,8 @@ ODD: list[Callable[[], dict[str, Any]]] = [
 def test_odd_arguments_have_the_same_result_as_in_python(number: int) -> None:
     outcomes = []
     for encoder in ("python", "native"):
-        with simulated(1, config={"record.encoder": encoder}) as world:
-            send = world.producer.send
+        with simulated(1, config={"record.encoder": encoder}) as simulation:
+            send = simulation.producer.send
             send("t", b"first", timestamp_ms=NOW)
             options = ODD[number]()
             raised: object = None
@@ -202,8 +202,8 @@ def test_odd_arguments_have_the_same_result_as_in_python(number: int) -> None:
             except Exception as error:
                 raised = type(error), str(error)
             send("t", b"last", timestamp_ms=NOW)
-            world.settle()
-            records = world.cluster.topics["t"].log[0]
+            simulation.run_until_idle()
+            records = simulation.cluster.topics["t"].log[0]
             sent = sorted(
                 (record.key or b"", record.value or b"", record.headers, record.timestamp_ms) for record in records
             )
@@ -213,12 +213,12 @@ def test_odd_arguments_have_the_same_result_as_in_python(number: int) -> None:
 
 
 def test_a_wrong_len_of_a_bytes_subclass_is_ignored() -> None:
-    with native(1) as world:
+    with native(1) as simulation:
         for _ in range(3):
-            world.producer.send("t", Lying(b"short"))
-        world.settle()
+            simulation.producer.send("t", Lying(b"short"))
+        simulation.run_until_idle()
 
-        assert world.log() == [b"short"] * 3
+        assert simulation.log() == [b"short"] * 3
 
 
 # Columns that are used after their end
@@ -254,13 +254,13 @@ def test_missing_records_cannot_be_moved(indexes: list[int]) -> None:
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_an_uncallable_callback_is_refused_at_once(encoder: str) -> None:
-    with simulated(1, config={"record.encoder": encoder}) as world:
-        world.producer.send("t", b"v")
+    with simulated(1, config={"record.encoder": encoder}) as simulation:
+        simulation.producer.send("t", b"v")
         with pytest.raises(InvalidRecordError, match="on_delivery"):
-            world.producer.send("t", b"w", on_delivery=5)  # type: ignore[arg-type]
-        world.settle()
+            simulation.producer.send("t", b"w", on_delivery=5)  # type: ignore[arg-type]
+        simulation.run_until_idle()
 
-        assert world.log() == [b"v"]
+        assert simulation.log() == [b"v"]
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
@@ -275,16 +275,16 @@ def test_a_callback_with_two_arguments_is_refused_by_send(encoder: str) -> None:
     called: list[int | None] = []
     ported: list[Any] = [lambda err, msg: None, Ported().acked, partial(lambda name, err, msg: None, "name")]
     sound: list[OnDelivery] = [Ported().sound, lambda delivery: called.append(7), partial(Ported.sound, Ported())]
-    with simulated(1, config={"record.encoder": encoder}) as world:
-        world.producer.send("t", b"v")
+    with simulated(1, config={"record.encoder": encoder}) as simulation:
+        simulation.producer.send("t", b"v")
         for each in (*sound, *sound):
-            world.producer.send("t", b"v", on_delivery=each)
+            simulation.producer.send("t", b"v", on_delivery=each)
             for other in ported:
                 with pytest.raises(TypeError, match=r"^on_delivery is called with one argument, .* takes more: define"):
-                    world.producer.send("t", b"w", on_delivery=other)
-        world.settle()
+                    simulation.producer.send("t", b"w", on_delivery=other)
+        simulation.run_until_idle()
 
-        assert world.log() == [b"v"] * 7
+        assert simulation.log() == [b"v"] * 7
         assert called == [0, 7, 0] * 2
 
 
@@ -298,15 +298,17 @@ class Topic(enum.StrEnum):
 
 
 def test_a_topic_may_be_named_by_an_enum() -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
-    with native(1) as world:
+    with native(1) as simulation:
         deliveries = [
-            world.producer.send(Topic.ORDERS, b"v", on_delivery=lambda delivery: told.append(delivery.metadata.offset))
+            simulation.producer.send(
+                Topic.ORDERS, b"v", on_delivery=lambda delivery: reported.append(delivery.metadata.offset)
+            )
             for _ in range(3)
         ]
-        world.settle()
+        simulation.run_until_idle()
 
-        assert told == [0, 1, 2]
+        assert reported == [0, 1, 2]
         assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2]
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity

@@ -22,7 +22,7 @@ from ottla_accel.murmur2 import murmur2
 pytestmark = pytest.mark.unmeasured
 
 NOW = 1_700_000_000_000
-PLENTY = 1 << 40
+ENOUGH_BYTES = 1 << 40
 KINDS = [pa.binary(), pa.large_binary()]
 
 column = st.lists(st.none() | st.binary(max_size=200), max_size=80)
@@ -76,7 +76,7 @@ def test_batches_equal_those_of_the_core(
     rows = TableRows(count=max(count - start, 0), now_ms=NOW, **columns)
 
     cuts = list(tables.cut_rows(rows, partitions, max_bytes=max_bytes))
-    whole, expected = (list(cut(rows, partitions, max_bytes=PLENTY)) for cut in (tables.cut_rows, cut_rows))
+    whole, expected = (list(cut(rows, partitions, max_bytes=ENOUGH_BYTES)) for cut in (tables.cut_rows, cut_rows))
 
     assert [content(cut) for cut in whole] == [content(cut) for cut in expected]
     # Of batches that are cut in between only how far they go is left.
@@ -95,9 +95,9 @@ def test_fixed_size_values_of_tens_of_thousands_of_rows_are_read_back() -> None:
         count=len(values), now_ms=NOW, values=pa.array(values, pa.binary()), keys=pa.array(keys, pa.binary())
     )
 
-    ours = [content(cut) for cut in tables.cut_rows(rows, given, max_bytes=PLENTY)]
+    ours = [content(cut) for cut in tables.cut_rows(rows, given, max_bytes=ENOUGH_BYTES)]
 
-    assert ours == [content(cut) for cut in cut_rows(rows, given, max_bytes=PLENTY)]
+    assert ours == [content(cut) for cut in cut_rows(rows, given, max_bytes=ENOUGH_BYTES)]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_zero_partitions_are_refused(partitions: int) -> None:
 
 def test_sections_outlive_the_rows_and_columns_they_came_from() -> None:
     rows = TableRows(count=999, now_ms=NOW, values=pa.array([b"value %d" % number for number in range(999)]))
-    expected = [content(cut)[2] for cut in cut_rows(rows, None, max_bytes=PLENTY)]
+    expected = [content(cut)[2] for cut in cut_rows(rows, None, max_bytes=ENOUGH_BYTES)]
 
-    [cut] = tables.cut_rows(rows, None, max_bytes=PLENTY)
+    [cut] = tables.cut_rows(rows, None, max_bytes=ENOUGH_BYTES)
     [section] = cut.columns.encode(2).chunks
     del cut, rows
 
@@ -148,7 +148,7 @@ def test_sections_outlive_the_rows_and_columns_they_came_from() -> None:
 
 
 def test_a_constant_column_is_stored_once() -> None:
-    [cut] = tables.cut_rows(TableRows(count=1_000, now_ms=NOW), None, max_bytes=PLENTY)
+    [cut] = tables.cut_rows(TableRows(count=1_000, now_ms=NOW), None, max_bytes=ENOUGH_BYTES)
     facts = cut.columns.facts()
 
     assert isinstance(facts.timestamps_ms, Constant)

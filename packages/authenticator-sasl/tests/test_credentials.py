@@ -183,7 +183,7 @@ def raising(error: BaseException) -> Callable[[], Any]:
 
 @pytest.mark.parametrize("key", ["sasl.password", "sasl.credentials.provider", "sasl.jaas.config"])
 @pytest.mark.parametrize(
-    ("error", "becomes", "told"),
+    ("error", "becomes", "reported"),
     [
         (ValueError(SECRET), AuthenticationError, "raised ValueError (" + __file__),
         (OSError(SECRET), ConnectionFailedError, "could not fetch"),
@@ -194,18 +194,18 @@ def raising(error: BaseException) -> Callable[[], Any]:
     ids=lambda value: type(value).__name__,
 )
 def test_an_error_of_a_function_is_reported_by_type_and_location(
-    key: str, error: BaseException, becomes: type[NetworkError], told: str
+    key: str, error: BaseException, becomes: type[NetworkError], reported: str
 ) -> None:
     settings = {key: raising(error)} | ({"sasl.username": "alice"} if key == "sasl.password" else {})
     raised = refusal(mechanism("PLAIN", settings))
 
     assert type(raised) is becomes
-    assert told in str(raised)
+    assert reported in str(raised)
     assert SECRET not in str(raised)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         (lambda: None, "is of the type NoneType; it must be a string"),
         (lambda: SECRET.encode(), "is of the type bytes; it must be a string"),
@@ -214,11 +214,11 @@ def test_an_error_of_a_function_is_reported_by_type_and_location(
         (lambda: SECRET + "\ud800", "a lone surrogate cannot be encoded as UTF-8"),
     ],
 )
-def test_a_result_that_is_not_a_password_is_refused(given: Callable[[], Any], told: str) -> None:
+def test_a_result_that_is_not_a_password_is_refused(given: Callable[[], Any], reported: str) -> None:
     raised = refusal(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": given}))
 
     assert type(raised) is AuthenticationError
-    assert told in str(raised)
+    assert reported in str(raised)
     assert SECRET not in str(raised)
 
 
@@ -306,13 +306,13 @@ def test_a_function_that_always_hangs_takes_few_threads() -> None:
 
 def test_close_releases_a_waiting_login() -> None:
     with hanging(timeout=30.0) as (asked, _release, calls):
-        told: list[BaseException] = []
+        reported: list[BaseException] = []
 
         def wait() -> None:
             try:
                 asked.current()
             except ConnectionFailedError as error:
-                told.append(error)
+                reported.append(error)
 
         thread = threading.Thread(target=wait)
         thread.start()
@@ -322,7 +322,7 @@ def test_close_releases_a_waiting_login() -> None:
         thread.join(10)
 
         assert not thread.is_alive()
-        assert [str(error) for error in told] == ["the producer was closed before sasl.password returned a login"]
+        assert [str(error) for error in reported] == ["the producer was closed before sasl.password returned a login"]
 
 
 # Secrets

@@ -209,10 +209,10 @@ def test_iterations_up_to_far_above_those_of_brokers_are_accepted(iterations: in
 
 
 def test_a_broker_that_asks_for_more_than_a_second_of_work_is_refused() -> None:
-    told = refusal(started(), f"r={RFC_7677['clientNonce']}x,s=QSXCR+Q6sek8bf92,i=500001".encode())
+    reported = refusal(started(), f"r={RFC_7677['clientNonce']}x,s=QSXCR+Q6sek8bf92,i=500001".encode())
 
-    assert "'500001' iterations are not between 4096 and 500000" in told
-    assert "more would take too much processor time" in told
+    assert "'500001' iterations are not between 4096 and 500000" in reported
+    assert "more would take too much processor time" in reported
 
 
 @pytest.mark.parametrize("name", ["SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
-from ottla_authenticator_sasl.single_flight import MOST
+from ottla_authenticator_sasl.single_flight import MAX_RUNNING
 from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenKeeper
 from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
@@ -297,9 +297,9 @@ def test_a_source_that_never_responds_gets_few_threads(kept: Maker) -> None:
         with pytest.raises(ConnectionFailedError, match="has not returned"):
             one.value()
 
-    assert one.source.asked == MOST
+    assert one.source.asked == MAX_RUNNING
     one.source.open.set()
-    wait_until(lambda: one.source.given == MOST)
+    wait_until(lambda: one.source.given == MAX_RUNNING)
     assert one.value().startswith("token-")
 
 
@@ -527,7 +527,7 @@ def test_a_refused_token_is_used_while_earlier_fetches_hang(kept: Maker) -> None
     one.source.open.clear()
     one.keeper.forget(token)
 
-    assert [one.keeper.token() for _ in range(MOST + 1)] == [token] * (MOST + 1)
+    assert [one.keeper.token() for _ in range(MAX_RUNNING + 1)] == [token] * (MAX_RUNNING + 1)
 
 
 def test_a_token_accepted_for_a_while_is_replaced_at_once(kept: Maker) -> None:

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, SecurityError, TlsHandshakeError
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
-from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MOST_INTERIM
+from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MAX_INTERIM
 from ottla_authenticator_sasl.deadline_http import Answer as Received
-from ottla_authenticator_sasl.single_flight import MOST
+from ottla_authenticator_sasl.single_flight import MAX_RUNNING
 from ottla_authenticator_sasl.token_cache import Retry
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
 from ottla_authenticator_sasl.web_address import Address
@@ -294,7 +294,7 @@ def saying(words: bytes) -> Callable[[socket.socket], None]:
         b"HTTP/1.1 102 Processing\r\n\r\n",
         b"HTTP/1.1 199\r\n\r\n",
         HINTS + b"HTTP/1.1 100 Continue\r\n\r\n" + HINTS,
-        HINTS * MOST_INTERIM,
+        HINTS * MAX_INTERIM,
     ],
     ids=["103", "102", "without words", "several", "the most"],
 )
@@ -305,7 +305,7 @@ def test_interim_responses_do_not_end_the_exchange(interim: bytes) -> None:
 
 @pytest.mark.parametrize("interim", [HINTS, b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["103", "100"])
 def test_endless_interim_responses_are_refused(interim: bytes) -> None:
-    with Speaker(saying(interim * (MOST_INTERIM + 1) + FINAL)) as speaker:
+    with Speaker(saying(interim * (MAX_INTERIM + 1) + FINAL)) as speaker:
         said = error_of(endpoint(speaker.url), ConnectionFailedError)
 
     assert "it sent more than 64 interim responses (1xx) before a final one" in said
@@ -391,8 +391,8 @@ def test_lookups_that_hang_take_few_threads(silent_names: NameService) -> None:
         pass
 
     assert "the name service has not returned the address of" in error
-    assert len(silent_names.asked) == MOST
-    assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MOST
+    assert len(silent_names.asked) == MAX_RUNNING
+    assert sum(each.name == "ottla-token-lookup" for each in threading.enumerate()) == MAX_RUNNING
 
 
 def test_an_unknown_host_name_is_a_connection_error() -> None:
@@ -519,7 +519,7 @@ def test_any_response_is_a_token_or_an_ottla_error(body: bytes) -> None:
     asked = endpoint("https://idp/token")
     for status in (200, 302, 401, 503):
         try:
-            assert asked._judged(Received(status=status, body=body), NOW).value
+            assert asked._token_from(Received(status=status, body=body), NOW).value
         except SecurityError:
             assert status != 503
         except ConnectionFailedError:

@@ -38,7 +38,7 @@ class Peer(Protocol):
 
 
 @attrs.define
-class Told:
+class PollResult:
     """The results of several polls, joined."""
 
     connected: list[int] = attrs.field(factory=list)
@@ -48,10 +48,10 @@ class Told:
 
     @property
     def nothing(self) -> bool:
-        return self == Told()
+        return self == PollResult()
 
 
-class World:
+class ListeningNetwork:
     """A network with one listener. Node ids are the test's."""
 
     selectable: Selectable
@@ -82,35 +82,35 @@ class World:
         raise NotImplementedError
 
     def close(self) -> None:
-        """End the world."""
+        """Close everything."""
         raise NotImplementedError
 
     # The same for both
 
-    def poll(self, timeout: float = HANG_GUARD) -> Told:
+    def poll(self, timeout: float = HANG_GUARD) -> PollResult:
         """One poll, and its results."""
         it = self.selectable
         it.poll(timeout)
         received = [(node, bytes(answer)) for node, answer in it.received]
-        return Told(list(it.connected), list(it.sent), received, dict(it.disconnected))
+        return PollResult(list(it.connected), list(it.sent), received, dict(it.disconnected))
 
-    def until(self, happened: Callable[[Told], object]) -> Told:
+    def until(self, happened: Callable[[PollResult], object]) -> PollResult:
         """Poll until the condition holds; the results of all polls."""
-        told = Told()
+        reported = PollResult()
         for _ in range(100_000):
-            if happened(told):
-                return told
+            if happened(reported):
+                return reported
             more = self.poll(0.05)
-            told.connected += more.connected
-            told.sent += more.sent
-            told.received += more.received
-            told.disconnected |= more.disconnected
+            reported.connected += more.connected
+            reported.sent += more.sent
+            reported.received += more.received
+            reported.disconnected |= more.disconnected
         raise AssertionError("it never happened")
 
     def connect(self, node: int) -> Peer:
         """A connection that is ready."""
         self.begin(node)
-        self.until(lambda told: told.connected)
+        self.until(lambda reported: reported.connected)
         return self.peer(node)
 
     def send(self, node: int, body: bytes) -> bool:
@@ -148,7 +148,7 @@ class SocketPeer:
             pass  # the test has closed it
 
 
-class Sockets(World):
+class Sockets(ListeningNetwork):
     """The real selector over loopback."""
 
     def __init__(self) -> None:
@@ -219,12 +219,12 @@ class Listening(SimulatedBroker):
 
     asked: dict[int, list[bytes]] = attrs.field(factory=dict)
 
-    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
         self.asked.setdefault(id(session), []).append(frame)
         return None
 
 
-class Simulated(World):
+class Simulated(ListeningNetwork):
     """The simulated network, at some distance."""
 
     def __init__(self, wire: LinkConditions) -> None:

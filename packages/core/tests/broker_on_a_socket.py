@@ -42,11 +42,11 @@ class SocketBroker:
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
         """Its address, for as long as the block lasts."""
-        with serving(self._converse) as (host, port):
+        with serving(self._serve_connection) as (host, port):
             self.broker.cluster.address = (host, port)
             yield f"{host}:{port}"
 
-    def _converse(self, peer: socket.socket) -> None:
+    def _serve_connection(self, peer: socket.socket) -> None:
         self.connections += 1
         self.sockets.append(peer)
         session = Session()
@@ -55,21 +55,21 @@ class SocketBroker:
                 [size] = struct.unpack(">i", _exactly(peer, 4))
                 frame = _exactly(peer, size)
                 with self.lock:
-                    answer = self.broker.converse(session, frame, time.monotonic())
+                    answer = self.broker.respond_in_session(session, frame, time.monotonic())
                 if answer is not None:
                     peer.sendall(struct.pack(">i", len(answer)) + answer)
         peer.close()
 
 
 @pytest.fixture
-def stranger_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def third_party_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mechanism X-PLAIN, announced like an installed one."""
     third_party = EntryPoint("X-PLAIN", "third_party_mechanism", "ottla.authenticators")
 
-    def with_stranger() -> Sequence[EntryPoint]:
+    def with_third_party() -> Sequence[EntryPoint]:
         return [*announced(), third_party]
 
-    monkeypatch.setattr("ottla.plugins.registry.lookup.announced", with_stranger)
+    monkeypatch.setattr("ottla.plugins.registry.lookup.announced", with_third_party)
 
 
 def settings(servers: str, *, password: str = SECRET, **others: object) -> Mapping[str, object]:

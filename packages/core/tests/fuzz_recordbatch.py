@@ -75,7 +75,7 @@ def batches(magic: int) -> Target:
     opened = [_opened(batch) for batch in genuine if magic == 2 or _codec_id(batch)]
     records = [plain for _head, plain in opened]
 
-    def spoil(chance: random.Random) -> bytes:
+    def corrupt(chance: random.Random) -> bytes:
         match chance.randrange(5):
             case 0:
                 return spoiled(genuine, chance)
@@ -90,7 +90,7 @@ def batches(magic: int) -> Target:
     return Target(
         label=f"batches of format v{magic}",
         read=_read_batches,
-        spoiled=spoil,
+        spoiled=corrupt,
         bounds=Bounds(steps=2_000, steps_per_byte=20, memory=300_000, memory_per_byte=200),
         unpacked=UNPACKED,
     )

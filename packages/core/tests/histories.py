@@ -15,15 +15,15 @@ import attrs
 
 from history_plans import (
     BROKERS,
+    COMPLETED_WITHIN,
     CROWDED,
     FIRST_RECORD,
     NOTHING,
     PROMPT,
     ROUND_TRIP,
     ROUND_TRIPS,
-    SETTLED_WITHIN,
-    STANDING,
     TOPICS,
+    WHOLE_HISTORY,
     Call,
     Close,
     Flush,
@@ -66,7 +66,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster, SimulatedLogin
-from ottla_testkit.simulation.fault_injection import some_wire
+from ottla_testkit.simulation.fault_injection import random_link_conditions
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
     DeniedTopic,
@@ -105,8 +105,8 @@ class Run:
                 users = {Plain().user: Plain().password}
                 broker.require(SimulatedLogin(users=users, lifetime=plan.session))
         cluster.on_batch = self._on_batch
-        self.world = Simulation(cluster, seed=plan.seed, network=PlannedNetwork, switching=plan.switching)
-        network = self.world.network
+        self.simulation = Simulation(cluster, seed=plan.seed, network=PlannedNetwork, switching=plan.switching)
+        network = self.simulation.network
         assert isinstance(network, PlannedNetwork)
         self.network = network
         chance = Chance(plan.seed)
@@ -116,7 +116,9 @@ class Run:
         max_in_flight = plan.config["max.in.flight.requests.per.connection"] if plan.kind.confirmed else 1_000
         stopped = any(isinstance(fault, StoppedProcess) for fault in plan.faults)
         wires = [network.wire, *network.wires.values()]
-        immediate = all(wire.buffer is None and not (wire.partly or wire.nothing or wire.pieces) for wire in wires)
+        immediate = all(
+            wire.buffer is None and not (wire.partial_writes or wire.nothing or wire.pieces) for wire in wires
+        )
         cluster.transaction_version = plan.transaction_version
         for broker in cluster.brokers.values() if plan.old_coordinators and plan.kind.transactional else ():
             broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
@@ -124,7 +126,7 @@ class Run:
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
-            calm=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
+            faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
         self.epochs = LeaderEpochs()
@@ -139,7 +141,7 @@ class Run:
             patient=plan.kind.patient,
             may_end=plan.kind.transactional and plan.gives_no_epoch,
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
-            prompt=_prompt(plan, wires) if plan.kind.calm else float("inf"),
+            prompt=_prompt(plan, wires) if plan.kind.faultless else float("inf"),
             faults=plan.faults,
             topics=(),
             sent=self.sent,
@@ -151,33 +153,33 @@ class Run:
 
     def run(self) -> str:
         """Run the history; returns the digest of all that was on the wire. Raises Violation."""
-        world, plan = self.world, self.plan
+        simulation, plan = self.simulation, self.plan
         settings = {**plan.config, "record.encoder": self._encoder}
-        self.producer = world.producer(settings, mechanism=Plain() if plan.kind.secured else None)
+        self.producer = simulation.producer(settings, mechanism=Plain() if plan.kind.secured else None)
         pool = self.producer._engine.queueing.pool
-        plan_faults(world, [_noted(fault, self) for fault in plan.faults])
-        world.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
-        self.history.topics = [*world.cluster.topics.values(), *world.cluster.deleted]
+        plan_faults(simulation, [_noted(fault, self) for fault in plan.faults])
+        simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
+        self.history.topics = [*simulation.cluster.topics.values(), *simulation.cluster.deleted]
         check(self.history)
         if plan.kind.transactional:
-            self.transactions.check(world.cluster)
+            self.transactions.check(simulation.cluster)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
-        hang_ups = sum(broker.hang_ups for broker in world.cluster.brokers.values())
+        hang_ups = sum(broker.hang_ups for broker in simulation.cluster.brokers.values())
         if hang_ups and not plan.faults:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
         if self.producer._engine.io_thread._thread.is_alive():
             raise Violation("the I/O thread runs after close")
         no_busy_rounds(
             polls=self.network.polls,
-            seconds=world.clock(),
+            seconds=simulation.clock(),
             events=self.arrivals.requests + self.network.connects + len(self.sent) + len(plan.faults),
         )
         return self.network.trace.digest
 
     def note(self, line: str) -> None:
         """Add a line to the story."""
-        self.lines.append(f"{self.world.clock():9.3f}  {line}")
+        self.lines.append(f"{self.simulation.clock():9.3f}  {line}")
 
     def forgets(self, topic: str) -> None:
         """Note that brokers lose the state of producers."""
@@ -195,7 +197,7 @@ class Run:
                 except KeyboardInterrupt:
                     self.note(f"program {number} is interrupted")
                 if call.sleep:
-                    self.world.sleep(call.sleep)
+                    self.simulation.sleep(call.sleep)
         except (ProducerClosedError, FatalTransactionError) as error:
             self.note(f"program {number} ends: {error}")
             ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
@@ -206,12 +208,12 @@ class Run:
             self._open -= 1
         if number:
             return
-        self.world.wait_for(lambda: not self._open)
+        self.simulation.wait_for(lambda: not self._open)
         while not self._closed:
             with suppress(KeyboardInterrupt):
                 self._close(self.plan.close_timeout, last=True)
                 self._closed = True
-        self.world.sleep(5.0)  # for what comes late
+        self.simulation.sleep(5.0)  # for what comes late
 
     def _initialize(self) -> None:
         """Call `init_transactions`, again while the transactional id is denied."""
@@ -222,7 +224,7 @@ class Run:
             except FatalTransactionError:
                 raise
             except TransactionError:
-                self.world.sleep(max((fault.until for fault in denials), default=0.0) - self.world.clock())
+                self.simulation.sleep(max((fault.until for fault in denials), default=0.0) - self.simulation.clock())
             else:
                 return
         raise Violation("init_transactions is denied")
@@ -240,7 +242,7 @@ class Run:
 
     def _send(self, program: int, call: Send, *, waits: bool = True) -> None:
         number, self._numbers[program] = self._numbers[program], self._numbers[program] + 1
-        clock = self.world.clock
+        clock = self.simulation.clock
         record = Sent(
             program=program, number=number, topic=call.topic, partition=call.partition, size=call.size, sent_at=clock()
         )
@@ -288,7 +290,7 @@ class Run:
             for send in call.sends:
                 self._send(program, send)
                 if send.sleep:
-                    self.world.sleep(send.sleep)
+                    self.simulation.sleep(send.sleep)
             if call.offset is not None:
                 self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, "g"))
             written = self.sent[first:]
@@ -310,19 +312,19 @@ class Run:
 
     def _until_known(self, call: Callable[[], object]) -> None:
         """Call again while time runs out: it is the same outcome that is waited for."""
-        began, limit = self.world.clock(), self._longest_wait()
+        began, limit = self.simulation.clock(), self._longest_wait()
         for _ in range(20):
             try:
                 call()
             except TransactionTimeoutError:
                 continue
             if self.plan.kind.patient:
-                in_time("a call", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
+                in_time("a call", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
             return
         raise Violation("the outcome of a call on the transaction is not known after 20 time-outs")
 
     def _on_delivery(self, record: Sent, call: Send, delivery: Delivery) -> None:
-        record.calls.append((self.world.clock(), delivery.error))
+        record.calls.append((self.simulation.clock(), delivery.error))
         record.metadata = delivery.metadata
         error = delivery.error
         self.note(f"{record}: {'acknowledged' if error is None else f'failed: {error}'}")
@@ -340,28 +342,28 @@ class Run:
                     return
                 raise Violation("flush did not raise inside a callback")
             case "close":
-                self.history.closes.append(self.world.clock())
+                self.history.closes.append(self.simulation.clock())
                 self.producer.close()
 
     def _flush(self, program: int, timeout: float | None) -> None:
-        began = self.world.clock()
+        began = self.simulation.clock()
         before = [record for record in self.sent if record.program == program and record.delivery is not None]
         self.note(f"program {program}: flush({timeout})")
         try:
             self.producer.flush(timeout)
         except FlushTimeoutError:
             assert timeout is not None
-            if self.world.clock() - began < timeout - 0.001:
-                raise Violation(f"flush({timeout}) gave up after {self.world.clock() - began:.3f} s") from None
+            if self.simulation.clock() - began < timeout - 0.001:
+                raise Violation(f"flush({timeout}) gave up after {self.simulation.clock() - began:.3f} s") from None
         else:
             late = [record for record in before if record.delivery is not None and not record.delivery.done()]
             if late:
                 raise Violation(f"flush returned, and {late[0]} has no outcome")
         limit = timeout if timeout is not None else self._longest_flush()
-        in_time(f"flush({timeout})", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
+        in_time(f"flush({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _close(self, timeout: float | None, *, last: bool = False) -> None:
-        began = self.world.clock()
+        began = self.simulation.clock()
         history = self.history
         seconds = self.plan.config["delivery.timeout.ms"] / 1000 if timeout is None else timeout
         history.closes.append(began + seconds)
@@ -369,29 +371,29 @@ class Run:
         self.producer.close(timeout)
         self.note("closed")
         if last:
-            history.returned_at = self.world.clock()
+            history.returned_at = self.simulation.clock()
         limit = timeout + 0.5 if timeout is not None else self._longest_wait()
-        in_time(f"close({timeout})", began=began, ended=self.world.clock(), timeout=limit, faults=self.plan.faults)
+        in_time(f"close({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _longest_flush(self) -> float:
-        """Seconds that a flush may take: in a calm history it does not wait for a linger."""
+        """Seconds that a flush may take: in a history without faults it does not wait for a linger."""
         linger: float = self.plan.config["linger.ms"] / 1000
-        return self.history.prompt - linger if self.plan.kind.calm else self._longest_wait()
+        return self.history.prompt - linger if self.plan.kind.faultless else self._longest_wait()
 
     def _longest_wait(self) -> float:
-        """Seconds from now in which everything has to be settled."""
-        last = max((fault.until for fault in self.plan.faults if fault.seconds < STANDING), default=0.0)
-        bound = max(0.0, last - self.world.clock()) + SETTLED_WITHIN
+        """Seconds from now in which everything has to be complete."""
+        last = max((fault.until for fault in self.plan.faults if fault.seconds < WHOLE_HISTORY), default=0.0)
+        bound = max(0.0, last - self.simulation.clock()) + COMPLETED_WITHIN
         return bound if self.plan.kind.patient else min(bound, self.plan.config["delivery.timeout.ms"] / 1000)
 
     def _on_request(self, link: Link, frame: bytes) -> None:
         try:
-            immediately = self.plan.min_insync is None and not self.network.treatments[link.broker.id]
+            immediately = self.plan.min_insync is None and not self.network.request_faults[link.broker.id]
             self.arrivals.on_request(link, frame, answered=immediately)
             if not any(isinstance(fault, RecreatedTopic) for fault in self.plan.faults):
                 self.epochs.check(self.producer._engine.metadata.cluster)
         except Violation as error:
-            self.world.threads.fail(error)
+            self.simulation.threads.fail(error)
 
     def _on_batch(self, arrival: BatchArrival) -> None:
         batch, offset = arrival.batch, arrival.offset
@@ -403,7 +405,7 @@ class Run:
         try:
             self.arrivals.on_batch(arrival)
         except Violation as error:
-            self.world.threads.fail(error)
+            self.simulation.threads.fail(error)
 
 
 def _noted(fault: Fault, run: Run) -> Fault:
@@ -416,16 +418,16 @@ class _Noted:
         self._fault, self._run = fault, run
         self.at, self.until = fault.at, fault.until
 
-    def begin(self, world: Simulation) -> None:
+    def begin(self, simulation: Simulation) -> None:
         self._run.note(f"FAULT {self._fault}")
         if isinstance(self._fault, RecreatedTopic | ForgottenProducers):
             self._run.forgets(self._fault.topic)
-        self._fault.begin(world)
+        self._fault.begin(simulation)
 
-    def end(self, world: Simulation) -> None:
+    def end(self, simulation: Simulation) -> None:
         if self._fault.seconds:
             self._run.note(f"END OF {self._fault}")
-        self._fault.end(world)
+        self._fault.end(simulation)
 
 
 class _FailedRounds(logging.Handler):
@@ -483,7 +485,7 @@ def _wire(chance: Chance, *, plain: bool) -> LinkConditions:
 
     *plain*: sockets take all bytes of a write, and responses arrive in one piece.
     """
-    wire = some_wire(chance)
+    wire = random_link_conditions(chance)
     if plain:
         return LinkConditions(round_trip=wire.round_trip, jitter=wire.jitter)
     return wire if wire.buffer is None or wire.round_trip < 0.005 else attrs.evolve(wire, buffer=20_000)

@@ -26,6 +26,7 @@ from ottla_testkit.simulation.planned_faults import (
     DeniedTransactionalId,
     DistantBroker,
     Fault,
+    FaultyRequests,
     FencedProducer,
     ForgottenProducers,
     FrozenBroker,
@@ -44,14 +45,13 @@ from ottla_testkit.simulation.planned_faults import (
     StoppedProcess,
     ThrottlingBroker,
     TimedOutTransaction,
-    TreatedRequests,
     UncleanElection,
     UnlistedBroker,
     UnreachableBroker,
 )
-from ottla_testkit.simulation.planned_network import Treatment, some_treatment
+from ottla_testkit.simulation.planned_network import RequestFault, random_request_fault
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
-from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
+from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, RETRIABLE
 from ottla_testkit.simulation.transactions import TXN_V2
 
 BROKERS: Final = (1, 2, 3)
@@ -62,11 +62,11 @@ FIRST_WITH_EPOCH: Final = 3
 """From this version on, InitProducerId gives a producer another epoch."""
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
-STANDING: Final = 1_000.0
+WHOLE_HISTORY: Final = 1_000.0
 """Seconds that a fault lasts that does not end in a history."""
 LONGEST: Final = 30.0
 """Seconds in which faults begin."""
-SETTLED_WITHIN: Final = 45.0
+COMPLETED_WITHIN: Final = 45.0
 """Seconds after the last fault and the last call in which a producer has to be done."""
 PROMPT: Final = 0.1
 """Seconds in which a record has its outcome if there are no faults, and every record finds room in a batch,
@@ -133,7 +133,7 @@ class Kind:
 
     idempotent: bool = True
     patient: bool = False
-    calm: bool = False
+    faultless: bool = False
     crowded: bool = False
     reshaped: bool = False
     divided: bool = False
@@ -150,7 +150,7 @@ class Kind:
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
-    refusals: Sequence[Scripted] = PASSING
+    refusals: Sequence[Scripted] = RETRIABLE
 
 
 @attrs.frozen(kw_only=True)
@@ -194,8 +194,8 @@ class Plan:
 
     def disturbs_numbers(self, fault: Fault) -> bool:
         """Return whether a batch may arrive out of order after this fault although it was sent in order."""
-        if isinstance(fault, TreatedRequests):
-            late = any(planned.treatment is Treatment.LATE for planned in fault.treatments)
+        if isinstance(fault, FaultyRequests):
+            late = any(planned.kind is RequestFault.LATE for planned in fault.request_faults)
             return late or self.kind.transactional  # an aborted transaction leaves out the numbers of its records
         if isinstance(fault, SmallBatches):
             return fault.max_message_bytes < LARGEST + RECORD_COST  # the number of a record that fails is left out
@@ -220,7 +220,7 @@ COMMON: Final[tuple[Scripted, ...]] = (
 """The refusals of Produce requests that are most frequent in reality."""
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "calm": Kind(calm=True, patient=True),
+    "faultless": Kind(faultless=True, patient=True),
     "patient": Kind(patient=True),
     "expiring": Kind(refusals=ANY),
     "crowded": Kind(patient=True, crowded=True),
@@ -259,7 +259,7 @@ def plan(name: str, seed: int) -> Plan:
         config=config,
         programs=programs,
         close_timeout=chance.choice((None, None, None, 0.0, 0.5, 5.0)),
-        faults=() if kind.calm else _faults(kind, chance.fork()),
+        faults=() if kind.faultless else _faults(kind, chance.fork()),
         hints=[chance.happens(0.5) for _ in BROKERS],
         transaction_version=transaction_version,
         session=chance.choice((0.0, 1.5, 4.0, 20.0)),
@@ -304,7 +304,7 @@ def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str,
             {"batch.size": 1_000, "linger.ms": 50},
             {"linger.ms": 0},
             {"linger.ms": 300},
-            {"linger.ms": 5_000 if kind.calm else 20},
+            {"linger.ms": 5_000 if kind.faultless else 20},
         )
     )
     timeout = 120_000 if kind.patient else chance.choice((1_500, 2_500, 4_000))
@@ -385,7 +385,7 @@ def _transactions(chance: Chance, calls: Sequence[Call]) -> Sequence[Call]:
 
 
 def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
-    makers: list[Callable[[Chance, float], Fault]] = [_treated] * 6 + list(_MAKERS)
+    makers: list[Callable[[Chance, float], Fault]] = [_faulty_requests] * 6 + list(_MAKERS)
     faults: list[Fault] = []
     if kind.throttled:
         return [_quota(chance, broker) for broker in BROKERS if chance.happens(0.7)]
@@ -394,7 +394,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     if kind.transactional:
         makers += [_coordinator, _moved_coordinator] * 2
         faults = [
-            SlowMarkers(at=0.0, seconds=STANDING, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
+            SlowMarkers(at=0.0, seconds=WHOLE_HISTORY, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
         ] * chance.happens(0.5)
         ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
         if ending is not None:
@@ -402,35 +402,35 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     elif kind.reshaped:
         makers += [_recreated, _forgotten, _added, _small] * 4
     elif kind.interrupted:
-        makers = [_interrupted] * 20 + [_treated, *_MAKERS]
+        makers = [_interrupted] * 20 + [_faulty_requests, *_MAKERS]
         faults = [_interrupted(chance, chance.uniform(0.0, 10.0)) for _ in range(40)]
     elif kind.moving:
-        makers = [_treated, *_MAKERS]
+        makers = [_faulty_requests, *_MAKERS]
         faults = [fault for _ in range(chance.choice((1, 2, 4))) for fault in _abandoned_leader(chance)]
     elif kind.secured:
         makers += [_refused_login, _refused_login, _denied_topic] * 3
     elif kind.replicated:
-        makers = [_treated, *_REPLICATION, *_REPLICATION, *_MAKERS]
+        makers = [_faulty_requests, *_REPLICATION, *_REPLICATION, *_MAKERS]
         faults = [
             fault for _ in range(chance.choice((1, 2, 4))) for fault in _overtaken_leader(chance, unclean=kind.unclean)
         ]
     elif kind.divided:
-        makers = [_treated, _small]
+        makers = [_faulty_requests, _small]
         limit = LARGEST + RECORD_COST
-        faults = [SmallBatches(at=0.0, seconds=STANDING, topic=topic, max_message_bytes=limit) for topic in TOPICS]
+        faults = [SmallBatches(at=0.0, seconds=WHOLE_HISTORY, topic=topic, max_message_bytes=limit) for topic in TOPICS]
     else:
         makers += [_small]
     longest = chance.choice((0.5, 3.0, 12.0, LONGEST))
     for _ in range(chance.choice((0, 1, 4)) if kind.divided else chance.choice((1, 2, 4, 8, 16))):
         made = chance.choice(makers)(chance, chance.uniform(0.0, longest))
-        if isinstance(made, TreatedRequests):
+        if isinstance(made, FaultyRequests):
             refusals = [*kind.refusals, *COMMON * (len(kind.refusals) // len(COMMON))]
-            treatments = tuple(
-                some_treatment(chance, refusals, longest=2.0) for _ in range(chance.choice((1, 1, 2, 4)))
+            request_faults = tuple(
+                random_request_fault(chance, refusals, longest=2.0) for _ in range(chance.choice((1, 1, 2, 4)))
             )
             if chance.happens(0.3):
-                treatments = treatments[:1] * 6  # so that a record may fail after the same fault, again and again
-            made = attrs.evolve(made, treatments=treatments)
+                request_faults = request_faults[:1] * 6  # so that a record may fail repeatedly after the same fault
+            made = attrs.evolve(made, request_faults=request_faults)
         faults.append(made)
     return faults
 
@@ -439,14 +439,14 @@ def _broker(chance: Chance) -> int:
     return chance.choice(BROKERS)
 
 
-def _treated(chance: Chance, at: float) -> Fault:
-    return TreatedRequests(at=at, seconds=chance.uniform(0.1, 5.0), broker=_broker(chance), treatments=())
+def _faulty_requests(chance: Chance, at: float) -> Fault:
+    return FaultyRequests(at=at, seconds=chance.uniform(0.1, 5.0), broker=_broker(chance), request_faults=())
 
 
 def _crash(chance: Chance, at: float) -> Fault:
     broker = _broker(chance)
-    heir = chance.choice([other for other in BROKERS if other != broker])
-    return CrashedBroker(at=at, seconds=chance.uniform(0.1, 4.0), broker=broker, heir=heir)
+    next_leader = chance.choice([other for other in BROKERS if other != broker])
+    return CrashedBroker(at=at, seconds=chance.uniform(0.1, 4.0), broker=broker, next_leader=next_leader)
 
 
 def _leader(chance: Chance, at: float) -> Fault:
@@ -522,13 +522,13 @@ def _abandoned_leader(chance: Chance) -> Sequence[Fault]:
     """A leader that freezes with requests, and a new one that the producer learns of meanwhile."""
     topic, at = chance.choice((CROWDED, *TOPICS)), chance.uniform(0.0, 6.0)
     partition = chance.choice((0, chance.randrange(len(TOPICS[topic]))))
-    heir, other = chance.sample(BROKERS, 2)
+    next_leader, other = chance.sample(BROKERS, 2)
     moves = [
         MovedLeader(at=at + chance.uniform(0.0, 0.2), topic=topic, partition=partition, leader=leader)
-        for leader in (other, heir)
+        for leader in (other, next_leader)
     ]
     frozen = FrozenBroker(at=at + 0.2, seconds=chance.uniform(0.2, 2.0), broker=other)
-    cut = CutConnections(at=at + chance.uniform(0.3, 0.8), broker=chance.choice(BROKERS), gently=chance.happens(0.5))
+    cut = CutConnections(at=at + chance.uniform(0.3, 0.8), broker=chance.choice(BROKERS), graceful=chance.happens(0.5))
     return [*sorted(moves, key=lambda move: move.at), frozen, cut]
 
 
@@ -536,16 +536,16 @@ def _overtaken_leader(chance: Chance, *, unclean: bool) -> Sequence[Fault]:
     """Followers that lack the newest batches when one of them becomes the leader."""
     topic = chance.choice((CROWDED, *TOPICS))
     partition = chance.choice((0, chance.randrange(len(TOPICS[topic]))))
-    heir, other = chance.sample(BROKERS, 2)
+    next_leader, other = chance.sample(BROKERS, 2)
     at, lag = chance.uniform(0.0, 6.0), chance.choice((0.1, 0.4, 3.0))
     slow: list[Fault] = [
         SlowFollower(at=at, seconds=6.0, broker=broker, lag=lag)
-        for broker in ([heir] if chance.happens(0.5) else [heir, other])
+        for broker in ([next_leader] if chance.happens(0.5) else [next_leader, other])
     ]
     elected = at + lag * chance.uniform(0.5, 2.0)
     if unclean:
-        return [*slow, UncleanElection(at=elected, topic=topic, partition=partition, leader=heir)]
-    return [*slow, MovedLeader(at=elected, topic=topic, partition=partition, leader=heir)]
+        return [*slow, UncleanElection(at=elected, topic=topic, partition=partition, leader=next_leader)]
+    return [*slow, MovedLeader(at=elected, topic=topic, partition=partition, leader=next_leader)]
 
 
 _REPLICATION: Final[Sequence[Callable[[Chance, float], Fault]]] = (
@@ -565,7 +565,7 @@ _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     _leader,
     _leader,
     _coordinator,
-    lambda chance, at: CutConnections(at=at, broker=_broker(chance), gently=chance.happens(0.5)),
+    lambda chance, at: CutConnections(at=at, broker=_broker(chance), graceful=chance.happens(0.5)),
     lambda chance, at: HalfOpenConnections(
         at=at, seconds=1.0, broker=_broker(chance), out=chance.happens(0.7), back=chance.happens(0.7)
     ),

@@ -75,11 +75,11 @@ class HostileBroker:
     @contextmanager
     def serving(self) -> Iterator[str]:
         """Its address, for as long as the block lasts."""
-        with serving(self._converse) as (host, port):
+        with serving(self._serve_connection) as (host, port):
             self.address = (host, port)
             yield f"{host}:{port}"
 
-    def _converse(self, peer: Any) -> None:
+    def _serve_connection(self, peer: Any) -> None:
         with suppress(EOFError):
             while True:
                 [size] = struct.unpack(">i", _exactly(peer, 4))

@@ -78,7 +78,7 @@ class Sent:
         return bool(self.calls) and self.calls[0][1] is None
 
     @property
-    def settled_at(self) -> float:
+    def completed_at(self) -> float:
         return self.calls[0][0] if self.calls else float("inf")
 
     def __str__(self) -> str:
@@ -125,14 +125,14 @@ class Arrivals:
     """Requests and their batches, checked as they arrive at brokers.
 
     *throttled*: whether to check that requests wait as brokers ask; the links must not delay what was sent before.
-    *calm*: no fault is the reason to refuse a batch, or to send one again.
+    *faultless*: no fault is the reason to refuse a batch, or to send one again.
     *one_by_one*: a batch leaves only once the one before has its outcome, so each has the number that brokers expect.
     """
 
-    def __init__(self, *, max_in_flight: int, throttled: bool, calm: bool, one_by_one: bool) -> None:
+    def __init__(self, *, max_in_flight: int, throttled: bool, faultless: bool, one_by_one: bool) -> None:
         self.requests = 0
         self._one_by_one = one_by_one
-        self._calm = calm
+        self._faultless = faultless
         self._arrived: set[tuple[int, int]] = set()
         self._max_in_flight = max_in_flight
         self._throttled = throttled
@@ -151,7 +151,7 @@ class Arrivals:
             return
         now, wire = link.now(), link.wire
         begin, end = self._pauses.get(link, (now, now))
-        if begin < now < end and not link.back_vanishes:
+        if begin < now < end and not link.back_lost:
             raise Violation(f"broker {link.broker.id} asked to wait until {end:.3f}, and got a request at {now:.3f}")
         pause = link.broker.throttle_ms / 1000
         if pause and answered and int.from_bytes(frame[2:4], "big") >= FIRST_THAT_THROTTLES:
@@ -161,7 +161,7 @@ class Arrivals:
         """Check a batch that arrives at a broker."""
         topic, partition, batch = arrival.topic, arrival.partition, arrival.batch
         code, offset = arrival.code, arrival.offset
-        if self._calm:
+        if self._faultless:
             self._arrives_once(arrival)
         if batch.producer_id < 0:
             return
@@ -259,7 +259,7 @@ def check(history: History) -> None:
     each_has_one_outcome(history)
     logs_agree_with_outcomes(history)
     nothing_failed_needlessly(history)
-    all_settled_in_time(history)
+    all_completed_in_time(history)
 
 
 def each_has_one_outcome(history: History) -> None:
@@ -277,7 +277,7 @@ def each_has_one_outcome(history: History) -> None:
             )
         if record.delivery.metadata != record.metadata:
             raise Violation(f"the callback of {record} got {record.metadata}, its delivery {record.delivery.metadata}")
-        if record.settled_at > history.returned_at:
+        if record.completed_at > history.returned_at:
             raise Violation(f"{record} was open after close had returned")
 
 
@@ -334,26 +334,26 @@ def nothing_failed_needlessly(history: History) -> None:
         if isinstance(error, TransactionAbortedError):
             continue  # its program aborted it, or a record before it failed
         if isinstance(error.__cause__, ProducerClosedError):
-            if record.settled_at < min(history.closes) - 0.001:
+            if record.completed_at < min(history.closes) - 0.001:
                 raise Violation(f"{record} failed before the time-out of close: {error}")
             continue
         if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in history.faults):
             raise Violation(f"{record} failed without need: {error}")
 
 
-def all_settled_in_time(history: History) -> None:
-    """Check that no record was open for longer than `delivery.timeout.ms`, and in a calm history only for a moment."""
+def all_completed_in_time(history: History) -> None:
+    """Check that no record was open for longer than `delivery.timeout.ms`; without faults, only for a moment."""
     stopped = sum(fault.seconds for fault in history.faults if isinstance(fault, StoppedProcess))
     limit = min(history.delivery_timeout, history.prompt) + stopped + SOON
     for record in history.sent:
-        if record.delivery is not None and record.settled_at - record.queued_at > limit:
-            raise Violation(f"{record} was open for {record.settled_at - record.queued_at:.3f} s")
+        if record.delivery is not None and record.completed_at - record.queued_at > limit:
+            raise Violation(f"{record} was open for {record.completed_at - record.queued_at:.3f} s")
 
 
 def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> bool:
     """Return whether a fault can be the reason of a failure; *alone*: all faults are of its kind."""
     ended = float("inf") if isinstance(fault, _FOR_GOOD) else fault.until + GRACE
-    if fault.at > record.settled_at or ended < record.sent_at:
+    if fault.at > record.completed_at or ended < record.sent_at:
         return False
     if not patient:
         return True
@@ -405,7 +405,7 @@ def _state_was_lost(history: History, record: Sent) -> bool:
     return any(
         isinstance(fault, RecreatedTopic | ForgottenProducers)
         and fault.topic == record.topic
-        and fault.at <= record.settled_at + GRACE
+        and fault.at <= record.completed_at + GRACE
         and record.sent_at <= fault.until + GRACE
         for fault in history.faults
     )

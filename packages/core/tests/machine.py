@@ -211,13 +211,13 @@ class Machine:
             self.round()
         raise AssertionError("the machine spins: a hundred thousand rounds and no time passed")
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         """Rounds until everything queued has its outcome."""
         for _ in range(100_000):
             if self.sender.idle:
                 return
             self.round()
-        raise AssertionError("something never settles")
+        raise AssertionError("something never completes")
 
     def log(self, topic: str = "t", partition: int = 0) -> list[bytes | None]:
         """The values that the simulated broker holds."""

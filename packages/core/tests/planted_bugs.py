@@ -68,7 +68,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.sequences",
         before="                numbers.last_acknowledged = last\n",
         after="                pass\n",
-        kinds=["patient", "calm"],
+        kinds=["patient", "faultless"],
     ),
     "batch renumbered although it may be written": PlantedBug(
         module="accumulator.sequences",
@@ -99,7 +99,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="producer.producer",
         before="                self._accumulator.keyed_appender.assign_partitions(route.topic)\n",
         after="                pass\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     # Outcomes
     "batch in flight expires as not written": PlantedBug(
@@ -148,7 +148,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.batch_result",
         before="            count(base_offset) if base_offset >= 0",
         after="            count(base_offset + 1) if base_offset >= 0",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "callbacks of a split batch dropped": PlantedBug(
         module="accumulator.batch_result",
@@ -158,33 +158,33 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "callbacks of an aborted batch dropped": PlantedBug(
         module="accumulator.accumulator",
-        before="            self._completion.fail(batch, cause, aside=aside)\n",
+        before="            self._completion.fail(batch, cause, off_io_thread=off_io_thread)\n",
         after="            batch.complete(Failed(error=delivery_failed(batch, cause, self._clock())))\n",
         kinds=["patient", "crowded"],
     ),
     "flush ignores the parts of a split batch": PlantedBug(
-        module="accumulator.accumulator",
-        before="                    pending += batch.outcome.parts\n",
-        after="                    pass\n",
+        module="accumulator.incomplete_batches",
+        before="                pending += outcome.parts\n",
+        after="                pass\n",
         kinds=["divided"],
     ),
     "flush waits for one batch only": PlantedBug(
         module="accumulator.accumulator",
         before="            pending = list(self._batches.all)\n        self._wake()\n",
         after="            pending = list(self._batches.all)[:1]\n        self._wake()\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "batch without room in its request lost": PlantedBug(
         module="accumulator.accumulator",
         before="                    self._batches.put_first(batch)\n                free_bytes",
         after="                    pass\n                free_bytes",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "closed with batches in flight": PlantedBug(
         module="sender.io_thread",
         before="        return deadline is not None and (self._sender.idle or self._clock() >= deadline)",
         after="        return deadline is not None",
-        kinds=["patient", "calm"],
+        kinds=["patient", "faultless"],
     ),
     # Memory
     "memory of a split batch given to each part": PlantedBug(
@@ -197,7 +197,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.keyed_appender",
         before="        self._pool.release(surplus)\n",
         after="",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "memory of calls that wait at close lost": PlantedBug(
         module="accumulator.buffer_pool",
@@ -215,7 +215,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.drained_batches",
         before="            batch.held_bytes -= surplus\n",
         after="",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "memory collected by a call that gave up is lost": PlantedBug(
         module="accumulator.buffer_pool",
@@ -231,8 +231,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self.leave(waiter, claim)\n            raise\n\n    def stand",
-        after="            raise\n\n    def stand",
+        before="            self.leave(waiter, claim)\n            raise\n\n    def join_queue",
+        after="            raise\n\n    def join_queue",
         kinds=["interrupted"],
     ),
     # The network
@@ -240,13 +240,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="network.selector.channel",
         before="                        self._unsent[0] = memoryview(chunk)[rest:]\n",
         after="                        self._unsent[:1] = []\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "response paired with the newest request": PlantedBug(
         module="network.in_flight_requests",
         before="        sent = self[0]\n",
         after="        sent = self[-1]\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "leader not looked up after it moved": PlantedBug(
         module="sender.produce_response_handler",
@@ -282,7 +282,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="network.connection",
         before="                return self.in_flight[0].deadline\n            return",
         after="                return min(self.in_flight[0].deadline, self.used_at + 0.02)\n            return",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "metadata of an older epoch accepted": PlantedBug(
         module="network.metadata",
@@ -331,19 +331,19 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="sender.io_handoff",
         before="        elif not expected:\n            self.wake()\n",
         after="",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "flush does not wake the I/O thread": PlantedBug(
         module="accumulator.accumulator",
         before="            pending = list(self._batches.all)\n        self._wake()\n",
         after="            pending = list(self._batches.all)\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "linger has no end": PlantedBug(
         module="accumulator.readiness",
         before="head.closed else head.created_at + self.linger\n",
         after="head.closed else head.created_at + 60\n",
-        kinds=["calm"],
+        kinds=["faultless"],
     ),
     "producer polls without a pause": PlantedBug(
         module="network.client",

@@ -17,7 +17,7 @@ import attrs
 
 from ottla.concurrency.environment import Environment
 
-MOST_SWITCHES: Final = 20_000
+MAX_SWITCHES: Final = 20_000
 HANG_GUARD: Final = 60.0
 LONGEST_DELAY: Final = 1.0
 """Threads that could go on may be held up so long, in simulated seconds."""
@@ -30,7 +30,7 @@ class Stuck(Exception):
 @attrs.define(eq=False)
 class _Thread:
     run: Callable[[], object]
-    baton: threading.Lock = attrs.field(factory=threading.Lock)
+    may_run: threading.Lock = attrs.field(factory=threading.Lock)
     ready: Callable[[], object] | None = None  # None: it does not wait
     deadline: float = float("inf")
     ended: bool = False
@@ -57,7 +57,7 @@ class Schedule:
         """Run these functions, each on a thread of its own, until all have ended."""
         self._threads = [_Thread(run) for run in threads]
         for thread in self._threads:
-            thread.baton.acquire()
+            thread.may_run.acquire()
             threading.Thread(target=self._body, args=(thread,), daemon=True).start()
         self._switch_to(self.random.choice(self._threads))
         assert self._over.wait(HANG_GUARD)
@@ -88,7 +88,7 @@ class Schedule:
         living = [thread for thread in self._threads if not thread.ended]
         able = [thread for thread in living if thread.ready is None or thread.ready()]
         waiting = [thread for thread in living if thread not in able and thread.deadline < float("inf")]
-        if self._switches > MOST_SWITCHES or not (able or waiting):
+        if self._switches > MAX_SWITCHES or not (able or waiting):
             raise Stuck(f"at {self.now} s after {self._switches} switches")
         first = min(waiting, key=lambda thread: thread.deadline, default=None)
         held_up = first is not None and first.deadline < self.now + LONGEST_DELAY and self.random.random() < 0.05
@@ -100,15 +100,15 @@ class Schedule:
 
     def _switch_to(self, thread: _Thread) -> None:
         self._running = thread
-        thread.baton.release()
+        thread.may_run.release()
 
     def _pause(self, thread: _Thread) -> None:
-        thread.baton.acquire()
+        thread.may_run.acquire()
         if self._error is not None:
             raise SystemExit
 
     def _body(self, thread: _Thread) -> None:
-        thread.baton.acquire()
+        thread.may_run.acquire()
         if self._error is not None:
             return
         function = self._trace  # the reference matters: see tracing.py
@@ -126,8 +126,8 @@ class Schedule:
             if self._error is None:
                 self._error = error
                 for other in self._threads:
-                    if other is not thread and other.baton.locked():
-                        other.baton.release()
+                    if other is not thread and other.may_run.locked():
+                        other.may_run.release()
                 self._over.set()
 
     def _trace(self, frame: FrameType, event: str, _argument: object) -> Any:

@@ -12,12 +12,12 @@ import attrs
 
 import histories
 from history_plans import Call, Plan, Send, Transaction
-from ottla_testkit.simulation.planned_faults import TreatedRequests
-from ottla_testkit.simulation.planned_network import PlannedTreatment
+from ottla_testkit.simulation.planned_faults import FaultyRequests
+from ottla_testkit.simulation.planned_network import PlannedRequestFault
 
 T = TypeVar("T")
 
-MOST_RUNS: Final = 600
+MAX_RUNS: Final = 600
 """Histories that one shrinking runs at most."""
 
 _NUMBERS: Final = re.compile(r"[\d.:]+")
@@ -52,10 +52,10 @@ def shrunk(plan: Plan, *, encoder: str = "python", fails: Callable[[Plan], str |
     def still_fails(smaller: Plan) -> bool:
         nonlocal runs
         runs += 1
-        return runs <= MOST_RUNS and run(smaller) == wanted
+        return runs <= MAX_RUNS and run(smaller) == wanted
 
     before = None
-    while plan != before and runs < MOST_RUNS:
+    while plan != before and runs < MAX_RUNS:
         before = plan
         for smaller in _simpler(plan):
             if still_fails(smaller):
@@ -98,8 +98,8 @@ def _simpler(plan: Plan) -> Iterator[Plan]:
 def _fewer_faults(plan: Plan, still_fails: Callable[[Plan], bool]) -> Plan:
     plan = attrs.evolve(plan, faults=fewest(plan.faults, lambda some: still_fails(attrs.evolve(plan, faults=some))))
     for place, fault in enumerate(plan.faults):
-        if isinstance(fault, TreatedRequests):
-            plan = _fewer(fault.treatments, partial(_with_treatments, plan, place), still_fails)
+        if isinstance(fault, FaultyRequests):
+            plan = _fewer(fault.request_faults, partial(_with_request_faults, plan, place), still_fails)
     return plan
 
 
@@ -117,8 +117,8 @@ def _fewer(items: Sequence[T], made: Callable[[Sequence[T]], Plan], still_fails:
     return made(fewest(items, lambda some: still_fails(made(some))))
 
 
-def _with_treatments(plan: Plan, place: int, treatments: Sequence[PlannedTreatment]) -> Plan:
-    fault = attrs.evolve(plan.faults[place], treatments=tuple(treatments))  # type: ignore[call-arg]
+def _with_request_faults(plan: Plan, place: int, request_faults: Sequence[PlannedRequestFault]) -> Plan:
+    fault = attrs.evolve(plan.faults[place], request_faults=tuple(request_faults))  # type: ignore[call-arg]
     return attrs.evolve(plan, faults=_replaced(plan.faults, place, fault))
 
 

@@ -55,9 +55,9 @@ def history(kind: str) -> Callable[[int, str], str]:
     if kind in history_plans.KINDS:
         return lambda seed, encoder: histories.run(kind, seed, encoder=encoder)
     sys.path.append(str(TOOLS))
-    import storms
+    import random_faults
 
-    return lambda seed, _encoder: storms.KINDS[kind](seed)
+    return lambda seed, _encoder: random_faults.KINDS[kind](seed)
 
 
 def run_here(options: argparse.Namespace) -> int:

@@ -80,15 +80,15 @@ class SimulatedProducer(Producer):
 class TransactionsOfTheTest(Transactions):
     """Runs rounds where a caller would wait for the I/O thread."""
 
-    world: Simulated
+    simulation: Simulated
 
     def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
-        end = self.world.clock() + (self.max_block if timeout is None else timeout)
+        end = self.simulation.clock() + (self.max_block if timeout is None else timeout)
         for _ in range(10_000):
-            if pending.ended or self.world.clock() >= end:
+            if pending.ended or self.simulation.clock() >= end:
                 super()._wait(pending, 0.0)
                 return
-            self.world.round(until=end)
+            self.simulation.round(until=end)
         raise AssertionError("ten thousand rounds, and neither has it ended nor time passed")
 
 
@@ -122,7 +122,7 @@ class Simulated:
         engine = self.producer._engine
         if engine.transactions is not None:
             self.producer._transactions = TransactionsOfTheTest(
-                world=self,
+                simulation=self,
                 manager=engine.transactions.manager,
                 accumulator=engine.queueing.accumulator,
                 max_block=engine.transactions.max_block,
@@ -165,7 +165,7 @@ class Simulated:
         while self.clock() < end:
             self.round(until=end)
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         """Rounds until everything has its outcome."""
         self.run_until(lambda: self.sender.idle)
 
@@ -177,14 +177,14 @@ class Simulated:
 class Calling:
     """A call that waits, on a thread of its own; `rounds` has the test run rounds until it ends."""
 
-    def __init__(self, world: Simulated, call: Callable[[], object]) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulated, call: Callable[[], object]) -> None:
+        self._simulation = simulation
         self.error: BaseException | None = None
         self.result: object = None
         begun = threading.Event()
-        wakeup = world.network.wakeup
+        wakeup = simulation.network.wakeup
 
-        def tell() -> None:
+        def note_wake() -> None:
             wakeup()
             begun.set()
 
@@ -194,15 +194,15 @@ class Calling:
             except BaseException as error:
                 self.error = error
 
-        world.accumulator._wake = world.accumulator.appender._wake = tell
+        simulation.accumulator._wake = simulation.accumulator.appender._wake = note_wake
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         assert begun.wait(HANG_GUARD)
-        world.accumulator._wake = world.accumulator.appender._wake = wakeup
+        simulation.accumulator._wake = simulation.accumulator.appender._wake = wakeup
 
     def rounds(self) -> None:
         """Let the call end."""
-        self._world.settle()
+        self._simulation.run_until_idle()
         self.thread.join(HANG_GUARD)
         assert not self.thread.is_alive()
 

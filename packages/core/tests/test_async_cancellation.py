@@ -67,26 +67,26 @@ class Accounts:
 class Broker:
     """Rounds of the I/O thread on the loop, and faults."""
 
-    def __init__(self, world: Simulated, chance: random.Random) -> None:
-        self._world, self._chance = world, chance
+    def __init__(self, simulation: Simulated, chance: random.Random) -> None:
+        self._simulation, self._chance = simulation, chance
         self.running = True
 
     async def run(self) -> None:
         """Run rounds until `running` is unset."""
         frozen = 0
         while self.running:
-            self._world.round(until=self._world.clock() + self._chance.random() * 0.02)
+            self._simulation.round(until=self._simulation.clock() + self._chance.random() * 0.02)
             if frozen:
                 frozen -= 1
                 if not frozen:
-                    self._world.network.thaw(1)
+                    self._simulation.network.thaw(1)
             elif self._chance.random() < 0.01:
                 frozen = self._chance.randrange(1, 100)
-                self._world.network.freeze(1)
+                self._simulation.network.freeze(1)
             elif self._chance.random() < 0.01:
-                self._world.network.cut(1)
+                self._simulation.network.cut(1)
             await asyncio.sleep(0)
-        self._world.network.thaw(1)
+        self._simulation.network.thaw(1)
 
 
 async def cancel_at_random(chance: random.Random, calls: Callable[[], Coroutine[Any, Any, Any]]) -> None:
@@ -124,9 +124,9 @@ async def call_ended(name: str) -> None:
 @pytest.mark.parametrize("linger_ms", [0, 50])
 def test_no_record_of_a_cancelled_task_is_without_account(seed: int, linger_ms: int) -> None:
     chance, accounts = random.Random(seed), Accounts()
-    with simulated(1, 1, know=False, config={**SETTINGS, "linger.ms": linger_ms}) as world:
+    with simulated(1, 1, know=False, config={**SETTINGS, "linger.ms": linger_ms}) as simulation:
         producer = object.__new__(AsyncProducer)
-        producer._begin(world.producer)
+        producer._begin(simulation.producer)
 
         def call() -> Coroutine[Any, Any, Any]:
             kind = chance.random()
@@ -137,7 +137,7 @@ def test_no_record_of_a_cancelled_task_is_without_account(seed: int, linger_ms: 
             return accounts.send_and_wait(producer) if kind < 0.9 else producer.flush()
 
         async def main() -> None:
-            broker = Broker(world, chance)
+            broker = Broker(simulation, chance)
             rounds = asyncio.create_task(broker.run())
             await cancel_at_random(chance, call)
             await call_ended("flush")
@@ -152,14 +152,14 @@ def test_no_record_of_a_cancelled_task_is_without_account(seed: int, linger_ms: 
 
         asyncio.run(asyncio.wait_for(main(), 120))
 
-        check(accounts, world)
-        assert world.pool.free == world.pool.capacity
-        assert world.pool.waiting == 0
+        check(accounts, simulation)
+        assert simulation.pool.free == simulation.pool.capacity
+        assert simulation.pool.waiting == 0
 
 
-def check(accounts: Accounts, world: Simulated) -> None:
+def check(accounts: Accounts, simulation: Simulated) -> None:
     """Compare the accounts with the log."""
-    logs = [world.log(0), world.log(1)]
+    logs = [simulation.log(0), simulation.log(1)]
     found = Counter(value for log in logs for value in log if value is not None)
     assert not found.keys() & accounts.refused
     assert found.keys() <= accounts.queued.keys() | accounts.unknown

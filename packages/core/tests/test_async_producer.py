@@ -21,7 +21,7 @@ from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
-from ottla.plugins.serializer_lookups import MOST_LOOKUPS
+from ottla.plugins.serializer_lookups import MAX_LOOKUPS
 from ottla.sender.io_handoff import IoHandoff
 from simulated_producer import Simulated, simulated
 
@@ -33,9 +33,9 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(limited())
 
 
-def asynchronous(world: Simulated) -> AsyncProducer:
+def asynchronous(simulation: Simulated) -> AsyncProducer:
     made = object.__new__(AsyncProducer)
-    made._begin(world.producer)
+    made._begin(simulation.producer)
     return made
 
 
@@ -76,9 +76,9 @@ def test_interceptors_get_the_error_of_a_lookup() -> None:
         "interceptors": {"noting": noting},
         "value_serializer": BrokenRegistry(OSError("the registry does not respond")),
     }
-    with simulated(1, plugins=plugins) as world:
+    with simulated(1, plugins=plugins) as simulation:
         with pytest.raises(SerializationError, match="the registry does not respond"):
-            run(asynchronous(world).send("t", b"v"))
+            run(asynchronous(simulation).send("t", b"v"))
 
         assert noting.errors == [SerializationError]
 
@@ -86,8 +86,8 @@ def test_interceptors_get_the_error_of_a_lookup() -> None:
 def test_interceptors_get_the_error_of_a_wrong_callback() -> None:
     noting = Noting()
     wrong: list[Any] = [5, lambda: None]
-    with simulated(1, plugins={"interceptors": {"noting": noting}}) as world:
-        producer = asynchronous(world)
+    with simulated(1, plugins={"interceptors": {"noting": noting}}) as simulation:
+        producer = asynchronous(simulation)
         for on_delivery in wrong:
             with pytest.raises((InvalidRecordError, TypeError), match="on_delivery"):
                 run(producer.send("t", b"v", on_delivery=on_delivery))
@@ -98,10 +98,10 @@ def test_interceptors_get_the_error_of_a_wrong_callback() -> None:
 @pytest.mark.parametrize("end", [lambda task: task.cancel(), None], ids=["cancelled", "closed"])
 def test_interceptors_get_the_error_of_a_send_that_was_given_up(end: Callable[[Any], object] | None) -> None:
     noting = Noting()
-    with simulated(1, know=False, plugins={"interceptors": {"noting": noting}}) as world:
+    with simulated(1, know=False, plugins={"interceptors": {"noting": noting}}) as simulation:
 
         async def main() -> None:
-            call = asynchronous(world).send("t", b"v")
+            call = asynchronous(simulation).send("t", b"v")
             if end is None:
                 call.send(None)
                 call.close()
@@ -120,9 +120,9 @@ def test_interceptors_get_the_error_of_a_send_that_was_given_up(end: Callable[[A
 @pytest.mark.rule("producer.send.timeout")
 @pytest.mark.parametrize(("timeout", "why"), [(0, "its metadata has not arrived yet"), (0.01, "no broker answered")])
 def test_an_error_after_the_timeout_of_a_call_names_it(timeout: float, why: str) -> None:
-    with simulated(1, know=False) as world:
+    with simulated(1, know=False) as simulation:
         with pytest.raises(TopicUnavailableError) as refused:
-            run(asynchronous(world).send("t", b"v", timeout=timeout))
+            run(asynchronous(simulation).send("t", b"v", timeout=timeout))
 
         assert str(refused.value).startswith(f"topic 't' was not available within timeout ({timeout} s): {why}")
 
@@ -140,46 +140,46 @@ def test_other_calls_that_wait_for_a_topic_take_a_timeout(
     call: Callable[[AsyncProducer], Coroutine[Any, Any, Any]],
 ) -> None:
     unavailable = pytest.raises(TopicUnavailableError, match=r"was not available within timeout \(0 s\)")
-    with simulated(1, know=False) as world, unavailable:
-        run(call(asynchronous(world)))
+    with simulated(1, know=False) as simulation, unavailable:
+        run(call(asynchronous(simulation)))
 
 
 @pytest.mark.rule("producer.send.timeout")
 def test_an_error_for_missing_memory_names_the_timeout() -> None:
-    with simulated(1, config={"buffer.memory": 3_000, "linger.ms": 60_000}) as world:
-        producer = asynchronous(world)
+    with simulated(1, config={"buffer.memory": 3_000, "linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
         run(producer.send("t", bytes(2_000)))
         with pytest.raises(BufferExhaustedError, match=r"no memory for \d{4} bytes within timeout: "):
             run(producer.send("t", bytes(2_000), timeout=0))
 
-        assert world.pool.waiting == 0
+        assert simulation.pool.waiting == 0
 
 
 @pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
 @pytest.mark.parametrize(
     ("timeout", "lookups", "said"),
-    [(0, 0, "did not finish within timeout"), (None, MOST_LOOKUPS, f"not prepared by {MOST_LOOKUPS} lookups")],
+    [(0, 0, "did not finish within timeout"), (None, MAX_LOOKUPS, f"not prepared by {MAX_LOOKUPS} lookups")],
 )
 def test_lookups_that_find_nothing_end(timeout: float | None, lookups: int, said: str) -> None:
     registry = BrokenRegistry()
-    with simulated(1, plugins={"value_serializer": registry}) as world:
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
         with pytest.raises(SerializationError, match=said):
-            run(asynchronous(world).send("t", b"v", timeout=timeout))
+            run(asynchronous(simulation).send("t", b"v", timeout=timeout))
 
         assert registry.lookups == lookups
 
 
-def handoff(world: Simulated) -> IoHandoff:
-    found = world.thread._io_handoff
+def handoff(simulation: Simulated) -> IoHandoff:
+    found = simulation.thread._io_handoff
     assert isinstance(found, IoHandoff)
     return found
 
 
 def test_records_of_tasks_that_run_in_one_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
     queued_at_wake: list[int] = []
-    with simulated(1) as world:
-        producer = asynchronous(world)
-        monkeypatch.setattr(handoff(world), "_wake", lambda: queued_at_wake.append(len(sent)))
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        monkeypatch.setattr(handoff(simulation), "_wake", lambda: queued_at_wake.append(len(sent)))
         sent: list[Delivery] = []
 
         async def send() -> None:
@@ -196,12 +196,12 @@ def test_records_of_tasks_that_run_in_one_turn_leave_together(monkeypatch: pytes
 
 def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     wakes: list[None] = []
-    with simulated(1) as world:
-        producer = asynchronous(world)
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
 
         async def main() -> None:
             delivery = await producer.send("t", b"v")
-            monkeypatch.setattr(handoff(world), "_wake", lambda: wakes.append(None))
+            monkeypatch.setattr(handoff(simulation), "_wake", lambda: wakes.append(None))
             assert not wakes
             with pytest.raises(TimeoutError):
                 delivery.result(0)
@@ -217,8 +217,8 @@ def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch
 def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
     turns: list[int] = []
-    with simulated(1, config={"linger.ms": 60_000}) as world:
-        producer = asynchronous(world)
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
 
         async def count_turns() -> None:
             while True:
@@ -239,8 +239,8 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
 def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
     turns = [0]
-    with simulated(1, config={"linger.ms": 60_000}) as world:
-        producer = asynchronous(world)
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
 
         async def send() -> int:
             await asyncio.sleep(0)  # as a delivery of the record before

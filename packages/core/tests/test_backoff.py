@@ -50,10 +50,10 @@ def test_jitter_is_at_most_20_percent_either_way(failures: int) -> None:
 def test_a_seeded_program_draws_the_same_numbers_next_to_a_producer() -> None:
     random.seed(7)
     before = random.getstate()
-    with simulated(1, 2) as world:
-        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, 2) as simulation:
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
         assert delivery.result()
         assert random.getstate() == before

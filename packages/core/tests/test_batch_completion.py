@@ -26,8 +26,8 @@ def failed() -> Failed:
     return Failed(error=DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False))
 
 
-class World:
-    """A settlement with batches of one record each, which hold memory; `free` is what the pool has."""
+class Setup:
+    """A completion with batches of one record each, which hold memory; `free` is what the pool has."""
 
     def __init__(self) -> None:
         clock = ManualClock()
@@ -65,68 +65,68 @@ class World:
 
 
 def test_batches_of_a_response_complete_at_once_and_are_counted_together() -> None:
-    books = World()
-    batches = [books.batch() for _ in range(5)]
+    setup = Setup()
+    batches = [setup.batch() for _ in range(5)]
     seen: list[tuple[int, int]] = []
 
     def outcomes() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
         for number, batch in enumerate(batches):
             yield batch, Acknowledged(base_offset=number)
             assert batch.outcome == Acknowledged(base_offset=number)
-            seen.append((books.held, len(books.incomplete_batches.all)))
+            seen.append((setup.held, len(setup.incomplete_batches.all)))
 
-    books.completion.complete_all(outcomes())
+    setup.completion.complete_all(outcomes())
 
     assert seen == [(5 * HELD, 5)] * 5
-    assert (books.held, dict(books.incomplete_batches.all), books.acknowledged()) == (0, {}, 5)
+    assert (setup.held, dict(setup.incomplete_batches.all), setup.acknowledged()) == (0, {}, 5)
 
 
 @pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), failed()], ids=["acknowledged", "failed"])
 def test_a_callback_may_use_the_memory_of_batches_completed_before_it(outcome: Acknowledged | Failed) -> None:
-    books, seen = World(), list[tuple[int, int]]()
+    setup, seen = Setup(), list[tuple[int, int]]()
 
-    def look(*_told: object) -> None:
-        seen.append((books.held, len(books.incomplete_batches.all)))
+    def look(*_reported: object) -> None:
+        seen.append((setup.held, len(setup.incomplete_batches.all)))
 
-    batches = [books.batch(), books.batch(look), books.batch(), books.batch(), books.batch(look)]
-    books.completion.complete_all([(batch, outcome) for batch in batches])
+    batches = [setup.batch(), setup.batch(look), setup.batch(), setup.batch(), setup.batch(look)]
+    setup.completion.complete_all([(batch, outcome) for batch in batches])
 
     assert seen == [(4 * HELD, 4), (HELD, 1)]  # its own is given back when it has run
-    assert (books.held, dict(books.incomplete_batches.all)) == (0, {})
+    assert (setup.held, dict(setup.incomplete_batches.all)) == (0, {})
 
 
 def test_a_completed_batch_is_not_counted_again() -> None:
-    books = World()
-    one, other = books.batch(), books.batch()
-    assert books.completion.complete(one, Acknowledged(base_offset=7))
+    setup = Setup()
+    one, other = setup.batch(), setup.batch()
+    assert setup.completion.complete(one, Acknowledged(base_offset=7))
 
-    books.completion.complete_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
+    setup.completion.complete_all([(one, Acknowledged(base_offset=8)), (other, Acknowledged(base_offset=9))])
 
     assert one.outcome == Acknowledged(base_offset=7)
-    assert not books.completion.complete(one, Acknowledged(base_offset=8))
-    assert (books.held, books.acknowledged()) == (0, 2)
+    assert not setup.completion.complete(one, Acknowledged(base_offset=8))
+    assert (setup.held, setup.acknowledged()) == (0, 2)
 
 
 def test_batches_acknowledged_before_an_error_are_counted() -> None:
-    books = World()
-    first, second = books.batch(), books.batch()
+    setup = Setup()
+    first, second = setup.batch(), setup.batch()
 
     def broken() -> Iterator[tuple[ProducerBatch, Acknowledged]]:
         yield first, Acknowledged(base_offset=0)
         raise RuntimeError("the next one could not be judged")
 
     with pytest.raises(RuntimeError, match="could not be judged"):
-        books.completion.complete_all(broken())
+        setup.completion.complete_all(broken())
 
-    assert (books.held, list(books.incomplete_batches.all), books.acknowledged()) == (HELD, [second], 1)
+    assert (setup.held, list(setup.incomplete_batches.all), setup.acknowledged()) == (HELD, [second], 1)
 
 
 def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    books = World()
-    batch = books.batch(on_delivery=lambda _delivery: None)
+    setup = Setup()
+    batch = setup.batch(on_delivery=lambda _delivery: None)
     monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
 
-    books.completion.complete(batch, failed(), aside=True)
-    report, unretrieved, error = books.completion.report([])
+    setup.completion.complete(batch, failed(), off_io_thread=True)
+    report, unretrieved, error = setup.completion.report([])
 
     assert (report.failed, unretrieved, error) == (1, 0, None)

@@ -56,8 +56,8 @@ def name(code: int) -> str:
     return code.name if isinstance(code, ErrorCode) else str(code)
 
 
-def epochs(world: Simulated, partition: int = 0) -> set[int]:
-    return {entry.epoch for entry in world.cluster.topics["t"].producers[partition].entries.values()}
+def epochs(simulation: Simulated, partition: int = 0) -> set[int]:
+    return {entry.epoch for entry in simulation.cluster.topics["t"].producers[partition].entries.values()}
 
 
 def failure(delivery: Delivery) -> DeliveryError:
@@ -66,12 +66,12 @@ def failure(delivery: Delivery) -> DeliveryError:
     return error
 
 
-def move_out_of_reach(world: Simulated) -> None:
+def move_out_of_reach(simulation: Simulated) -> None:
     """Broker 2, which has all that 1 has, leads partition 0 now, and we cannot reach it."""
-    topic = world.cluster.topics["t"]
+    topic = simulation.cluster.topics["t"]
     topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-    world.network.hosts.refusing.add("broker-2")
-    world.network.cut(2)
+    simulation.network.hosts.refusing.add("broker-2")
+    simulation.network.cut(2)
 
 
 # Without transactions
@@ -80,39 +80,39 @@ def move_out_of_reach(world: Simulated) -> None:
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
 @pytest.mark.parametrize("code", IN_DOUBT, ids=name)
 def test_the_next_record_is_written_after_any_ambiguous_error(code: int) -> None:
-    with simulated(1, config=ONE_BY_ONE, retries=1) as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        world.cluster.brokers[1].codes += [AfterAppend(code), ErrorCode.NOT_ENOUGH_REPLICAS]
-        doubtful = world.producer.send("t", b"doubtful")
-        world.run_until(doubtful.done)
-        world.cluster.brokers[1].codes.clear()
-        following = world.producer.send("t", b"following")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE, retries=1) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [AfterAppend(code), ErrorCode.NOT_ENOUGH_REPLICAS]
+        doubtful = simulation.producer.send("t", b"doubtful")
+        simulation.run_until(doubtful.done)
+        simulation.cluster.brokers[1].codes.clear()
+        following = simulation.producer.send("t", b"following")
+        simulation.run_until_idle()
 
         assert failure(doubtful).possibly_persisted
-        assert world.log() == [b"before", b"doubtful", b"following"]
+        assert simulation.log() == [b"before", b"doubtful", b"following"]
         assert following.result(0).offset == 2
-        assert epochs(world) == {1}
+        assert epochs(simulation) == {1}
 
 
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
 @pytest.mark.parametrize("code", sorted(REFUSED_BEFORE_APPEND - SEQUENCE_ERRORS), ids=name)
 def test_sequences_are_reused_after_an_error_before_the_append(code: ErrorCode) -> None:
-    with simulated(1, config=ONE_BY_ONE, retries=1) as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        world.cluster.brokers[1].codes += [code, code]
-        refused = world.producer.send("t", b"refused")
-        world.run_until(refused.done)
-        world.cluster.brokers[1].codes.clear()
-        following = world.producer.send("t", b"following")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE, retries=1) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [code, code]
+        refused = simulation.producer.send("t", b"refused")
+        simulation.run_until(refused.done)
+        simulation.cluster.brokers[1].codes.clear()
+        following = simulation.producer.send("t", b"following")
+        simulation.run_until_idle()
 
         assert not failure(refused).possibly_persisted
-        assert world.log() == [b"before", b"following"]
+        assert simulation.log() == [b"before", b"following"]
         assert following.result(0).offset == 1
-        assert epochs(world) == {0}
+        assert epochs(simulation) == {0}
 
 
 @pytest.mark.rule("sender.retry.corrects", "accumulator.expire.sequence")
@@ -123,22 +123,22 @@ def test_a_record_that_expires_after_a_leader_change_hides_no_other(
     caplog.set_level(logging.INFO, logger="ottla")
     with simulated(
         1, 2, config=ONE_BY_ONE, client_id="shop", delivery_timeout_ms=20_000, request_timeout_ms=5_000
-    ) as world:
+    ) as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"before", partition=partition)
-        world.settle()
-        world.cluster.brokers[1].codes.append(AfterAppend(code))
-        doubtful = world.producer.send("t", b"doubtful", partition=0)
-        world.run_until(lambda: len(world.log()) == 2)
-        move_out_of_reach(world)
-        world.run_until(doubtful.done)
-        world.network.hosts.refusing.clear()
-        following = world.producer.send("t", b"following", partition=0)
-        world.settle()
+            simulation.producer.send("t", b"before", partition=partition)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(AfterAppend(code))
+        doubtful = simulation.producer.send("t", b"doubtful", partition=0)
+        simulation.run_until(lambda: len(simulation.log()) == 2)
+        move_out_of_reach(simulation)
+        simulation.run_until(doubtful.done)
+        simulation.network.hosts.refusing.clear()
+        following = simulation.producer.send("t", b"following", partition=0)
+        simulation.run_until_idle()
 
         assert isinstance(failure(doubtful), DeliveryTimeoutError)
         assert failure(doubtful).possibly_persisted
-        assert world.log() == [b"before", b"doubtful", b"following"]
+        assert simulation.log() == [b"before", b"doubtful", b"following"]
         assert following.result(0).offset == 2
         assert "shop: t-0: a failed batch may have been written" in caplog.text
 
@@ -146,10 +146,10 @@ def test_a_record_that_expires_after_a_leader_change_hides_no_other(
 @pytest.mark.rule("batch.possibly")
 @pytest.mark.parametrize("acks", ["all", "1"])
 def test_maybe_written_is_reported_without_idempotence_too(acks: str) -> None:
-    with simulated(1, enable_idempotence=False, acks=acks, retries=0) as world:
-        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)]
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1, enable_idempotence=False, acks=acks, retries=0) as simulation:
+        simulation.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)]
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert failure(delivery).possibly_persisted
         assert "the broker may have written them" in str(failure(delivery))
@@ -157,77 +157,77 @@ def test_maybe_written_is_reported_without_idempotence_too(acks: str) -> None:
 
 @pytest.mark.rule("batch.possibly")
 def test_records_that_a_broker_names_may_be_written_by_an_earlier_try() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.REQUEST_TIMED_OUT)]
-        world.cluster.brokers[1].codes += [ErrorCode.INVALID_RECORD]
-        world.cluster.brokers[1].named_records = {0: "no key"}
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.cluster.brokers[1].codes += [AfterAppend(ErrorCode.REQUEST_TIMED_OUT)]
+        simulation.cluster.brokers[1].codes += [ErrorCode.INVALID_RECORD]
+        simulation.cluster.brokers[1].named_records = {0: "no key"}
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert "the broker refused the record" in str(failure(delivery))
         assert failure(delivery).possibly_persisted
-        assert world.log() == [b"v"]
+        assert simulation.log() == [b"v"]
 
 
 @pytest.mark.rule("sender.retry.corrects")
 def test_a_leader_change_with_an_acknowledgement_costs_no_epoch() -> None:
-    with simulated(1, 2, config=ONE_BY_ONE) as world:
+    with simulated(1, 2, config=ONE_BY_ONE) as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"before", partition=partition)
-        world.settle()
-        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-        deliveries = [world.producer.send("t", b"%d" % number, partition=0) for number in range(8)]
-        world.run_until(lambda: len(world.log()) > 1)
-        topic = world.cluster.topics["t"]
+            simulation.producer.send("t", b"before", partition=partition)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        deliveries = [simulation.producer.send("t", b"%d" % number, partition=0) for number in range(8)]
+        simulation.run_until(lambda: len(simulation.log()) > 1)
+        topic = simulation.cluster.topics["t"]
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        world.settle()
+        simulation.run_until_idle()
 
         assert [delivery.exception(0) for delivery in deliveries] == [None] * 8
-        assert world.log() == [b"before", *(b"%d" % number for number in range(8))]
-        assert epochs(world) == {0}
+        assert simulation.log() == [b"before", *(b"%d" % number for number in range(8))]
+        assert epochs(simulation) == {0}
 
 
 @pytest.mark.rule("accumulator.order.window")
 def test_other_batches_follow_a_retry_to_a_new_leader_at_once() -> None:
-    with simulated(1, 2, config=ONE_BY_ONE) as world:
+    with simulated(1, 2, config=ONE_BY_ONE) as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"before", partition=partition)
-        world.settle()
-        topic = world.cluster.topics["t"]
+            simulation.producer.send("t", b"before", partition=partition)
+        simulation.run_until_idle()
+        topic = simulation.cluster.topics["t"]
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        moved = world.producer.send("t", b"0", partition=0)
-        world.run_until(lambda: world.metadata.cluster.leader("t", 0) == 2)
-        world.network.held.add(2)
-        later = [world.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
-        world.run_until(lambda: moved._batch.in_flight)
-        world.pass_time(1.0)
+        moved = simulation.producer.send("t", b"0", partition=0)
+        simulation.run_until(lambda: simulation.metadata.cluster.leader("t", 0) == 2)
+        simulation.network.held.add(2)
+        later = [simulation.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
+        simulation.run_until(lambda: moved._batch.in_flight)
+        simulation.pass_time(1.0)
 
         assert sum(delivery._batch.in_flight for delivery in (moved, *later)) == 5
-        world.network.held.clear()
-        world.settle()
-        assert world.log() == [b"before", *(b"%d" % number for number in range(9))]
-        assert epochs(world) == {0}
+        simulation.network.held.clear()
+        simulation.run_until_idle()
+        assert simulation.log() == [b"before", *(b"%d" % number for number in range(9))]
+        assert epochs(simulation) == {0}
 
 
 @pytest.mark.rule("sender.answer.sequence", "batch.possibly")
 def test_a_leader_without_the_previous_batch_proves_it_unwritten() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        world.cluster.brokers[1].codes += [
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             ErrorCode.INVALID_RECORD,
         ]
-        refused = world.producer.send("t", b"refused")
-        world.settle()
-        following = world.producer.send("t", b"following")
-        world.settle()
+        refused = simulation.producer.send("t", b"refused")
+        simulation.run_until_idle()
+        following = simulation.producer.send("t", b"following")
+        simulation.run_until_idle()
 
         assert not failure(refused).possibly_persisted
         assert following.result(0).offset == 1
-        assert world.log() == [b"before", b"following"]
-        assert epochs(world) == {1}
+        assert simulation.log() == [b"before", b"following"]
+        assert epochs(simulation) == {1}
 
 
 # Parts
@@ -235,52 +235,52 @@ def test_a_leader_without_the_previous_batch_proves_it_unwritten() -> None:
 
 @pytest.mark.rule("batch.possibly")
 def test_parts_of_a_maybe_written_batch_are_maybe_written() -> None:
-    with simulated(1, linger_ms=10, enable_idempotence=False, retries=3) as world:
-        world.cluster.brokers[1].codes += [
+    with simulated(1, linger_ms=10, enable_idempotence=False, retries=3) as simulation:
+        simulation.cluster.brokers[1].codes += [
             AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
             ErrorCode.MESSAGE_TOO_LARGE,
             ErrorCode.INVALID_RECORD,
             ErrorCode.INVALID_RECORD,
         ]
-        deliveries = [world.producer.send("t", bytes(100)) for _ in range(2)]
-        world.settle()
+        deliveries = [simulation.producer.send("t", bytes(100)) for _ in range(2)]
+        simulation.run_until_idle()
 
         assert [failure(delivery).possibly_persisted for delivery in deliveries] == [True, True]
 
 
 @pytest.mark.rule("sender.retry.sequence", "sender.retry.corrects")
 def test_a_written_batch_that_is_split_later_is_not_written_twice() -> None:
-    with simulated(1, linger_ms=10) as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        world.cluster.brokers[1].codes += [
+    with simulated(1, linger_ms=10) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [
             AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
             ErrorCode.MESSAGE_TOO_LARGE,  # max.message.bytes was lowered meanwhile
         ]
         values = [b"%d" % number * 50 for number in range(6)]
-        deliveries = [world.producer.send("t", value) for value in values]
-        world.settle()
-        following = world.producer.send("t", b"following")
-        world.settle()
+        deliveries = [simulation.producer.send("t", value) for value in values]
+        simulation.run_until_idle()
+        following = simulation.producer.send("t", b"following")
+        simulation.run_until_idle()
 
         assert all(failure(delivery).possibly_persisted for delivery in deliveries)
-        assert world.log() == [b"before", *values, b"following"]
+        assert simulation.log() == [b"before", *values, b"following"]
         assert following.result(0).offset == 7
 
 
 @pytest.mark.rule("accumulator.split.order")
 def test_an_unwritten_batch_that_was_maybe_written_is_split_and_written() -> None:
-    with simulated(1, linger_ms=10) as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        world.cluster.brokers[1].codes += [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE]
+    with simulated(1, linger_ms=10) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.MESSAGE_TOO_LARGE]
         values = [b"%d" % number * 50 for number in range(6)]
-        deliveries = [world.producer.send("t", value) for value in values]
-        world.settle()
+        deliveries = [simulation.producer.send("t", value) for value in values]
+        simulation.run_until_idle()
 
         assert [delivery.exception(0) for delivery in deliveries] == [None] * 6
-        assert world.log() == [b"before", *values]
-        assert epochs(world) == {0}
+        assert simulation.log() == [b"before", *values]
+        assert epochs(simulation) == {0}
 
 
 # In transactions
@@ -297,20 +297,20 @@ def transactional(*, version: int, oldest: bool = False) -> SimulatedCluster:
     return cluster
 
 
-def spoil_a_transaction(world: Simulated, code: ErrorCode) -> Delivery:
+def spoil_a_transaction(simulation: Simulated, code: ErrorCode) -> Delivery:
     """A transaction is committed; of the next one a record is written, and given up."""
-    producer = world.producer
+    producer = simulation.producer
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", b"before", partition=0)
     producer.commit_transaction()
     producer.begin_transaction()
-    world.cluster.brokers[1].codes.append(AfterAppend(code))
+    simulation.cluster.brokers[1].codes.append(AfterAppend(code))
     doubtful = producer.send("t", b"doubtful", partition=0)
-    world.run_until(lambda: len(world.log()) == 2)
-    move_out_of_reach(world)
-    world.run_until(doubtful.done)
-    world.network.hosts.refusing.clear()
+    simulation.run_until(lambda: len(simulation.log()) == 2)
+    move_out_of_reach(simulation)
+    simulation.run_until(doubtful.done)
+    simulation.network.hosts.refusing.clear()
     return doubtful
 
 
@@ -321,60 +321,60 @@ EXPIRING = {"delivery.timeout.ms": 20_000, "request.timeout.ms": 5_000, "transac
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("code", MOVED, ids=name)
 def test_after_an_abort_of_a_maybe_written_batch_later_records_are_kept(version: int, code: ErrorCode) -> None:
-    with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
-        doubtful = spoil_a_transaction(world, code)
-        world.producer.abort_transaction()
-        world.producer.begin_transaction()
-        following = world.producer.send("t", b"following", partition=0)
-        world.producer.commit_transaction()
+    with simulated(cluster=transactional(version=version), config=EXPIRING) as simulation:
+        doubtful = spoil_a_transaction(simulation, code)
+        simulation.producer.abort_transaction()
+        simulation.producer.begin_transaction()
+        following = simulation.producer.send("t", b"following", partition=0)
+        simulation.producer.commit_transaction()
 
         assert failure(doubtful).possibly_persisted
         assert following.result(0).offset == 2
-        assert world.cluster.topics["t"].committed(0) == [b"before", b"following"]
+        assert simulation.cluster.topics["t"].committed(0) == [b"before", b"following"]
 
 
 @pytest.mark.rule("sender.retry.corrects")
 def test_without_new_epochs_a_maybe_written_batch_is_fatal_after_abort() -> None:
-    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
-        spoil_a_transaction(world, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        world.producer.abort_transaction()
-        world.producer.begin_transaction()
-        following = world.producer.send("t", b"following", partition=0)
+    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as simulation:
+        spoil_a_transaction(simulation, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        simulation.producer.abort_transaction()
+        simulation.producer.begin_transaction()
+        following = simulation.producer.send("t", b"following", partition=0)
         with pytest.raises(FatalTransactionError, match=r"needs another epoch.*before 2\.5"):
-            world.producer.commit_transaction()
-        world.settle()
+            simulation.producer.commit_transaction()
+        simulation.run_until_idle()
 
         assert following.exception(0) is not None
-        assert world.cluster.topics["t"].committed(0) == [b"before"]
-        assert not world.cluster.topics["t"].open_transactions[0]
+        assert simulation.cluster.topics["t"].committed(0) == [b"before"]
+        assert not simulation.cluster.topics["t"].open_transactions[0]
 
 
 def test_without_new_epochs_certain_refusals_are_survived() -> None:
-    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as world:
-        producer = world.producer
+    with simulated(cluster=transactional(version=0, oldest=True), config=EXPIRING) as simulation:
+        producer = simulation.producer
         producer.init_transactions()
         producer.begin_transaction()
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         refused = producer.send("t", b"refused", partition=0)
-        world.run_until(refused.done)
+        simulation.run_until(refused.done)
         producer.abort_transaction()
         producer.begin_transaction()
         producer.send("t", b"following", partition=0)
         producer.commit_transaction()
 
-        assert world.cluster.topics["t"].committed(0) == [b"following"]
+        assert simulation.cluster.topics["t"].committed(0) == [b"following"]
 
 
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_an_abort_of_a_maybe_written_batch_starts_a_new_epoch(version: int) -> None:
-    with simulated(cluster=transactional(version=version), config=EXPIRING) as world:
-        producer = world.producer
+    with simulated(cluster=transactional(version=version), config=EXPIRING) as simulation:
+        producer = simulation.producer
         producer.init_transactions()
         producer.begin_transaction()
-        world.cluster.brokers[1].codes.append(AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        simulation.cluster.brokers[1].codes.append(AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         doubtful = producer.send("t", b"doubtful", partition=0)
-        world.run_until(lambda: doubtful._batch.attempts and not doubtful._batch.in_flight)
+        simulation.run_until(lambda: doubtful._batch.attempts and not doubtful._batch.in_flight)
         producer.abort_transaction()
         producer.begin_transaction()
         following = producer.send("t", b"following", partition=0)
@@ -383,22 +383,22 @@ def test_an_abort_of_a_maybe_written_batch_starts_a_new_epoch(version: int) -> N
         assert isinstance(failure(doubtful), TransactionAbortedError)
         assert failure(doubtful).possibly_persisted
         assert following.result(0).offset == 1
-        assert world.cluster.topics["t"].committed(0) == [b"following"]
+        assert simulation.cluster.topics["t"].committed(0) == [b"following"]
 
 
 @pytest.mark.parametrize("end", ["commit_transaction", "prepare_transaction"])
 def test_a_maybe_written_batch_prevents_commit_and_prepare(end: str) -> None:
-    with simulated(cluster=transactional(version=2), config={**EXPIRING, "retries": 1}) as world:
-        world.producer.init_transactions()
-        world.producer.begin_transaction()
-        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)] * 2
-        world.producer.send("t", b"doubtful", partition=0)
+    with simulated(cluster=transactional(version=2), config={**EXPIRING, "retries": 1}) as simulation:
+        simulation.producer.init_transactions()
+        simulation.producer.begin_transaction()
+        simulation.cluster.brokers[1].codes += [AfterAppend(ErrorCode.KAFKA_STORAGE_ERROR)] * 2
+        simulation.producer.send("t", b"doubtful", partition=0)
         with pytest.raises(AbortableTransactionError, match="the broker may have written them"):
-            getattr(world.producer, end)()
-        world.producer.abort_transaction()
+            getattr(simulation.producer, end)()
+        simulation.producer.abort_transaction()
 
-        assert world.log() == [b"doubtful"]
-        assert world.cluster.topics["t"].committed(0) == []
+        assert simulation.log() == [b"doubtful"]
+        assert simulation.cluster.topics["t"].committed(0) == []
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -406,15 +406,15 @@ def test_leaving_with_a_maybe_written_batch_requires_an_abort(version: int) -> N
     cluster = transactional(version=version)
     _code, producer_id, epoch = cluster.transactions.initialize("x", None)
     shared = SharedTransaction(transactional_id="x", producer_id=producer_id, epoch=epoch, level=version)
-    with simulated(cluster=cluster, config={**EXPIRING, "retries": 1}) as world:
-        world.producer.join_transaction(shared)
-        world.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
-        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS]
-        world.producer.send("t", b"doubtful", partition=0)
+    with simulated(cluster=cluster, config={**EXPIRING, "retries": 1}) as simulation:
+        simulation.producer.join_transaction(shared)
+        simulation.cluster.brokers[1].codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        simulation.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS]
+        simulation.producer.send("t", b"doubtful", partition=0)
         with pytest.raises(AbortableTransactionError, match="its owner has to abort it"):
-            world.producer.leave_transaction()
+            simulation.producer.leave_transaction()
         with pytest.raises(AbortableTransactionError):
-            world.producer.send("t", b"following", partition=0)
+            simulation.producer.send("t", b"following", partition=0)
 
 
 def test_a_batch_that_a_stuck_io_thread_may_send_is_maybe_written(
@@ -424,15 +424,17 @@ def test_a_batch_that_a_stuck_io_thread_may_send_is_maybe_written(
 
     def held_up(columns: ObjectColumns, magic: int) -> Encoded:
         if not queued.done():
-            world.accumulator.abort(ProducerClosedError("the I/O thread is held up in an encoder"), aside=True)
+            simulation.accumulator.abort(
+                ProducerClosedError("the I/O thread is held up in an encoder"), off_io_thread=True
+            )
         return encode(columns, magic)
 
-    with simulated(1, 1) as world:
+    with simulated(1, 1) as simulation:
         monkeypatch.setattr(ObjectColumns, "encode", held_up)
-        encoded = world.producer.send("t", b"encoded", partition=0)
-        queued = world.producer.send("t", b"queued", partition=1)
-        world.round()
+        encoded = simulation.producer.send("t", b"encoded", partition=0)
+        queued = simulation.producer.send("t", b"queued", partition=1)
+        simulation.round()
 
         assert failure(encoded).possibly_persisted
         assert not failure(queued).possibly_persisted
-        assert world.log(1) == []
+        assert simulation.log(1) == []

@@ -39,12 +39,12 @@ class Returns:
 @pytest.mark.parametrize("lie", [Liar(b"longer"), Liar(b""), LyingView(b"array")])
 def test_values_and_keys_of_subclasses_are_their_buffer_contents(lie: Any, partition: int | None, encoder: str) -> None:
     truth = bytes(memoryview(lie))
-    with simulated(1, record_encoder=encoder) as world:
+    with simulated(1, record_encoder=encoder) as simulation:
         for value, key in ((b"before", None), (lie, None), (b"v", lie), (b"behind", b"k")):
-            world.producer.send("t", value, key, partition=partition)
-        world.settle()
+            simulation.producer.send("t", value, key, partition=partition)
+        simulation.run_until_idle()
 
-        records = world.cluster.topics["t"].log[0]
+        records = simulation.cluster.topics["t"].log[0]
         assert [(record.value, record.key) for record in records] == [
             (b"before", None),
             (truth, None),
@@ -56,12 +56,12 @@ def test_values_and_keys_of_subclasses_are_their_buffer_contents(lie: Any, parti
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_header_values_of_subclasses_are_their_buffer_contents(encoder: str) -> None:
     headers = [("a", Liar(b"longer")), ("b", None), ("c", Liar(b""))]
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send("t", b"before")
-        world.producer.send("t", b"v", headers=headers)
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.producer.send("t", b"v", headers=headers)
+        simulation.run_until_idle()
 
-        [before, sent] = world.cluster.topics["t"].log[0]
+        [before, sent] = simulation.cluster.topics["t"].log[0]
         assert before.value == b"before"
         assert sent.headers == (("a", b"longer"), ("b", None), ("c", b""))
 
@@ -81,29 +81,31 @@ class LyingName(str):
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_header_names_of_subclasses_are_their_contents(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder) as world:
+    with simulated(1, record_encoder=encoder) as simulation:
         for _ in range(2):
-            world.producer.send("t", b"v", headers=[("a", b"1"), (LyingName("name"), b"2")])
-        world.settle()
+            simulation.producer.send("t", b"v", headers=[("a", b"1"), (LyingName("name"), b"2")])
+        simulation.run_until_idle()
 
-        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [(("a", b"1"), ("name", b"2"))] * 2
+        assert [record.headers for record in simulation.cluster.topics["t"].log[0]] == [
+            (("a", b"1"), ("name", b"2"))
+        ] * 2
 
 
 @pytest.mark.parametrize("made", [Liar(b"longer"), LyingView(b"longer"), memoryview(b"longer")])
 def test_results_of_serializers_are_their_buffer_contents(made: Any) -> None:
-    with simulated(1, plugins={"value_serializer": Returns(made)}) as world:
-        world.producer.send("t", object())
-        world.settle()
+    with simulated(1, plugins={"value_serializer": Returns(made)}) as simulation:
+        simulation.producer.send("t", object())
+        simulation.run_until_idle()
 
-        assert world.log() == [b"longer"]
+        assert simulation.log() == [b"longer"]
 
 
 @pytest.mark.parametrize("made", ["text", 7, [1]])
 def test_a_serializer_result_that_is_not_bytes_fails_its_record_only(made: Any) -> None:
-    with simulated(1, plugins={"key_serializer": Returns(made)}) as world:
-        world.producer.send("t", b"before")
+    with simulated(1, plugins={"key_serializer": Returns(made)}) as simulation:
+        simulation.producer.send("t", b"before")
         with pytest.raises(SerializationError, match="key for topic 't'"):
-            world.producer.send("t", b"bad", object())
-        world.settle()
+            simulation.producer.send("t", b"bad", object())
+        simulation.run_until_idle()
 
-        assert world.log() == [b"before"]
+        assert simulation.log() == [b"before"]

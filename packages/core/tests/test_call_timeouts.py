@@ -36,15 +36,15 @@ TRANSACTIONAL: Final[dict[str, Callable[[Producer, Any], object]]] = {
 def test_a_timeout_that_is_no_number_is_refused(method: str, encoder: str) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel", exc_type=ImportError)
-    with simulated(1, config={"record.encoder": encoder}) as world:
-        world.producer.send("t", b"into the open batch")
+    with simulated(1, config={"record.encoder": encoder}) as simulation:
+        simulation.producer.send("t", b"into the open batch")
 
         with pytest.raises(TypeError, match=r"^timeout must be a number of seconds, not '3'$"):
-            CALLS[method](world.producer, "3")
-        world.settle()
+            CALLS[method](simulation.producer, "3")
+        simulation.run_until_idle()
 
-        assert world.producer.send("t", b"still open").topic == "t"
-        assert [len(log) for log in world.cluster.topics["t"].log.values()] == [1]
+        assert simulation.producer.send("t", b"still open").topic == "t"
+        assert [len(log) for log in simulation.cluster.topics["t"].log.values()] == [1]
 
 
 @pytest.mark.parametrize("method", TRANSACTIONAL)

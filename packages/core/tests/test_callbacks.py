@@ -159,27 +159,27 @@ def test_send_refuses_a_callback_with_two_arguments_and_queues_nothing(intercept
 
     plugins = {"interceptors": {"passive": Passive()}} if interceptors else {}
     called: list[Delivery] = []
-    with simulated(1, plugins=plugins) as world:
+    with simulated(1, plugins=plugins) as simulation:
         for sound in (one, called.append, Called(), partial(called.append)):
-            world.producer.send("t", b"v", on_delivery=sound)
+            simulation.producer.send("t", b"v", on_delivery=sound)
             for ported in (two, Called().two, partial(two), CalledWithTwo()):
                 with pytest.raises(TypeError, match="takes more"):
-                    world.producer.send("t", b"w", on_delivery=ported)  # type: ignore[arg-type]  # the test's point
+                    simulation.producer.send("t", b"w", on_delivery=ported)  # type: ignore[arg-type]  # the test's point
             with pytest.raises(InvalidRecordError, match="not int"):
-                world.producer.send("t", b"w", on_delivery=5)  # type: ignore[arg-type]  # the test's point
-        world.settle()
+                simulation.producer.send("t", b"w", on_delivery=5)  # type: ignore[arg-type]  # the test's point
+        simulation.run_until_idle()
 
-        assert world.log() == [b"v"] * 4
+        assert simulation.log() == [b"v"] * 4
         assert len(called) == 2
 
 
 def test_a_producer_keeps_no_callback_alive() -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         callback = Called()
-        world.producer.send("t", b"v", on_delivery=callback.method)
-        world.producer.send("t", b"v", on_delivery=partial(callback))
-        world.producer.send("t", b"v", on_delivery=callback)
-        world.settle()
+        simulation.producer.send("t", b"v", on_delivery=callback.method)
+        simulation.producer.send("t", b"v", on_delivery=partial(callback))
+        simulation.producer.send("t", b"v", on_delivery=callback)
+        simulation.run_until_idle()
         left = weakref.ref(callback)
         del callback
         gc.collect()
@@ -193,12 +193,12 @@ def test_a_producer_keeps_no_callback_alive() -> None:
 @pytest.mark.rule("producer.callback.once")
 def test_a_callback_reads_the_outcome_from_its_delivery() -> None:
     called: list[Delivery] = []
-    with simulated(1) as world:
-        sent = world.producer.send("t", b"v", b"key", partition=0, timestamp_ms=7, on_delivery=called.append)
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send("t", b"v", partition=0, on_delivery=called.append)
-        world.settle()
+    with simulated(1) as simulation:
+        sent = simulation.producer.send("t", b"v", b"key", partition=0, timestamp_ms=7, on_delivery=called.append)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        simulation.producer.send("t", b"v", partition=0, on_delivery=called.append)
+        simulation.run_until_idle()
 
     good, bad = called
     expected = RecordMetadata("t", 0, 0, 7, 3, 1)
@@ -230,15 +230,17 @@ def test_a_delivery_that_a_callback_keeps_stays_as_it_was(encoder: str, read: in
         if read and len(kept) % read == 0:
             seen.append(delivery.metadata)
 
-    with simulated(1, 1, config={"record.encoder": encoder}) as world:
+    with simulated(1, 1, config={"record.encoder": encoder}) as simulation:
         for number in range(60):
             callback = keep if number % 3 else None
-            world.producer.send("t", bytes(number), partition=number % 2, timestamp_ms=number, on_delivery=callback)
-        world.settle()
+            simulation.producer.send(
+                "t", bytes(number), partition=number % 2, timestamp_ms=number, on_delivery=callback
+            )
+        simulation.run_until_idle()
 
     expected = [(number, number % 2) for part in (0, 1) for number in range(part, 60, 2) if number % 3]
-    told = [(each.metadata.serialized_value_size, each.partition) for each in kept if each.metadata is not None]
-    assert sorted(told) == sorted(expected)
+    reported = [(each.metadata.serialized_value_size, each.partition) for each in kept if each.metadata is not None]
+    assert sorted(reported) == sorted(expected)
     assert all(each.error is None for each in kept)
     assert [each.metadata for each in kept][read - 1 :: read or 60][: len(seen)] == seen
     assert {each.metadata for each in kept} == {
@@ -253,31 +255,31 @@ def test_a_kept_delivery_does_not_keep_the_metadata_of_other_records() -> None:
         kept.append(delivery)
         assert delivery.metadata is not None
 
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         for _ in range(10):
-            world.producer.send("t", b"v", on_delivery=keep)
-        world.settle()
+            simulation.producer.send("t", b"v", on_delivery=keep)
+        simulation.run_until_idle()
 
     [shared] = {id(each._shared): each._shared for each in kept}.values()  # type: ignore[attr-defined]
     assert shared == [None]
 
 
 def test_a_pending_delivery_has_neither_metadata_nor_an_error() -> None:
-    with simulated(1, 1, linger_ms=1_000) as world:
-        delivery, keyed = world.producer.send("t", b"v", partition=1), world.producer.send("t", b"v", b"key")
+    with simulated(1, 1, linger_ms=1_000) as simulation:
+        delivery, keyed = simulation.producer.send("t", b"v", partition=1), simulation.producer.send("t", b"v", b"key")
 
         assert (delivery.topic, delivery.partition, delivery.metadata, delivery.error) == ("t", 1, None, None)
         assert (keyed.partition, keyed.done()) == (None, False)
-        world.settle()
+        simulation.run_until_idle()
         assert keyed.partition == keyed.result(0).partition
 
 
 @pytest.mark.rule("producer.report.retrieved")
 def test_reading_the_error_of_a_delivery_counts_as_retrieved() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert isinstance(delivery.error, DeliveryError)
-        assert world.producer.flush(0).failed == 1
+        assert simulation.producer.flush(0).failed == 1

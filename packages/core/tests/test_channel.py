@@ -237,7 +237,7 @@ def test_an_impossible_size_is_refused_before_memory_is_allocated(prefix: bytes)
 
 
 @pytest.mark.parametrize(
-    ("first", "told"),
+    ("first", "reported"),
     [
         (b"\x15\x03\x03\x00", "a TLS alert.*security.protocol=SSL"),
         (b"\x15\x03\x01\x00", "a TLS alert"),
@@ -247,10 +247,10 @@ def test_an_impossible_size_is_refused_before_memory_is_allocated(prefix: bytes)
         (b"\x15\x02\x03\x00", "no Kafka listener"),
     ],
 )
-def test_other_protocols_are_recognised_and_the_error_has_a_remedy(first: bytes, told: str) -> None:
+def test_other_protocols_are_recognised_and_the_error_has_a_remedy(first: bytes, reported: str) -> None:
     channel = make_channel(ScriptedLayer(first + b"rest"))
 
-    with pytest.raises(ProtocolMismatchError, match=told):
+    with pytest.raises(ProtocolMismatchError, match=reported):
         channel.read()
 
 

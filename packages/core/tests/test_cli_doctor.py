@@ -20,7 +20,7 @@ from ottla.protocol import (
     MetadataResponseTopic,
 )
 from plugin_site import Site, plugin_site
-from wrong_peers import ScriptedBroker, hangs_up, serving
+from wrong_peers import ScriptedBroker, closes_connection, serving
 
 site = plugin_site
 
@@ -62,7 +62,7 @@ def broker() -> Iterator[str]:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with serving(hangs_up) as (host, port):
+    with serving(closes_connection) as (host, port):
         yield f"{host}:{port}"
 
 
@@ -168,7 +168,7 @@ def test_no_secret_is_printed(tmp_path: Path, wrong: str, form: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ([], "name the servers: --bootstrap-servers"),
         (["--bootstrap-servers", " "], "name the servers"),
@@ -178,11 +178,11 @@ def test_no_secret_is_printed(tmp_path: Path, wrong: str, form: list[str]) -> No
         (["--sned"], "--sned"),
     ],
 )
-def test_wrong_usage_has_its_own_exit_code(arguments: list[str], told: str) -> None:
+def test_wrong_usage_has_its_own_exit_code(arguments: list[str], reported: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == USAGE
-    assert told in result.output
+    assert reported in result.output
 
 
 def test_a_file_that_is_not_a_properties_file_is_wrong_usage(tmp_path: Path) -> None:

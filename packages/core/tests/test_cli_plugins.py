@@ -85,7 +85,7 @@ TALKS_FIRST = """
     def ottla_transport(config):
         return Shy()
 """
-STRANGER = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
+NEWER_SPEC = "from ottla.hookspecs import hookimpl\nottla_spec = 2\n"
 ITS_OWN_SUITE = """
     from ottla_testkit.conformance import PartitionerConformance
 
@@ -243,12 +243,12 @@ def test_the_table_has_the_same_content_as_the_json(install: Install) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
         ("import sys; sys.exit()", "cannot be imported: SystemExit"),
         (
-            STRANGER,
+            NEWER_SPEC,
             "is made for hook specs 2, but this version of ottla supports 1; upgrade ottla, or install an older acme",
         ),
         (GOOD.replace("return Constant(config", "return (config"), "is not a Partitioner: it lacks partition"),
@@ -258,11 +258,13 @@ def test_the_table_has_the_same_content_as_the_json(install: Install) -> None:
         ),
     ],
 )
-def test_an_unusable_plugin_is_listed_with_the_reason_next_to_others(install: Install, source: str, told: str) -> None:
+def test_an_unusable_plugin_is_listed_with_the_reason_next_to_others(
+    install: Install, source: str, reported: str
+) -> None:
     install(source)
 
     entries = listed()
-    assert told in entries["partitioner", "acme"]["problem"]
+    assert reported in entries["partitioner", "acme"]["problem"]
     assert entries["partitioner", "murmur2"]["problem"] is None
 
 
@@ -320,16 +322,16 @@ def test_a_plugin_whose_name_cannot_choose_it_is_listed_so(install: Install) -> 
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("raise KeyboardInterrupt", "cannot be used: KeyboardInterrupt"),
         (GOOD.replace("return Constant(config", "raise GeneratorExit; return (config"), "GeneratorExit"),
     ],
 )
-def test_the_list_ends_for_no_exception_of_a_plugin(install: Install, source: str, told: str) -> None:
+def test_the_list_ends_for_no_exception_of_a_plugin(install: Install, source: str, reported: str) -> None:
     install(source)
 
-    assert told in listed()["partitioner", "acme"]["problem"]
+    assert reported in listed()["partitioner", "acme"]["problem"]
     assert listed()["partitioner", "murmur2"]["problem"] is None
 
 
@@ -457,9 +459,9 @@ def test_secrets_that_were_given_are_searched_for(install: Install, capfd: pytes
 
     assert run("check", "ACME").exit_code == FINE
     assert run("check", "ACME", "-c", f"acme.password={SECRET}").exit_code == BROKEN
-    told = capfd.readouterr().out
-    assert "secrets[0] is seen in `identity`" in told
-    assert SECRET not in told
+    reported = capfd.readouterr().out
+    assert "secrets[0] is seen in `identity`" in reported
+    assert SECRET not in reported
 
 
 def test_a_secret_whose_key_is_not_secret_is_reported(install: Install) -> None:
@@ -482,10 +484,10 @@ def test_several_plugins_are_checked_at_once_and_reported_by_name(
     result = run("check", "acme", "ACME", "rival", "string", "-c", "acme.constant=1")
 
     assert result.exit_code == BROKEN
-    told = capfd.readouterr().out
-    assert "test_1_partitioner_rival.py" in told
-    assert "test_0_partitioner_acme.py::" not in told
-    assert "test_2_serializer_string.py::" not in told
+    reported = capfd.readouterr().out
+    assert "test_1_partitioner_rival.py" in reported
+    assert "test_0_partitioner_acme.py::" not in reported
+    assert "test_2_serializer_string.py::" not in reported
 
 
 def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
@@ -498,7 +500,7 @@ def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd:
 
 
 @pytest.mark.parametrize(
-    ("stated", "told"),
+    ("stated", "reported"),
     [
         ("acme_no_suite:NoSuite", "which is not a subclass of PartitionerConformance"),
         ("acme_no_suite:Nothing", "which cannot be imported: AttributeError"),
@@ -507,13 +509,15 @@ def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd:
         ("acme_no_suite:Unsettled", "its suite has no settings for the check: KeyError"),
     ],
 )
-def test_an_invalid_suite_is_reported(install: Install, stated: str, told: str, request: pytest.FixtureRequest) -> None:
+def test_an_invalid_suite_is_reported(
+    install: Install, stated: str, reported: str, request: pytest.FixtureRequest
+) -> None:
     install(ITS_OWN_SUITE, module="acme_no_suite", name="")
     install(f"{textwrap.dedent(GOOD)}\nottla_conformance = {stated!r}\n")
     result = run("check", "acme")
 
     assert result.exit_code == BROKEN
-    assert told in result.output
+    assert reported in result.output
 
 
 def test_a_transport_that_sends_first_must_describe_its_peer(install: Install) -> None:
@@ -534,7 +538,7 @@ def test_a_transport_that_cannot_open_is_reported_by_its_suite(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["check"], "Missing argument"),
         (["check", "missing"], "no plugin named 'missing' is installed; `ottla plugins` lists those that are"),
@@ -547,11 +551,11 @@ def test_a_transport_that_cannot_open_is_reported_by_its_suite(
         (["--json", "check", "gzip"], "--json is for the list"),
     ],
 )
-def test_wrong_usage_has_its_own_exit_code(arguments: list[str], told: str) -> None:
+def test_wrong_usage_has_its_own_exit_code(arguments: list[str], reported: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == USAGE
-    assert told in result.output
+    assert reported in result.output
     assert SECRET not in result.output
 
 

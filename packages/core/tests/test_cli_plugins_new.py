@@ -187,9 +187,9 @@ def test_a_name_that_is_already_installed_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_plugin_is_in_the_help_without_a_broken_word() -> None:
-    told = CliRunner().invoke(ottla, ["plugins", "new", "--help"], terminal_width=80).output
+    reported = CliRunner().invoke(ottla, ["plugins", "new", "--help"], terminal_width=80).output
 
-    assert f"KIND is one of {', '.join(KINDS)}." in " ".join(told.split())
+    assert f"KIND is one of {', '.join(KINDS)}." in " ".join(reported.split())
 
 
 def test_the_name_of_a_package_has_hyphens(tmp_path: Path) -> None:

@@ -16,16 +16,16 @@ from simulated_producer import HANG_GUARD, Simulated, simulated
 RECORD: NewRecord = (None, b"value", (), 0, None)
 
 
-def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
+def begun(simulation: Simulated, call: Callable[[], object]) -> Future[object]:
     """A call on its own thread that has begun to wait: it has notified the I/O thread."""
     waits = threading.Event()
-    wakeup = world.network.wakeup
+    wakeup = simulation.network.wakeup
 
-    def tell() -> None:
+    def wake() -> None:
         wakeup()
         waits.set()
 
-    world.metadata._wake = world.accumulator._wake = world.accumulator.appender._wake = tell
+    simulation.metadata._wake = simulation.accumulator._wake = simulation.accumulator.appender._wake = wake
     pool = ThreadPoolExecutor(1)
     result = pool.submit(call)
     pool.shutdown(wait=False)
@@ -35,21 +35,21 @@ def begun(world: Simulated, call: Callable[[], object]) -> Future[object]:
 
 @pytest.mark.rule("producer.close.refuses")
 def test_a_send_that_waits_for_its_topic_is_refused_on_close() -> None:
-    with simulated(1, max_block_ms=30_000) as world:
-        waiting = begun(world, lambda: world.producer.send("unknown", b"v"))
+    with simulated(1, max_block_ms=30_000) as simulation:
+        waiting = begun(simulation, lambda: simulation.producer.send("unknown", b"v"))
 
-        world.metadata.close(ProducerClosedError("the producer is closed"))
+        simulation.metadata.close(ProducerClosedError("the producer is closed"))
 
         assert isinstance(waiting.exception(HANG_GUARD), ProducerClosedError)
 
 
 @pytest.mark.rule("producer.close.refuses")
 def test_a_send_that_waits_for_memory_is_refused_on_close() -> None:
-    with simulated(1, max_block_ms=30_000, buffer_memory=20_000) as world:
-        world.producer.send("t", bytes(12_000))
-        waiting = begun(world, lambda: world.producer.send("t", bytes(12_000)))
+    with simulated(1, max_block_ms=30_000, buffer_memory=20_000) as simulation:
+        simulation.producer.send("t", bytes(12_000))
+        waiting = begun(simulation, lambda: simulation.producer.send("t", bytes(12_000)))
 
-        world.accumulator.close(ProducerClosedError("the producer is closed"))
+        simulation.accumulator.close(ProducerClosedError("the producer is closed"))
 
         assert isinstance(waiting.exception(HANG_GUARD), ProducerClosedError)
 

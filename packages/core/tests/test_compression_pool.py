@@ -232,29 +232,29 @@ def of_old() -> SimulatedCluster:
     return cluster
 
 
-def arrived(world: Simulated, *partitions: int) -> list[list[int]]:
-    return [[int((value or b"")[:4]) for value in world.log(partition)] for partition in partitions]
+def arrived(simulation: Simulated, *partitions: int) -> list[list[int]]:
+    return [[int((value or b"")[:4]) for value in simulation.log(partition)] for partition in partitions]
 
 
 def test_pool_threads_compress_and_the_io_thread_does_not(encoder: str) -> None:
     codec = Doubling()
-    with simulated(1, plugins={"compressor": codec}, record_encoder=encoder, batch_growth_enable="false") as world:
-        delivery = world.producer.send_table("t", numbered(2_000))
-        told = len(codec.by)
+    with simulated(1, plugins={"compressor": codec}, record_encoder=encoder, batch_growth_enable="false") as simulation:
+        delivery = simulation.producer.send_table("t", numbered(2_000))
+        reported = len(codec.by)
         sealed = [piece.batch.sealed for piece in delivery._pieces]
 
-    assert len(sealed) == told > 10
+    assert len(sealed) == reported > 10
     assert all(section is not None and section.size == 2 * section.plain_size for section in sealed)
     assert [name for name in set(codec.by) if not name.startswith("ottla-table")] == ["MainThread"]
 
 
 def test_rows_arrive_in_the_order_of_their_partitions(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "batch_growth_enable": "false", "batch_size": 2_000}
-    with simulated(1, 1, plugins={"compressor": Doubling()}, **options) as world:
-        world.producer.send_table("t", numbered(600, key=[b"%d" % (number % 50) for number in range(600)]))
-        world.settle()
+    with simulated(1, 1, plugins={"compressor": Doubling()}, **options) as simulation:
+        simulation.producer.send_table("t", numbered(600, key=[b"%d" % (number % 50) for number in range(600)]))
+        simulation.run_until_idle()
 
-        found = arrived(world, 0, 1)
+        found = arrived(simulation, 0, 1)
         assert sorted(found[0] + found[1]) == list(range(600))
         assert found == [sorted(each) for each in found]
 
@@ -262,8 +262,8 @@ def test_rows_arrive_in_the_order_of_their_partitions(encoder: str) -> None:
 def test_rows_that_a_codec_refuses_fail_and_the_others_arrive(encoder: str) -> None:
     codec = Doubling(lambda plain: b"  77" in plain)
     options: dict[str, Any] = {"batch_size": 2_000, "batch_growth_enable": "false", "record_encoder": encoder}
-    with simulated(1, plugins={"compressor": codec}, **options) as world:
-        delivery = world.producer.send_table("t", numbered(200))
+    with simulated(1, plugins={"compressor": codec}, **options) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(200))
         codec.by.clear()
         failed = delivery.failed_rows()
 
@@ -278,9 +278,9 @@ def test_rows_that_a_codec_refuses_fail_and_the_others_arrive(encoder: str) -> N
 
 def test_without_memory_compressed_rows_that_are_not_queued_fail(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000, "buffer_memory": 50_000}
-    with simulated(1, plugins={"compressor": Doubling()}, max_block_ms=0, **options) as world:
+    with simulated(1, plugins={"compressor": Doubling()}, max_block_ms=0, **options) as simulation:
         with pytest.raises(BufferExhaustedError) as caught:
-            world.producer.send_table("t", numbered(1_000))
+            simulation.producer.send_table("t", numbered(1_000))
 
         delivery = caught.value.delivery
         assert isinstance(delivery, TableDelivery)
@@ -288,19 +288,19 @@ def test_without_memory_compressed_rows_that_are_not_queued_fail(encoder: str) -
         left = list(delivery.failed_rows())
         assert 0 < queued < delivery.rows
         assert left == list(range(queued, delivery.rows))
-        assert world.accumulator.report()[1] == 0  # the raised error reports this failure
+        assert simulation.accumulator.report()[1] == 0  # the raised error reports this failure
         assert not [each for each in threading.enumerate() if each.name.startswith("ottla-table")]
 
 
 def test_a_row_that_compression_makes_larger_than_all_memory_is_sent(encoder: str) -> None:
     with simulated(
         1, plugins={"compressor": Doubling()}, record_encoder=encoder, buffer_memory=50_000, max_block_ms=0
-    ) as world:
-        world.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
-        world.settle()
+    ) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": [bytes(40_000)]}))
+        simulation.run_until_idle()
 
-        assert world.log() == [bytes(40_000)]
-        assert world.pool.free == world.pool.capacity
+        assert simulation.log() == [bytes(40_000)]
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_rows_read_before_a_stream_fails_are_still_queued() -> None:
@@ -311,9 +311,9 @@ def test_rows_read_before_a_stream_fails_are_still_queued() -> None:
             yield pa.record_batch([[b"%4d" % number + bytes(50_000)] * 8], schema=schema)
         raise OSError("the disk is gone")
 
-    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false") as world:
+    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false") as simulation:
         with pytest.raises(TableReadError) as caught:
-            world.producer.send_table("t", pa.RecordBatchReader.from_batches(schema, stream()))
+            simulation.producer.send_table("t", pa.RecordBatchReader.from_batches(schema, stream()))
 
         delivery = caught.value.delivery
         assert isinstance(delivery, TableDelivery)
@@ -323,14 +323,14 @@ def test_rows_read_before_a_stream_fails_are_still_queued() -> None:
 
 def test_a_compressed_table_is_converted_for_an_older_broker(encoder: str) -> None:
     options: dict[str, Any] = {"plugins": {"compressor": Doubling()}, "record_encoder": encoder}
-    with simulated(1, cluster=of_old(), **options) as world:
-        delivery = world.producer.send_table("t", numbered(300))
+    with simulated(1, cluster=of_old(), **options) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(300))
         for each in delivery._pieces:
             assert each.batch.sealed is not None
             assert each.batch.sealed.magic == 2
-        world.settle()
+        simulation.run_until_idle()
 
-        assert arrived(world, 0) == [list(range(300))]
+        assert arrived(simulation, 0) == [list(range(300))]
 
 
 def test_a_row_is_found_when_chunks_are_compressed_concurrently(encoder: str) -> None:
@@ -338,9 +338,9 @@ def test_a_row_is_found_when_chunks_are_compressed_concurrently(encoder: str) ->
     rows = [number for number in range(600) if number % 200 != 7]
     table = numbered(600, at=[-1 if number % 200 == 7 else number for number in range(600)])
     options: dict[str, Any] = {"record_encoder": encoder, "batch_size": 1_000}
-    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false", **options) as world:
-        delivery = world.producer.send_table("t", table.to_reader(200), timestamp="at")
-        world.settle()
+    with simulated(1, plugins={"compressor": Doubling()}, batch_growth_enable="false", **options) as simulation:
+        delivery = simulation.producer.send_table("t", table.to_reader(200), timestamp="at")
+        simulation.run_until_idle()
 
         assert list(delivery.failed_rows()) == [7, 207, 407]
         for row in rows:
@@ -350,11 +350,11 @@ def test_a_row_is_found_when_chunks_are_compressed_concurrently(encoder: str) ->
 
 
 def test_a_compressed_batch_that_is_too_large_is_split_by_rows(encoder: str) -> None:
-    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-        delivery = world.producer.send_table("t", numbered(200))
-        world.settle()
+    with simulated(1, plugins={"compressor": Doubling()}, record_encoder=encoder) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = simulation.producer.send_table("t", numbered(200))
+        simulation.run_until_idle()
 
-        assert arrived(world, 0) == [list(range(200))]
+        assert arrived(simulation, 0) == [list(range(200))]
         assert delivery.result(0).partitions[0].rows == 200
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity

@@ -79,8 +79,8 @@ def test_decompression_stops_after_exactly_the_limit(codec: str) -> None:
 
 
 def test_data_cut_anywhere_is_refused(codec: str) -> None:
-    dice = random.Random(4)
-    packed = compressor(codec).compress([dice.randbytes(50), bytes(40_000)], level=None)
+    rng = random.Random(4)
+    packed = compressor(codec).compress([rng.randbytes(50), bytes(40_000)], level=None)
 
     for size in range(len(packed)):
         try:
@@ -159,8 +159,8 @@ def test_a_declared_size_is_not_trusted() -> None:
 
 def test_a_codec_may_be_used_by_many_threads_at_once(codec: str) -> None:
     shared = compressor(codec)
-    dice = random.Random(3)
-    texts = [bytes(dice.choices(b"abcdef", k=40_000)) for _ in range(8)]
+    rng = random.Random(3)
+    texts = [bytes(rng.choices(b"abcdef", k=40_000)) for _ in range(8)]
     wrong: list[int] = []
 
     def work(number: int) -> None:
@@ -180,8 +180,8 @@ def test_a_codec_may_be_used_by_many_threads_at_once(codec: str) -> None:
 
 @pytest.mark.parametrize(("name", "low", "high"), [("gzip", 1, 9), ("lz4", 1, 17), ("zstd", -50, 19)])
 def test_the_level_of_a_call_is_used(name: str, low: int, high: int) -> None:
-    dice = random.Random(1)
-    text = [bytes(dice.choices(b"abcdefgh", [8, 7, 6, 5, 4, 3, 2, 1], k=60_000))]
+    rng = random.Random(1)
+    text = [bytes(rng.choices(b"abcdefgh", [8, 7, 6, 5, 4, 3, 2, 1], k=60_000))]
     fast, small = (compressor(name).compress(text, level=level) for level in (low, high))
 
     assert len(small) < len(fast)
@@ -222,8 +222,8 @@ def test_lz4_frames_can_be_read_by_java() -> None:
 
 
 def test_the_default_of_lz4_is_the_fast_compressor() -> None:
-    dice = random.Random(1)
-    text = [bytes(dice.choices(b"abcdefgh", k=60_000))]
+    rng = random.Random(1)
+    text = [bytes(rng.choices(b"abcdefgh", k=60_000))]
     lz4_codec = compressor("lz4")
 
     sizes = {level: len(lz4_codec.compress(text, level=level)) for level in (1, 8, 9, 10)}

@@ -181,9 +181,9 @@ def test_the_settings_of_the_caller_keep_their_references(folder: Path) -> None:
     ],
 )
 def test_a_reference_without_a_value_is_refused_and_never_sent(folder: Path, written: str, said: str) -> None:
-    told = problems({"config.providers": "env,file,directory", "client.id": written.replace("FOLDER", str(folder))})
+    reported = problems({"config.providers": "env,file,directory", "client.id": written.replace("FOLDER", str(folder))})
 
-    assert said in told
+    assert said in reported
 
 
 @pytest.mark.parametrize(
@@ -255,18 +255,18 @@ def test_a_pipe_is_refused_without_waiting(folder: Path) -> None:
 def test_the_operator_decides_which_providers_are_allowed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"config.providers": "env", "client.id": "${env:OTTLA_TEST_NAME}"}
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file, directory")
-    told = problems(settings)
+    reported = problems(settings)
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file,env")
 
-    assert "OTTLA_ALLOWED_CONFIG_PROVIDERS=env in the environment" in told
+    assert "OTTLA_ALLOWED_CONFIG_PROVIDERS=env in the environment" in reported
     assert resolved(settings).connection.client_id == "from-env"
 
 
 def test_an_alias_does_not_bypass_the_allowed_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file")
-    told = problems({"config.providers": "file", "config.providers.file.class": "env", "client.id": "${file:PATH}"})
+    reported = problems({"config.providers": "file", "config.providers.file.class": "env", "client.id": "${file:PATH}"})
 
-    assert "env may not be used" in told
+    assert "env may not be used" in reported
 
 
 def test_another_package_with_the_name_of_an_allowed_provider_is_refused(
@@ -275,30 +275,30 @@ def test_another_package_with_the_name_of_an_allowed_provider_is_refused(
     site.install("1 / 0", name="env", kind="config_provider")
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "env")
     settings = {"config.providers": "env", "config.providers.env.class": "acme:env", "client.id": "${env:PATH}"}
-    told = problems(settings)
+    reported = problems(settings)
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "ACME:env")
 
-    assert "acme:env may not be used; the user who runs the program can allow it with" in told
+    assert "acme:env may not be used; the user who runs the program can allow it with" in reported
     assert "config_provider 'env' of acme 1.0" in problems(settings)
 
 
 @pytest.mark.parametrize("provider", ["env", "file", "directory"])
 def test_options_of_others_resolve_nothing_unless_allowed(folder: Path, provider: str) -> None:
     with allow_lists.options_of_others():
-        told = problems({"config.providers": provider, "client.id": "${env:PATH}"})
+        reported = problems({"config.providers": provider, "client.id": "${env:PATH}"})
 
-    assert f"{provider} may not be used" in told
+    assert f"{provider} may not be used" in reported
 
 
 def test_options_of_others_read_allowed_files_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_ALLOWED_CONFIG_PROVIDERS", "file")
     settings = {"config.providers": "file", "client.id": f"${{file:{folder}/kafka.properties:name}}"}
     with allow_lists.options_of_others():
-        told = problems(settings)
+        reported = problems(settings)
         monkeypatch.setenv("OTTLA_ALLOWED_FILES", f"{folder}/kafka.properties")
         name = resolved(settings).connection.client_id
 
-    assert "OTTLA_ALLOWED_FILES" in told
+    assert "OTTLA_ALLOWED_FILES" in reported
     assert name == "from-file"
 
 
@@ -307,34 +307,34 @@ def test_the_existence_of_a_forbidden_file_is_not_revealed(folder: Path, monkeyp
     (folder / "there").write_text("x")
     (folder / "allowed").mkdir()
     paths = {"config.providers.directory.param.allowed.paths": str(folder / "allowed")}
-    told = []
+    reported = []
     for more, others in ((paths, contextlib.nullcontext()), ({}, allow_lists.options_of_others())):
         with others:
-            told += [
+            reported += [
                 problems({"config.providers": "directory", "client.id": f"${{directory:{folder}:{name}}}", **more})
                 for name in ("there", "gone")
             ]
 
-    assert told[0].replace("there", "gone") == told[1]
-    assert told[2].replace("there", "gone") == told[3]
+    assert reported[0].replace("there", "gone") == reported[1]
+    assert reported[2].replace("there", "gone") == reported[3]
 
 
 def test_a_link_that_appears_after_the_path_check_is_not_followed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "secret").write_text("name=stolen")
-    judged = allowed_paths.judged
+    checked_path = allowed_paths.checked_path
 
     def slowly(path: str, allowed: Sequence[Path] | None) -> Path:
-        real = judged(path, allowed)
+        real = checked_path(path, allowed)
         (folder / "kafka.properties").unlink()
         (folder / "kafka.properties").symlink_to(folder / "secret")
         return real
 
-    monkeypatch.setattr(allowed_paths, "judged", slowly)
-    told = problems({"config.providers": "file", "client.id": f"${{file:{folder}/kafka.properties:name}}"})
+    monkeypatch.setattr(allowed_paths, "checked_path", slowly)
+    reported = problems({"config.providers": "file", "client.id": f"${{file:{folder}/kafka.properties:name}}"})
 
-    assert "cannot be read: Too many levels of symbolic links" in told
+    assert "cannot be read: Too many levels of symbolic links" in reported
 
 
 # Plugins
@@ -423,13 +423,13 @@ def test_the_text_of_a_plugin_error_is_quoted_only_for_ottla_errors(installed: A
         raise OttlaError("the vault is sealed") if path == "ours" else ValueError(SECRET)
 
     installed(fail)
-    told = problems(
+    reported = problems(
         {"config.providers": "vault", "client.id": "${vault:theirs:key}", "transactional.id": "${vault:ours:key}"}
     )
 
-    assert "the vault is sealed" in told
-    assert "the config_provider 'vault' of an unnamed distribution (vault_of_the_test) raised ValueError" in told
-    assert SECRET not in told
+    assert "the vault is sealed" in reported
+    assert "the config_provider 'vault' of an unnamed distribution (vault_of_the_test) raised ValueError" in reported
+    assert SECRET not in reported
 
 
 # Secrets

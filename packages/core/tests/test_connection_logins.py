@@ -83,7 +83,7 @@ def refusal(machine: Machine, seconds: float = 3.0) -> OttlaError:
 def delivered(machine: Machine, *values: bytes) -> None:
     """Send these, and find them in the log."""
     deliveries = [machine.send(value) for value in values]
-    machine.settle()
+    machine.run_until_idle()
     assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
     assert machine.log()[-len(values) :] == list(values)
 
@@ -191,8 +191,8 @@ def test_a_disconnect_after_the_last_unframed_token_backs_off(
     pass_time(machine, 20.0)
 
     assert machine.network.connects <= 30
-    told = [record.levelname for record in caplog.records if "connecting again" in record.getMessage()]
-    assert told == ["WARNING"]
+    reported = [record.levelname for record in caplog.records if "connecting again" in record.getMessage()]
+    assert reported == ["WARNING"]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -250,8 +250,8 @@ def test_unsupported_versions_of_saslhandshake_are_reported() -> None:
 
 @pytest.mark.rule("security.sasl.bounds")
 def test_the_message_of_a_broker_is_quoted_as_one_short_line() -> None:
-    told = "no\n\x1b[31m" + "x" * 5000
-    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told)
+    reported = "no\n\x1b[31m" + "x" * 5000
+    answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=reported)
 
     said = str(refusal(secured(login={"verify": lambda _session, _token: answer})))
 
@@ -320,17 +320,17 @@ def test_the_size_of_a_login_message_is_bounded(wrapped: bool) -> None:
 def test_an_unreadable_response_is_an_outage_and_not_a_refusal() -> None:
     machine = secured()
     broker = machine.cluster.brokers[1]
-    converse = broker.converse
+    respond_in_session = broker.respond_in_session
 
     def garbled(session: Session, frame: bytes, now: float) -> bytes | None:
-        answer = converse(session, frame, now)
+        answer = respond_in_session(session, frame, now)
         return answer if frame[:2] != SASL_AUTHENTICATE.key.to_bytes(2, "big") else frame[4:8] + b"\0\xff\xff"
 
-    broker.converse = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
+    broker.respond_in_session = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
     with pytest.raises(TopicUnavailableError, match="unreadable"):
         learn(machine)
 
-    broker.converse = converse  # type: ignore[method-assign]
+    broker.respond_in_session = respond_in_session  # type: ignore[method-assign]
     learn(machine)
 
 
@@ -340,16 +340,16 @@ def test_a_response_before_its_request_is_written_ends_the_connection(wrapped: b
     if not wrapped:
         del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
     broker, network = machine.cluster.brokers[1], machine.network
-    converse = broker.converse
+    respond_in_session = broker.respond_in_session
 
     def answer_hastily(session: Session, frame: bytes, now: float) -> bytes | None:
-        answer = converse(session, frame, now)
+        answer = respond_in_session(session, frame, now)
         if login_of(machine).asked[-1:] in ([("SaslHandshake", 1)], [("SaslHandshake", 0)]):
             network.takes.extend([0, 0])
             network.schedule.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
         return answer
 
-    broker.converse = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
+    broker.respond_in_session = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
     with pytest.raises(TopicUnavailableError, match="a response to a request that is not written yet"):
         learn(machine)
 
@@ -645,7 +645,7 @@ def test_a_later_refusal_is_retried_and_logged_once(caplog: pytest.LogCaptureFix
     assert len({line.split(":")[1] for line in warned}) == len(warned)  # one for each broker
 
     login.users = {"ann": SECRET}
-    machine.settle()
+    machine.run_until_idle()
     assert delivery.exception() is None
 
 
@@ -676,7 +676,7 @@ def test_a_record_that_expires_at_a_refusing_broker_has_that_cause() -> None:
     delivery = machine.send(b"two")
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -780,7 +780,7 @@ def test_renewals_under_load_lose_nothing_and_open_no_connection() -> None:
     for value in values:
         deliveries.append(machine.send(value))
         pass_time(machine, 0.06)
-    machine.settle()
+    machine.run_until_idle()
 
     assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
     assert machine.log()[1:] == values
@@ -801,7 +801,7 @@ def sent_around_a_renewal(machine: Machine) -> tuple[Delivery, Delivery, Held]:
         held.append((session, frame, now))
         return None
 
-    broker.converse = hold  # type: ignore[method-assign]  # a broker that takes its time
+    broker.respond_in_session = hold  # type: ignore[method-assign]  # a broker that takes its time
     early = machine.send(b"early")
     for _ in range(2):
         machine.sender.run_once(machine.clock(), until=machine.clock())
@@ -816,11 +816,11 @@ def sent_around_a_renewal(machine: Machine) -> tuple[Delivery, Delivery, Held]:
 def answer_all(machine: Machine, held: Held) -> None:
     """The broker answers what it has kept, and everything behind it."""
     broker, link = machine.cluster.brokers[1], machine.network.link(1)
-    del broker.converse  # the method is there again
-    for answer in [broker.converse(*each) for each in held]:
+    del broker.respond_in_session  # the method is there again
+    for answer in [broker.respond_in_session(*each) for each in held]:
         assert answer is not None
         link.answer(answer)
-    machine.settle()
+    machine.run_until_idle()
 
 
 @pytest.mark.rule("security.session.order")
@@ -870,7 +870,7 @@ def test_records_of_short_sessions_arrive_once_and_in_order() -> None:
     for value in values:
         deliveries.append(machine.send(value))
         pass_time(machine, 0.015)
-    machine.settle()
+    machine.run_until_idle()
 
     assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
     assert machine.log()[1:] == values
@@ -882,7 +882,7 @@ def test_records_of_short_sessions_arrive_once_and_in_order() -> None:
 @pytest.mark.parametrize("lifetime", [0.001, 0.5, 5.0, 9.999])
 def test_sessions_of_a_millisecond_cause_no_login_loop(lifetime: float) -> None:
     machine = secured(login={"lifetime": lifetime}, linger=0.0)
-    machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    machine.cluster.brokers[1].respond_in_session = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
     learn(machine)
     login = login_of(machine)
     before = login.logins
@@ -890,7 +890,7 @@ def test_sessions_of_a_millisecond_cause_no_login_loop(lifetime: float) -> None:
     for number in range(600):
         deliveries.append(machine.send(b"%d" % number))
         pass_time(machine, 0.1)
-    machine.settle()
+    machine.run_until_idle()
 
     assert [delivery.exception() for delivery in deliveries] == [None] * 600
     assert login.logins - before <= 60.0 / 0.8 + 5  # a minute at reconnect.backoff.max.ms, 20 % of which is chance
@@ -921,7 +921,7 @@ def test_a_short_session_ends_after_its_unconfirmed_records(caplog: pytest.LogCa
     for number in range(200):
         machine.send(b"%d" % number)
         pass_time(machine, 0.05)
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == [b"%d" % number for number in range(200)]
     assert machine.network.connects > 5
@@ -960,7 +960,7 @@ def test_short_sessions_are_warned_about_once(caplog: pytest.LogCaptureFixture) 
 def test_a_tiny_session_lifetime_allows_requests() -> None:
     machine = secured(login={"lifetime": 0.001})
     login = login_of(machine)
-    machine.cluster.brokers[1].converse = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    machine.cluster.brokers[1].respond_in_session = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
     learn(machine)
 
     delivered(machine, *[b"%d" % number for number in range(20)])
@@ -970,11 +970,11 @@ def test_a_tiny_session_lifetime_allows_requests() -> None:
 
 def _endless_sessions(machine: Machine) -> Callable[[Session, bytes, float], bytes | None]:
     broker = machine.cluster.brokers[1]
-    converse = broker.converse
+    respond_in_session = broker.respond_in_session
 
     def kind(session: Session, frame: bytes, now: float) -> bytes | None:
         session.ends_at = float("inf")
-        return converse(session, frame, now)
+        return respond_in_session(session, frame, now)
 
     return kind
 
@@ -1010,7 +1010,7 @@ def test_a_broker_that_disconnects_during_a_renewal_ended_the_session() -> None:
             break
     machine.network.cut(1)
     login_of(machine).silent = False
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert isinstance(machine.client._connections[1].last_failure, SessionExpiredError)
@@ -1051,7 +1051,7 @@ def test_a_renewal_does_not_cut_off_requests_before_it() -> None:
     pass_time(machine, 12.0)  # the set-up time-out is 10 s; a request may take 30 s
 
     machine.network.held.clear()
-    machine.settle()
+    machine.run_until_idle()
 
     assert [early.exception(), late.exception()] == [None, None]
     assert machine.log() == [b"one", b"early", b"late"]

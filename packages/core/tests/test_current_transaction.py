@@ -60,7 +60,7 @@ def test_maybe_written_records_prevent_further_use_of_the_epoch(version: int) ->
 
 
 def test_a_transaction_maybe_known_to_a_coordinator_blocks_its_epoch() -> None:
-    lost = of_version(1).lose_response()
+    lost = of_version(1).after_lost_response()
 
     assert not lost.complete(uncertain=False).begin(1).can_start
     assert lost.start().end(**ENDS_V1).complete(uncertain=False).begin(1).can_start
@@ -84,7 +84,7 @@ def test_an_end_waits_for_its_own_records() -> None:
 
 
 def test_an_epoch_in_the_middle_of_a_commit_leaves_the_commit_as_it_is() -> None:
-    committing = of_version(1).end_later().queue_all_records().lose_response()
+    committing = of_version(1).end_later().queue_all_records().after_lost_response()
     taken = committing.take_epoch()
 
     assert (taken.all_records_queued, taken.maybe_started, taken.version) == (True, True, None)

@@ -1,4 +1,4 @@
-"""A batch is settled once, and each delivery reads its own part of the outcome."""
+"""A batch is completed once, and each delivery reads its own part of the outcome."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from wrong_peers import NEWEST, ScriptedBroker, serving
 
 TIMEOUT = 60.0
 WRITE, DESCRIBE = 1 << 4, 1 << 8
-NOBODY = MetadataResponseBroker(node_id=2, host="nowhere.invalid", port=9092)
+UNREACHABLE = MetadataResponseBroker(node_id=2, host="nowhere.invalid", port=9092)
 
 
 def topic(
@@ -154,7 +154,7 @@ def test_missing_authorized_operations_of_an_old_broker_are_accepted() -> None:
 
 
 def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
-    examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1, 2)])), send=True)
+    examination = examined(ScriptedBroker(metadata=cluster(UNREACHABLE, topics=[topic(1, 2)])), send=True)
 
     assert examination.cause is not None
     assert examination.cause.subject == "broker 2 at nowhere.invalid:9092"
@@ -164,7 +164,7 @@ def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
 
 
 def test_an_unreachable_broker_does_not_prevent_the_test_record() -> None:
-    examination = examined(ScriptedBroker(metadata=cluster(NOBODY, topics=[topic(1)])))
+    examination = examined(ScriptedBroker(metadata=cluster(UNREACHABLE, topics=[topic(1)])))
 
     assert the(examination, Step.TOPIC).status is Status.OK
     assert the(examination, Step.RECORD).said == "no test record was requested"

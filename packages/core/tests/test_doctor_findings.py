@@ -50,7 +50,7 @@ def test_the_sentence_without_subject_or_remedy_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "problem"),
+    ("reported", "problem"),
     [
         ("a; b", Problem("a", "b")),
         ("a; b; c", Problem("a", "b; c")),
@@ -58,8 +58,8 @@ def test_the_sentence_without_subject_or_remedy_is_complete() -> None:
         ("two\n  lines", Problem("two lines", "else")),
     ],
 )
-def test_the_remedy_of_an_error_is_the_text_after_its_first_semicolon(told: str, problem: Problem) -> None:
-    assert Problem.of_error(OSError(told), remedy="else") == problem
+def test_the_remedy_of_an_error_is_the_text_after_its_first_semicolon(reported: str, problem: Problem) -> None:
+    assert Problem.of_error(OSError(reported), remedy="else") == problem
 
 
 def test_an_error_without_a_message_is_reported_by_its_class() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 import pytest
-from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
+from broker_on_a_socket import SECRET, SocketBroker, settings, third_party_installed
 from test_doctor_transports import OneTransport, bounds, handshake_result
 
 import third_party_mechanism
@@ -24,9 +24,9 @@ from ottla_testkit.simulation.login import HangUpError
 from third_party_mechanism import Scripted
 from wrong_peers import ScriptedBroker, serving
 
-__all__ = ["stranger_installed"]
+__all__ = ["third_party_installed"]
 
-pytestmark = pytest.mark.usefixtures("stranger_installed")
+pytestmark = pytest.mark.usefixtures("third_party_installed")
 
 ANN = {"ann": SECRET}
 
@@ -140,13 +140,13 @@ def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
 # TLS
 
 
-class Telling(SocketLayer):
+class LayerWithDetails(SocketLayer):
     """Reports details of a handshake that it never made."""
 
-    told: Sequence[tuple[str, str]] = (("protocol", "TLSv1.3"), ("subject", "CN=kafka-1"))
+    reported: Sequence[tuple[str, str]] = (("protocol", "TLSv1.3"), ("subject", "CN=kafka-1"))
 
     def details(self) -> Sequence[tuple[str, str]]:
-        return self.told
+        return self.reported
 
 
 def shaken(make: Callable[[socket.socket], SocketLayer]) -> KafkaBroker:
@@ -158,7 +158,7 @@ def shaken(make: Callable[[socket.socket], SocketLayer]) -> KafkaBroker:
 
 
 def test_handshake_details_of_a_transport_are_shown_in_order() -> None:
-    [finding] = tls(SecurityProtocol.SSL, [shaken(Telling)])
+    [finding] = tls(SecurityProtocol.SSL, [shaken(LayerWithDetails)])
 
     assert finding.status is Status.OK
     assert finding.said == "protocol: TLSv1.3; subject: CN=kafka-1"
@@ -166,7 +166,7 @@ def test_handshake_details_of_a_transport_are_shown_in_order() -> None:
 
 
 def test_a_warning_of_a_transport_is_a_warning() -> None:
-    found = attrs.evolve(shaken(Telling), details=(("warning", "expires in 3 days"),))
+    found = attrs.evolve(shaken(LayerWithDetails), details=(("warning", "expires in 3 days"),))
 
     [finding] = tls(SecurityProtocol.SASL_SSL, [found])
 
@@ -181,7 +181,7 @@ def test_a_transport_without_details_is_accepted() -> None:
 
 
 def test_without_a_handshake_there_are_no_details() -> None:
-    found = shaken(Telling)
+    found = shaken(LayerWithDetails)
     failed = NoHandshake(endpoint=found.endpoint, problem=Problem("refused", "look"), seconds=0.0)
 
     [finding] = tls(SecurityProtocol.SSL, [failed])

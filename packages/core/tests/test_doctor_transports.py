@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
+from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, do_handshakes
 from ottla.doctor.names import Resolved, Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Buffer, HostTarget, Interest, Target, TransportLayer
@@ -83,7 +83,7 @@ def endpoint_at(host: str, port: int) -> Endpoint:
 def handshake_result(address: tuple[str, int], transport: OneTransport, within: Bounds) -> HandshakeResult:
     [attempt] = connect([endpoint_at(*address)], setting="bootstrap.servers", bounds=within)
     assert isinstance(attempt, Connected)
-    [found] = shake_hands([attempt], transport=transport, bounds=within)
+    [found] = do_handshakes([attempt], transport=transport, bounds=within)
     return found
 
 
@@ -300,7 +300,7 @@ def test_a_session_that_is_ready_too_late_is_closed() -> None:
         [attempt] = connect([endpoint_at(host, port)], setting="bootstrap.servers", bounds=bounds())
         assert isinstance(attempt, Connected)
         limits = Bounds(timeout=20.0, ends_at=50.0, clock=clock)
-        [found] = shake_hands([attempt], transport=OneTransport(make), bounds=limits)
+        [found] = do_handshakes([attempt], transport=OneTransport(make), bounds=limits)
         begun.wait(20.0)
         released.set()
         abandoned[0].join(20.0)

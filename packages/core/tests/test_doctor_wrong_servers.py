@@ -11,7 +11,7 @@ import pytest
 
 from ottla.doctor import Examination, Finding, Status, Step, examine
 from ottla.plugins.registry.installed import announced
-from wrong_peers import Conduct, hangs_up, says, serving, stays_silent
+from wrong_peers import Conduct, closes_connection, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 TLS_HELLO = bytes.fromhex("160303007a0200")
@@ -46,7 +46,7 @@ def refused_port() -> Iterator[int]:
         (says(bytes.fromhex("7fffffff")), "announced 2147483647 bytes", "no Kafka listener"),
         (says(bytes.fromhex("00000002 0001")), "responded, but not in Kafka's protocol", "security.protocol"),
         (says(bytes.fromhex("0000000a 00000007 0000 00000000")), "responded, but not in Kafka's protocol", "the port"),
-        (hangs_up, "closed the connection without a response", "set security.protocol=SSL or SASL_SSL"),
+        (closes_connection, "closed the connection without a response", "set security.protocol=SSL or SASL_SSL"),
     ],
 )
 def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, said: str, remedy: str) -> None:
@@ -128,7 +128,7 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
             raise socket.gaierror(socket.EAI_NONAME, "not in digits")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("127.0.0.2", "127.0.0.1")]
 
-    with serving(hangs_up) as (_host, port), monkeypatch.context() as patch:
+    with serving(closes_connection) as (_host, port), monkeypatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", both)
         examination = examine({"bootstrap.servers": f"two.invalid:{port}"}, timeout=PATIENT)
 

@@ -14,12 +14,14 @@ from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, NODE, PRODUCER,
 from simulated_producer import Simulated, simulated
 
 
-def read(world: Simulated, group: str, name: str, *label: tuple[str, str]) -> Histogram:
-    return world.producer._engine.metric_values.histograms()[MetricName(group, name, (("client-id", "me"), *label))]
+def read(simulation: Simulated, group: str, name: str, *label: tuple[str, str]) -> Histogram:
+    return simulation.producer._engine.metric_values.histograms()[
+        MetricName(group, name, (("client-id", "me"), *label))
+    ]
 
 
-def of_topic(world: Simulated, name: str, topic: str = "t") -> Histogram:
-    return read(world, TOPIC, name, ("topic", topic))
+def of_topic(simulation: Simulated, name: str, topic: str = "t") -> Histogram:
+    return read(simulation, TOPIC, name, ("topic", topic))
 
 
 def bucket(histogram: Histogram) -> float:
@@ -53,79 +55,79 @@ def test_counts_and_total_are_those_of_the_values() -> None:
 
 
 def test_every_record_counts_with_the_queue_time_of_its_batch() -> None:
-    with simulated(1, client_id="me", linger_ms=200) as world:
+    with simulated(1, client_id="me", linger_ms=200) as simulation:
         for _ in range(5):
-            world.producer.send("t", b"value")
-        world.settle()
+            simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        waited = of_topic(world, "record-queue-time")
+        waited = of_topic(simulation, "record-queue-time")
         assert (sum(waited.counts), bucket(waited)) == (5, 250.0)
         assert waited.total == pytest.approx(5 * 200, abs=10)
         assert waited.unit == "ms"
 
 
 def test_a_delivery_time_lasts_from_the_queue_to_the_acknowledgement() -> None:
-    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
+    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
         for _ in range(3):
-            world.producer.send("t", b"value")
-        world.settle()
+            simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        whole = of_topic(world, "record-delivery-time")
+        whole = of_topic(simulation, "record-delivery-time")
         assert (sum(whole.counts), bucket(whole)) == (3, 2500.0)
-        assert whole.total > of_topic(world, "record-queue-time").total / 2 > 0
+        assert whole.total > of_topic(simulation, "record-queue-time").total / 2 > 0
 
 
 def test_a_failed_record_has_no_delivery_time() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
         assert isinstance(delivery.exception(), DeliveryError)
 
-        assert sum(of_topic(world, "record-delivery-time").counts) == 0
-        assert sum(of_topic(world, "record-queue-time").counts) == 1
+        assert sum(of_topic(simulation, "record-delivery-time").counts) == 0
+        assert sum(of_topic(simulation, "record-queue-time").counts) == 1
 
 
 def test_records_without_acknowledgements_have_a_delivery_time() -> None:
-    with simulated(1, client_id="me", acks=0, enable_idempotence=False) as world:
-        world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me", acks=0, enable_idempotence=False) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert sum(of_topic(world, "record-delivery-time").counts) == 1
+        assert sum(of_topic(simulation, "record-delivery-time").counts) == 1
 
 
 @pytest.mark.parametrize(("size", "record", "batch"), [(500, 1024.0, 4096.0), (3_000, 4096.0, 16384.0)])
 def test_sizes_of_records_and_batches_are_counted(size: int, record: float, batch: float) -> None:
-    with simulated(1, client_id="me") as world:
+    with simulated(1, client_id="me") as simulation:
         for _ in range(4):
-            world.producer.send("t", b"x" * size)
-        world.settle()
+            simulation.producer.send("t", b"x" * size)
+        simulation.run_until_idle()
 
-        records, batches = of_topic(world, "record-size"), of_topic(world, "batch-size")
+        records, batches = of_topic(simulation, "record-size"), of_topic(simulation, "batch-size")
         assert (sum(records.counts), bucket(records), bucket(batches)) == (4, record, batch)
         assert records.total == pytest.approx(batches.total, rel=0.05)
 
 
 def test_latencies_are_counted_by_node_and_throttle_times_once() -> None:
-    with simulated(1, 2, client_id="me") as world:
-        world.cluster.brokers[1].throttle_ms = 70
+    with simulated(1, 2, client_id="me") as simulation:
+        simulation.cluster.brokers[1].throttle_ms = 70
         for partition in (0, 1, 1):
-            world.producer.send("t", b"value", partition=partition)
-            world.settle()
+            simulation.producer.send("t", b"value", partition=partition)
+            simulation.run_until_idle()
 
         requests = {
-            node: sum(read(world, NODE, "request-latency", ("node-id", f"node-{node}")).counts) for node in (1, 2)
+            node: sum(read(simulation, NODE, "request-latency", ("node-id", f"node-{node}")).counts) for node in (1, 2)
         }
         assert requests == {1: 1, 2: 2}
-        assert read(world, PRODUCER, "produce-throttle-time").total == 70
+        assert read(simulation, PRODUCER, "produce-throttle-time").total == 70
 
 
 def test_names_of_histograms_are_no_names_of_other_metrics() -> None:
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        found = world.producer._engine.metric_values.histograms()
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        found = simulation.producer._engine.metric_values.histograms()
 
     assert {(each.group, each.name) for each in HISTOGRAMS} == {(name.group, name.name) for name in found}
     assert {(name.group, name.name) for name in found} & {(each.group, each.name) for each in METRICS} == set()
@@ -133,29 +135,29 @@ def test_names_of_histograms_are_no_names_of_other_metrics() -> None:
 
 
 def test_a_histogram_that_was_read_does_not_change() -> None:
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        before = of_topic(world, "batch-size")
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        before = of_topic(simulation, "batch-size")
         counts = list(before.counts)
-        world.producer.send("t", b"value")
-        world.settle()
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
     assert list(before.counts) == counts
 
 
 def test_an_observer_gets_each_value_once_for_a_batch() -> None:
     seen: list[tuple[MetricName, float, int]] = []
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"before")
-        world.settle()
-        end = world.producer._engine.metric_values.subscribe(lambda *value: seen.append(value))
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        end = simulation.producer._engine.metric_values.subscribe(lambda *value: seen.append(value))
         for _ in range(3):
-            world.producer.send("t", b"value")
-        world.settle()
+            simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
         end()
-        world.producer.send("t", b"after")
-        world.settle()
+        simulation.producer.send("t", b"after")
+        simulation.run_until_idle()
 
     queued = [(value, records) for name, value, records in seen if name.name == "record-queue-time"]
     assert [records for _value, records in queued] == [3]
@@ -165,10 +167,10 @@ def test_an_observer_gets_each_value_once_for_a_batch() -> None:
 
 def test_an_observer_sees_topics_and_nodes_that_come_later() -> None:
     seen: list[MetricName] = []
-    with simulated(1, client_id="me") as world:
-        world.producer._engine.metric_values.subscribe(lambda name, _value, _records: seen.append(name))
-        world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer._engine.metric_values.subscribe(lambda name, _value, _records: seen.append(name))
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
     assert {name.group for name in seen} >= {NODE, TOPIC}
 
@@ -178,12 +180,12 @@ def test_an_observer_that_fails_is_logged_and_harms_nothing(caplog: pytest.LogCa
         raise RuntimeError("no more room")
 
     seen: list[float] = []
-    with simulated(1, client_id="me") as world:
-        values = world.producer._engine.metric_values
+    with simulated(1, client_id="me") as simulation:
+        values = simulation.producer._engine.metric_values
         values.subscribe(fail)
         values.subscribe(lambda _name, value, _records: seen.append(value))
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
         assert delivery.exception() is None
     assert seen

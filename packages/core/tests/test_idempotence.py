@@ -31,29 +31,31 @@ ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 """Each record is a batch."""
 
 
-def numbers(world: Simulated) -> Sequences:
-    found = world.sender._sequences
+def numbers(simulation: Simulated) -> Sequences:
+    found = simulation.sender._sequences
     assert found is not None
     return found
 
 
-def sequences(world: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
+def sequences(simulation: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
     """Epoch, first and last sequence of what the partition remembers of our batches."""
-    entries = world.cluster.topics["t"].producers[partition].entries
+    entries = simulation.cluster.topics["t"].producers[partition].entries
     return [(entry.epoch, first, last) for entry in entries.values() for first, last, _ in entry.batches]
 
 
-def fly(world: Simulated, *values: bytes) -> list[Delivery]:
+def fly(simulation: Simulated, *values: bytes) -> list[Delivery]:
     """Have records under way whose answers have not come yet; up to five requests at once."""
-    world.network.holding = True
-    deliveries = [world.producer.send("t", value) for value in values]
-    world.run_until(lambda: sum(delivery._batch.in_flight for delivery in deliveries) == len(values), time_passes=False)
-    world.network.holding = False
+    simulation.network.holding = True
+    deliveries = [simulation.producer.send("t", value) for value in values]
+    simulation.run_until(
+        lambda: sum(delivery._batch.in_flight for delivery in deliveries) == len(values), time_passes=False
+    )
+    simulation.network.holding = False
     return deliveries
 
 
-def asked(world: Simulated, name: str) -> int:
-    return sum(request == name for broker in world.cluster.brokers.values() for request, _ in broker.requests)
+def asked(simulation: Simulated, name: str) -> int:
+    return sum(request == name for broker in simulation.cluster.brokers.values() for request, _ in broker.requests)
 
 
 # When it is on
@@ -122,19 +124,19 @@ def old_cluster() -> SimulatedCluster:
 
 
 def test_old_brokers_turn_it_off_with_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=old_cluster()) as world:
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=old_cluster()) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
     assert delivery.result().offset == 0
     assert [line for line in caplog.messages if "idempotence is off" in line] != []
-    assert sequences(world) == []
+    assert sequences(simulation) == []
 
 
 def test_old_brokers_fail_explicit_idempotence() -> None:
-    with simulated(cluster=old_cluster(), enable_idempotence=True) as world:
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(cluster=old_cluster(), enable_idempotence=True) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         error = delivery.exception()
         assert isinstance(error, DeliveryError)
@@ -146,13 +148,13 @@ def test_old_brokers_fail_explicit_idempotence() -> None:
 
 
 def test_a_producer_id_is_requested_once_before_the_first_record() -> None:
-    with simulated(1, 1) as world:
+    with simulated(1, 1) as simulation:
         for partition in (0, 1, 0, 1):
-            world.producer.send("t", b"v", partition=partition)
-            world.settle()
+            simulation.producer.send("t", b"v", partition=partition)
+            simulation.run_until_idle()
 
-        assert asked(world, "InitProducerId") == 1
-        assert sequences(world, 0) == sequences(world, 1) == [(0, 0, 0), (0, 1, 1)]
+        assert asked(simulation, "InitProducerId") == 1
+        assert sequences(simulation, 0) == sequences(simulation, 1) == [(0, 0, 0), (0, 1, 1)]
 
 
 def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
@@ -160,11 +162,11 @@ def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
     cluster.create("t", 1)
     codes = cluster.brokers[1].errors_by_request
     codes["InitProducerId"] = deque([ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2)
-    with simulated(cluster=cluster) as world:
-        first = world.producer.send("t", b"1")
-        world.settle()
-        second = world.producer.send("t", b"2")
-        world.settle()
+    with simulated(cluster=cluster) as simulation:
+        first = simulation.producer.send("t", b"1")
+        simulation.run_until_idle()
+        second = simulation.producer.send("t", b"2")
+        simulation.run_until_idle()
 
         error = first.exception()
         assert isinstance(error, DeliveryError)
@@ -178,21 +180,21 @@ def test_a_temporarily_unavailable_producer_id_is_requested_again() -> None:
     cluster.create("t", 1)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
     cluster.brokers[1].errors_by_request["InitProducerId"] = deque(codes)
-    with simulated(cluster=cluster) as world:
-        delivery = world.producer.send("t", b"1")
-        world.settle()
+    with simulated(cluster=cluster) as simulation:
+        delivery = simulation.producer.send("t", b"1")
+        simulation.run_until_idle()
 
         assert delivery.result().offset == 0
-        assert asked(world, "InitProducerId") == 3
+        assert asked(simulation, "InitProducerId") == 3
 
 
 def test_a_record_that_expires_without_a_producer_id_says_why() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.brokers[1].errors_by_request["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 1_000)
-    with simulated(cluster=cluster, delivery_timeout_ms=2_000, request_timeout_ms=1_000) as world:
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(cluster=cluster, delivery_timeout_ms=2_000, request_timeout_ms=1_000) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         error = delivery.exception()
         assert isinstance(error, DeliveryTimeoutError)
@@ -201,21 +203,21 @@ def test_a_record_that_expires_without_a_producer_id_says_why() -> None:
 
 
 def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        producer_id_and_epoch = numbers(world).producer_id_and_epoch
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        producer_id_and_epoch = numbers(simulation).producer_id_and_epoch
         assert producer_id_and_epoch is not None
-        numbers(world).producer_id_and_epoch = ProducerIdAndEpoch(id=producer_id_and_epoch.id, epoch=LAST_EPOCH)
-        world.producer.send("t", b"0")
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        delivery = world.producer.send("t", b"1")
-        world.settle()
+        numbers(simulation).producer_id_and_epoch = ProducerIdAndEpoch(id=producer_id_and_epoch.id, epoch=LAST_EPOCH)
+        simulation.producer.send("t", b"0")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        delivery = simulation.producer.send("t", b"1")
+        simulation.run_until_idle()
 
         assert delivery.result().offset == 1
-        new = numbers(world).producer_id_and_epoch
+        new = numbers(simulation).producer_id_and_epoch
         assert new is not None
         assert (new.id != producer_id_and_epoch.id, new.epoch) == (True, 0)
-        assert asked(world, "InitProducerId") == 2
+        assert asked(simulation, "InitProducerId") == 2
 
 
 # Order and repetition
@@ -223,147 +225,149 @@ def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
 
 @pytest.mark.rule("accumulator.drain.sequence")
 def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.cluster.brokers[1].codes.append(None)  # written, and never answered
-        delivery = world.producer.send("t", b"v")
-        world.run_until(lambda: world.log() == [b"v"])
-        world.network.cut(1)
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.cluster.brokers[1].codes.append(None)  # written, and never answered
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until(lambda: simulation.log() == [b"v"])
+        simulation.network.cut(1)
+        simulation.run_until_idle()
 
         assert delivery.result().offset == 0
-        assert world.log() == [b"v"]
-        assert sequences(world) == [(0, 0, 0)]
+        assert simulation.log() == [b"v"]
+        assert sequences(simulation) == [(0, 0, 0)]
 
 
 @pytest.mark.rule("accumulator.put-back.sequence")
 @pytest.mark.parametrize("refused", range(1, 5))
 def test_a_refusal_of_any_of_five_in_flight_keeps_the_order(refused: int) -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes += [ErrorCode.NONE] * (refused - 1) + [ErrorCode.NOT_ENOUGH_REPLICAS]
-        deliveries = fly(world, b"0", b"1", b"2", b"3", b"4")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [ErrorCode.NONE] * (refused - 1) + [ErrorCode.NOT_ENOUGH_REPLICAS]
+        deliveries = fly(simulation, b"0", b"1", b"2", b"3", b"4")
+        simulation.run_until_idle()
 
-        assert world.log() == [b"first", b"0", b"1", b"2", b"3", b"4"]
+        assert simulation.log() == [b"first", b"0", b"1", b"2", b"3", b"4"]
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]
-        assert {epoch for epoch, _, _ in sequences(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(simulation)} == {0}
 
 
 def test_the_first_batch_of_a_producer_is_sent_alone() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
-        world.network.holding = True
-        world.producer.send("t", b"0")
-        world.producer.send("t", b"1")
-        world.pass_time(0.5)
-        assert asked(world, "Produce") == 1
-        world.network.holding = False
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        simulation.network.holding = True
+        simulation.producer.send("t", b"0")
+        simulation.producer.send("t", b"1")
+        simulation.pass_time(0.5)
+        assert asked(simulation, "Produce") == 1
+        simulation.network.holding = False
+        simulation.run_until_idle()
 
-        assert world.log() == [b"0", b"1"]
+        assert simulation.log() == [b"0", b"1"]
 
 
 @pytest.mark.rule("accumulator.order.sequence")
 def test_no_later_batch_is_sent_while_a_batch_is_retried() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
-        deliveries = fly(world, b"0", b"1")
-        world.run_until(lambda: not any(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
-        world.producer.send("t", b"new")
-        before = asked(world, "Produce")
-        world.pass_time(0.05)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        deliveries = fly(simulation, b"0", b"1")
+        simulation.run_until(lambda: not any(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
+        simulation.producer.send("t", b"new")
+        before = asked(simulation, "Produce")
+        simulation.pass_time(0.05)
 
-        assert asked(world, "Produce") == before
-        world.settle()
-        assert world.log() == [b"first", b"0", b"1", b"new"]
+        assert asked(simulation, "Produce") == before
+        simulation.run_until_idle()
+        assert simulation.log() == [b"first", b"0", b"1", b"new"]
 
 
 @pytest.mark.rule("accumulator.order.window")
 def test_no_new_batch_is_sent_while_a_maybe_written_one_is_retried() -> None:
-    with simulated(1, config={**ONE_BY_ONE, "request.timeout.ms": 5_000}) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        [lost] = fly(world, b"0")
-        world.network.cut(1)
-        world.cluster.brokers[1].codes.append(None)
-        world.run_until(lambda: not lost._batch.in_flight)
+    with simulated(1, config={**ONE_BY_ONE, "request.timeout.ms": 5_000}) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        [lost] = fly(simulation, b"0")
+        simulation.network.cut(1)
+        simulation.cluster.brokers[1].codes.append(None)
+        simulation.run_until(lambda: not lost._batch.in_flight)
         while not lost._batch.in_flight:
-            world.pass_time(0.01)
-        before = asked(world, "Produce")
+            simulation.pass_time(0.01)
+        before = asked(simulation, "Produce")
 
         for number in range(1, 9):
-            world.producer.send("t", b"%d" % number)
-        world.pass_time(1.0)
+            simulation.producer.send("t", b"%d" % number)
+        simulation.pass_time(1.0)
 
-        assert asked(world, "Produce") <= before + 1  # its own
-        world.settle()
-        assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
+        assert asked(simulation, "Produce") <= before + 1  # its own
+        simulation.run_until_idle()
+        assert simulation.log() == [b"first", *(b"%d" % number for number in range(9))]
         assert lost.result().offset == 1
-        assert {epoch for epoch, _, _ in sequences(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(simulation)} == {0}
 
 
 @pytest.mark.rule("accumulator.order.window")
 def test_at_most_five_batches_follow_an_unacknowledged_one() -> None:
-    with simulated(1, 2, config={**ONE_BY_ONE, "request.timeout.ms": 30_000}) as world:
-        world.producer.send("t", b"first", partition=0)
-        world.settle()
-        world.network.held.add(1)  # it writes, the other one copies that, and it freezes
-        hanging = world.producer.send("t", b"0", partition=0)
-        world.run_until(lambda: hanging._batch.in_flight, time_passes=False)
-        topic = world.cluster.topics["t"]
+    with simulated(1, 2, config={**ONE_BY_ONE, "request.timeout.ms": 30_000}) as simulation:
+        simulation.producer.send("t", b"first", partition=0)
+        simulation.run_until_idle()
+        simulation.network.held.add(1)  # it writes, the other one copies that, and it freezes
+        hanging = simulation.producer.send("t", b"0", partition=0)
+        simulation.run_until(lambda: hanging._batch.in_flight, time_passes=False)
+        topic = simulation.cluster.topics["t"]
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        assert world.metadata.move_leader("t", 0, world.metadata.cluster.brokers[2], topic.epoch, world.clock())
+        assert simulation.metadata.move_leader(
+            "t", 0, simulation.metadata.cluster.brokers[2], topic.epoch, simulation.clock()
+        )
 
-        newer = [world.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
-        world.pass_time(10.0)
+        newer = [simulation.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]
+        simulation.pass_time(10.0)
 
         assert [delivery.done() for delivery in newer] == [True] * 4 + [False] * 4
-        world.pass_time(30.0)
-        world.network.held.clear()
-        world.settle()
-        assert world.log() == [b"first", *(b"%d" % number for number in range(9))]
+        simulation.pass_time(30.0)
+        simulation.network.held.clear()
+        simulation.run_until_idle()
+        assert simulation.log() == [b"first", *(b"%d" % number for number in range(9))]
         assert hanging.result().offset == 1
-        assert {epoch for epoch, _, _ in sequences(world)} == {0}
+        assert {epoch for epoch, _, _ in sequences(simulation)} == {0}
 
 
 def test_a_duplicate_counts_as_acknowledged() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert delivery.result().offset == -1
 
 
 def test_sequences_wrap_around() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"0")
-        world.settle()
-        partition = numbers(world)._partitions["t", 0]
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"0")
+        simulation.run_until_idle()
+        partition = numbers(simulation)._partitions["t", 0]
         partition.last_acknowledged, partition.next = SEQUENCES - 2, SEQUENCES - 1
-        [entry] = world.cluster.topics["t"].producers[0].entries.values()
+        [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
         entry.batches.clear()
         entry.batches.append((SEQUENCES - 2, SEQUENCES - 2, 0))
-        deliveries = [world.producer.send("t", b"%d" % number) for number in range(1, 4)]
-        world.settle()
+        deliveries = [simulation.producer.send("t", b"%d" % number) for number in range(1, 4)]
+        simulation.run_until_idle()
 
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3]
-        assert sequences(world)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
+        assert sequences(simulation)[-3:] == [(0, SEQUENCES - 1, SEQUENCES - 1), (0, 0, 0), (0, 1, 1)]
 
 
 def test_parts_of_a_batch_that_is_too_large_share_its_sequences() -> None:
-    with simulated(1, linger_ms=10, batch_size=1000) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-        deliveries = [world.producer.send("t", bytes(100)) for _ in range(6)]
-        world.settle()
+    with simulated(1, linger_ms=10, batch_size=1000) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        deliveries = [simulation.producer.send("t", bytes(100)) for _ in range(6)]
+        simulation.run_until_idle()
 
         assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5, 6]
-        found = sequences(world)
+        found = sequences(simulation)
         assert [first for _, first, _ in found[1:]] == [last + 1 for _, _, last in found[:-1]]
         assert found[-1][2] == 6
 
@@ -374,58 +378,58 @@ def test_parts_of_a_batch_that_is_too_large_share_its_sequences() -> None:
 @pytest.mark.rule("sender.answer.sequence")
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
 def test_a_leader_that_lost_its_log_gets_everything_in_a_new_epoch(code: ErrorCode) -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes.append(code)
-        deliveries = fly(world, b"0", b"1", b"2")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(code)
+        deliveries = fly(simulation, b"0", b"1", b"2")
+        simulation.run_until_idle()
 
         assert [delivery.exception() for delivery in deliveries] == [None] * 3
-        assert world.log() == [b"first", b"0", b"1", b"2"]
-        assert sequences(world) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)]
-        assert asked(world, "InitProducerId") == 1  # an epoch is counted up without asking
+        assert simulation.log() == [b"first", b"0", b"1", b"2"]
+        assert sequences(simulation) == [(1, 0, 0), (1, 1, 1), (1, 2, 2)]
+        assert asked(simulation, "InitProducerId") == 1  # an epoch is counted up without asking
 
 
 @pytest.mark.rule("sender.retry.corrects")
 def test_sequences_of_a_refused_batch_are_reused() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        refused = world.producer.send("t", b"refused")
-        world.settle()
-        delivery = world.producer.send("t", b"second")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        refused = simulation.producer.send("t", b"refused")
+        simulation.run_until_idle()
+        delivery = simulation.producer.send("t", b"second")
+        simulation.run_until_idle()
 
         assert refused.exception() is not None
         assert delivery.result().offset == 1
-        assert sequences(world) == [(0, 0, 0), (0, 1, 1)]
+        assert sequences(simulation) == [(0, 0, 0), (0, 1, 1)]
 
 
 def test_batches_in_flight_after_a_refused_one_arrive_in_order() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        deliveries = fly(world, b"0", b"1", b"2", b"3")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        deliveries = fly(simulation, b"0", b"1", b"2", b"3")
+        simulation.run_until_idle()
 
         assert deliveries[0].exception() is not None
-        assert world.log() == [b"first", b"1", b"2", b"3"]
+        assert simulation.log() == [b"first", b"1", b"2", b"3"]
 
 
-def lost_and_expired(world: Simulated, *, written: bool) -> Callable[[], object]:
+def lost_and_expired(simulation: Simulated, *, written: bool) -> Callable[[], object]:
     """A first record is there; a second one has expired without a response, and perhaps is there, too."""
-    world.producer.send("t", b"first")
-    world.settle()
-    broker = world.cluster.brokers[1]
+    simulation.producer.send("t", b"first")
+    simulation.run_until_idle()
+    broker = simulation.cluster.brokers[1]
     if written:
         broker.codes.append(None)
     else:
         broker.silent = True
-    lost = world.producer.send("t", b"lost")
-    world.pass_time(2.5)
+    lost = simulation.producer.send("t", b"lost")
+    simulation.pass_time(2.5)
     broker.silent = False
     return lambda: lost.exception()
 
@@ -435,79 +439,79 @@ EXPIRING = {**ONE_BY_ONE, "delivery.timeout.ms": 2_000, "request.timeout.ms": 1_
 
 @pytest.mark.rule("accumulator.expire.sequence")
 def test_a_gap_of_unknown_state_is_skipped_by_a_new_epoch() -> None:
-    with simulated(1, config=EXPIRING) as world:
-        error = lost_and_expired(world, written=False)
-        delivery = world.producer.send("t", b"next")
-        world.settle()
+    with simulated(1, config=EXPIRING) as simulation:
+        error = lost_and_expired(simulation, written=False)
+        delivery = simulation.producer.send("t", b"next")
+        simulation.run_until_idle()
 
         assert isinstance(error(), DeliveryTimeoutError)
         assert delivery.result().offset == 1
-        assert world.log() == [b"first", b"next"]
-        assert sequences(world) == [(1, 0, 0)]
+        assert simulation.log() == [b"first", b"next"]
+        assert sequences(simulation) == [(1, 0, 0)]
 
 
 @pytest.mark.rule("sender.retry.sequence")
 def test_maybe_written_batches_after_a_gap_fail_and_are_not_renumbered() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].silent = True
-        world.network.holding = True
-        lost, behind = (world.producer.send("t", value) for value in (b"lost", b"behind"))
-        world.run_until(lambda: lost._batch.in_flight and behind._batch.in_flight, time_passes=False)
-        fail(world, lost)
-        world.cluster.brokers[1].silent = world.network.holding = False
-        world.network.cut(1)
-        after = world.producer.send("t", b"after")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
+        simulation.network.holding = True
+        lost, behind = (simulation.producer.send("t", value) for value in (b"lost", b"behind"))
+        simulation.run_until(lambda: lost._batch.in_flight and behind._batch.in_flight, time_passes=False)
+        fail(simulation, lost)
+        simulation.cluster.brokers[1].silent = simulation.network.holding = False
+        simulation.network.cut(1)
+        after = simulation.producer.send("t", b"after")
+        simulation.run_until_idle()
 
         error = behind.exception()
         assert isinstance(error, DeliveryError)
         assert error.possibly_persisted
         assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(error)
         assert after.result().offset == 1
-        assert world.log() == [b"first", b"after"]
+        assert simulation.log() == [b"first", b"after"]
 
 
 @pytest.mark.rule("sender.retry.sequence")
 def test_refused_batches_after_a_gap_are_renumbered() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        world.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
-        lost, behind = fly(world, b"lost", b"behind")
-        fail(world, lost)
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+        lost, behind = fly(simulation, b"lost", b"behind")
+        fail(simulation, lost)
+        simulation.run_until_idle()
 
         assert behind.result().offset == 1
-        assert sequences(world) == [(1, 0, 0)]
+        assert sequences(simulation) == [(1, 0, 0)]
 
 
-def fail(world: Simulated, delivery: Delivery) -> None:
+def fail(simulation: Simulated, delivery: Delivery) -> None:
     """As if its time had run out while it was in flight."""
     error = DeliveryTimeoutError("too late", topic="t", partition=0, attempts=1, possibly_persisted=True)
-    world.accumulator.complete(delivery._batch, Failed(error=error))
+    simulation.accumulator.complete(delivery._batch, Failed(error=error))
 
 
 def test_a_response_after_the_timeout_closes_the_gap() -> None:
-    with simulated(1, config=ONE_BY_ONE) as world:
-        world.producer.send("t", b"first")
-        world.settle()
-        [late] = fly(world, b"late")
-        fail(world, late)
-        assert numbers(world)._partitions["t", 0].next_uncertain
-        delivery = world.producer.send("t", b"next")
-        world.settle()
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        [late] = fly(simulation, b"late")
+        fail(simulation, late)
+        assert numbers(simulation)._partitions["t", 0].next_uncertain
+        delivery = simulation.producer.send("t", b"next")
+        simulation.run_until_idle()
 
         assert isinstance(late.exception(), DeliveryTimeoutError)
         assert delivery.result().offset == 2
-        assert sequences(world) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
+        assert sequences(simulation) == [(0, 0, 0), (0, 1, 1), (0, 2, 2)]
 
 
 def test_a_topic_format_without_sequences_is_reported_with_the_setting() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
         assert "enable.idempotence=false" in str(delivery.exception(0))

@@ -23,8 +23,8 @@ def ctrl_c() -> Iterator[None]:
 
 
 def test_ctrl_c_while_partitions_are_chosen_takes_effect_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, 1, 1, config={"linger.ms": 1_000}) as world:
-        deliveries = [world.producer.send("t", b"v", b"%d" % number) for number in range(30)]
+    with simulated(1, 1, 1, config={"linger.ms": 1_000}) as simulation:
+        deliveries = [simulation.producer.send("t", b"v", b"%d" % number) for number in range(30)]
         carry = KeyPartitioner._carry_memory
 
         def interrupted(key_partitioner: KeyPartitioner, *arguments: Any) -> None:
@@ -33,66 +33,66 @@ def test_ctrl_c_while_partitions_are_chosen_takes_effect_afterwards(monkeypatch:
 
         monkeypatch.setattr(KeyPartitioner, "_carry_memory", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            world.producer.send("t", b"named", partition=0)
+            simulation.producer.send("t", b"named", partition=0)
         monkeypatch.undo()
-        world.settle()
+        simulation.run_until_idle()
 
         assert [delivery.exception() for delivery in deliveries] == [None] * 30
-        assert sum(len(world.log(partition)) for partition in range(3)) == 30
-        assert world.pool.free == world.pool.capacity
+        assert sum(len(simulation.log(partition)) for partition in range(3)) == 30
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_an_interrupt_while_partitions_are_chosen_fails_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(*_arguments: Any) -> list[int]:
         raise SystemExit(3)
 
-    with simulated(1, config={"linger.ms": 1_000}) as world:
-        delivery = world.producer.send("t", b"v", b"k")
+    with simulated(1, config={"linger.ms": 1_000}) as simulation:
+        delivery = simulation.producer.send("t", b"v", b"k")
         monkeypatch.setattr(KeyPartitioner, "repartition", leave)
         with pytest.raises(SystemExit):
-            world.producer.send("t", b"named", partition=0)
+            simulation.producer.send("t", b"named", partition=0)
         monkeypatch.undo()
-        world.settle()
+        simulation.run_until_idle()
 
         assert "no partition could be chosen: interrupted by SystemExit(3)" in str(delivery.exception())
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_ctrl_c_after_a_new_batch_returns_its_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1) as world:
-        appender = world.accumulator.appender
+    with simulated(1) as simulation:
+        appender = simulation.accumulator.appender
 
         def interrupted(*_arguments: Any) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(appender._io_loop, "batch_started", lambda **_arguments: interrupted())
         with pytest.raises(KeyboardInterrupt):
-            world.producer.send("t", b"v")
+            simulation.producer.send("t", b"v")
         monkeypatch.undo()
-        world.settle()
+        simulation.run_until_idle()
 
-        assert world.log() == [b"v"]
-        assert world.pool.free == world.pool.capacity
+        assert simulation.log() == [b"v"]
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_a_record_that_needs_all_memory_never_overdraws_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, config={"buffer.memory": 2_000, "max.block.ms": 0, "linger.ms": 0}) as world:
-        delivery = world.producer.send("t", bytes(1_916), b"k1")
-        world.accumulator.flush(timeout=0)
+    with simulated(1, config={"buffer.memory": 2_000, "max.block.ms": 0, "linger.ms": 0}) as simulation:
+        delivery = simulation.producer.send("t", bytes(1_916), b"k1")
+        simulation.accumulator.flush(timeout=0)
 
-        assert world.pool.free >= 0
-        world.settle()
+        assert simulation.pool.free >= 0
+        simulation.run_until_idle()
         assert delivery.exception() is None
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_an_encoder_that_makes_no_columns_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_limit: int) -> Any:
         raise ZeroDivisionError
 
-    with simulated(1) as world:
-        monkeypatch.setattr(world.accumulator.appender, "_columns", broken)
+    with simulated(1) as simulation:
+        monkeypatch.setattr(simulation.accumulator.appender, "_columns", broken)
         with pytest.raises(ZeroDivisionError):
-            world.producer.send("t", b"v")
+            simulation.producer.send("t", b"v")
 
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity

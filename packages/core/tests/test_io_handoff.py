@@ -36,11 +36,11 @@ class IoThread:
     """Rests at a helm, as the I/O thread does between its rounds, until it is called."""
 
     def __init__(self, own: IoHandoff) -> None:
-        self._helm = own
+        self._handoff = own
         self.error: BaseException | None = None
         own._awaited_in_a_row = AWAITED_IN_A_ROW  # as if so many records had been awaited
         own.begin_round()
-        self.thread = threading.Thread(target=self._rest, daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         _until(lambda: own._state is HandoffState.OFFERED)
 
@@ -51,26 +51,26 @@ class IoThread:
 
     def join(self) -> None:
         """Call it."""
-        self._helm.wake()
+        self._handoff.wake()
         self.thread.join(HANG_GUARD)
         assert not self.thread.is_alive()
 
-    def _rest(self) -> None:
+    def _run(self) -> None:
         try:
-            self._helm.yield_to_callers()
+            self._handoff.yield_to_callers()
         except BaseException as error:
             self.error = error
 
 
-def _handoff(world: Simulated) -> IoHandoff:
-    handoff = world.thread._io_handoff
+def _handoff(simulation: Simulated) -> IoHandoff:
+    handoff = simulation.thread._io_handoff
     assert isinstance(handoff, IoHandoff)
     return handoff
 
 
 @contextmanager
-def _resting(world: Simulated) -> Iterator[IoThread]:
-    resting = IoThread(_handoff(world))
+def _resting(simulation: Simulated) -> Iterator[IoThread]:
+    resting = IoThread(_handoff(simulation))
     try:
         yield resting
     finally:
@@ -81,37 +81,37 @@ def _resting(world: Simulated) -> Iterator[IoThread]:
 
 
 def test_a_waiting_thread_sends_the_record_and_gets_its_outcome() -> None:
-    with simulated(0) as world, _resting(world) as io_thread:
-        delivery = world.producer.send("t", b"value")
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        delivery = simulation.producer.send("t", b"value")
 
         assert delivery.result().offset == 0
         assert io_thread.error is None
-    assert world.log() == [b"value"]
+    assert simulation.log() == [b"value"]
 
 
 def test_a_waiting_thread_retries_a_record_at_a_new_leader() -> None:
-    with simulated(0, 1) as world, _resting(world):
-        world.cluster.topics["t"].leaders[0] = 1
-        delivery = world.producer.send("t", b"value", partition=0)
+    with simulated(0, 1) as simulation, _resting(simulation):
+        simulation.cluster.topics["t"].leaders[0] = 1
+        delivery = simulation.producer.send("t", b"value", partition=0)
 
         assert delivery.result().offset == 0
-    assert world.log() == [b"value"]
+    assert simulation.log() == [b"value"]
 
 
 def test_a_record_expires_while_its_thread_waits() -> None:
-    with simulated(0) as world, _resting(world):
-        world.cluster.topics["t"].leaders[0] = -1
-        sent_at = world.clock()
-        delivery = world.producer.send("t", b"value")
+    with simulated(0) as simulation, _resting(simulation):
+        simulation.cluster.topics["t"].leaders[0] = -1
+        sent_at = simulation.clock()
+        delivery = simulation.producer.send("t", b"value")
 
         with pytest.raises(DeliveryTimeoutError):
             delivery.result()
-        assert world.clock() - sent_at == pytest.approx(DELIVERY_SECONDS, abs=1.0)
+        assert simulation.clock() - sent_at == pytest.approx(DELIVERY_SECONDS, abs=1.0)
 
 
 def test_a_waiting_thread_chooses_the_partition_of_a_key() -> None:
-    with simulated(0, 0, 0) as world, _resting(world) as io_thread:
-        delivery = world.producer.send("t", b"value", b"key")
+    with simulated(0, 0, 0) as simulation, _resting(simulation) as io_thread:
+        delivery = simulation.producer.send("t", b"value", b"key")
 
         assert delivery.result().offset == 0
         assert io_thread.error is None
@@ -121,74 +121,74 @@ def test_a_waiting_thread_chooses_the_partition_of_a_key() -> None:
 
 
 def test_awaited_single_records_do_not_wake_the_io_thread() -> None:
-    with simulated(0) as world, _resting(world):
+    with simulated(0) as simulation, _resting(simulation):
         calls: list[bool] = []
         for _ in range(3):
-            delivery = world.producer.send("t", b"value")
-            calls.append(_handoff(world)._called)
+            delivery = simulation.producer.send("t", b"value")
+            calls.append(_handoff(simulation)._called)
             delivery.result()
 
     assert calls == [False] * 3
 
 
 def test_a_second_record_before_the_first_wait_wakes_the_io_thread() -> None:
-    with simulated(0, 0) as world, _resting(world) as io_thread:
-        world.producer.send("t", b"one", partition=0)
-        world.producer.send("t", b"two", partition=1)
+    with simulated(0, 0) as simulation, _resting(simulation) as io_thread:
+        simulation.producer.send("t", b"one", partition=0)
+        simulation.producer.send("t", b"two", partition=1)
 
         _until(lambda: not io_thread.resting)
 
 
 def test_a_flush_wakes_the_io_thread() -> None:
-    with simulated(0) as world, _resting(world) as io_thread:
-        world.producer.send("t", b"value")
-        world.accumulator.close_open_batches()
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        simulation.producer.send("t", b"value")
+        simulation.accumulator.close_open_batches()
 
         _until(lambda: not io_thread.resting)
 
 
 def test_only_the_polling_thread_may_defer_work_to_the_io_thread() -> None:
-    with simulated(0) as world, _resting(world):
-        assert not world.thread._io_handoff.defer(lambda: None)
+    with simulated(0) as simulation, _resting(simulation):
+        assert not simulation.thread._io_handoff.defer(lambda: None)
 
 
 def test_deferred_work_is_done_in_order_when_the_io_thread_resumes() -> None:
-    with simulated(0) as world:
-        told: list[tuple[str, int]] = []
-        with _resting(world) as io_thread:
-            delivery = world.producer.send(
-                "t", b"value", on_delivery=lambda _delivery: told.append(("first", threading.get_ident()))
+    with simulated(0) as simulation:
+        reported: list[tuple[str, int]] = []
+        with _resting(simulation) as io_thread:
+            delivery = simulation.producer.send(
+                "t", b"value", on_delivery=lambda _delivery: reported.append(("first", threading.get_ident()))
             )
-            delivery.add_done_callback(lambda _delivery: told.append(("second", threading.get_ident())))
+            delivery.add_done_callback(lambda _delivery: reported.append(("second", threading.get_ident())))
             delivery.result()
             ident = io_thread.thread.ident
 
-        assert told == [("first", ident), ("second", ident)]
-        assert world.accumulator.incomplete == 0
+        assert reported == [("first", ident), ("second", ident)]
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_an_error_in_a_round_is_raised_when_the_io_thread_resumes() -> None:
-    with simulated(0) as world:
-        with _resting(world) as io_thread:
-            run_once = world.sender.run_once
+    with simulated(0) as simulation:
+        with _resting(simulation) as io_thread:
+            run_once = simulation.sender.run_once
 
             def fail(now: float, *, until: float = 0.0) -> None:
                 raise RuntimeError("on purpose")
 
-            world.sender.run_once = fail  # type: ignore[method-assign]
-            batch = world.producer.send("t", b"value")._batch
-            world.thread._io_handoff.run_while_waiting(batch, None)
-            world.sender.run_once = run_once  # type: ignore[method-assign]
+            simulation.sender.run_once = fail  # type: ignore[method-assign]
+            batch = simulation.producer.send("t", b"value")._batch
+            simulation.thread._io_handoff.run_while_waiting(batch, None)
+            simulation.sender.run_once = run_once  # type: ignore[method-assign]
             _until(lambda: not io_thread.resting)
 
         assert str(io_thread.error) == "on purpose"
 
 
 def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> None:
-    with simulated(0) as world, _resting(world) as io_thread:
-        handoff, rounds = _handoff(world), []
-        run_once = world.sender.run_once
-        other = world.producer.send("t", b"other")._batch
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        handoff, rounds = _handoff(simulation), []
+        run_once = simulation.sender.run_once
+        other = simulation.producer.send("t", b"other")._batch
 
         def run_while_another_waits(now: float, *, until: float = 0.0) -> None:
             rounds.append(threading.get_ident())
@@ -197,23 +197,23 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
             waiting.join(HANG_GUARD)
             run_once(now, until=until)
 
-        world.sender.run_once = run_while_another_waits  # type: ignore[method-assign]
+        simulation.sender.run_once = run_while_another_waits  # type: ignore[method-assign]
         handoff._called, handoff._awaited_in_a_row = False, AWAITED_IN_A_ROW  # as if only one batch had been started
         handoff.run_while_waiting(other, None)
-        world.sender.run_once = run_once  # type: ignore[method-assign]
+        simulation.sender.run_once = run_once  # type: ignore[method-assign]
 
         assert rounds == [threading.get_ident()]
         _until(lambda: not io_thread.resting)
 
 
 def test_no_thread_polls_while_the_io_thread_does() -> None:
-    with simulated(0) as world:
-        batch = world.producer.send("t", b"value")._batch
+    with simulated(0) as simulation:
+        batch = simulation.producer.send("t", b"value")._batch
 
-        world.thread._io_handoff.run_while_waiting(batch, None)
+        simulation.thread._io_handoff.run_while_waiting(batch, None)
 
         assert batch.outcome is None
-        world.settle()
+        simulation.run_until_idle()
         assert isinstance(batch.outcome, Acknowledged)
 
 
@@ -224,21 +224,21 @@ def test_a_thread_with_a_deep_stack_leaves_the_round_to_the_io_thread() -> None:
         else:
             call()
 
-    with simulated(0) as world, _resting(world) as io_thread:
-        batch = world.producer.send("t", b"value")._batch
-        deep(sys.getrecursionlimit() // 4, lambda: world.thread._io_handoff.run_while_waiting(batch, None))
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        batch = simulation.producer.send("t", b"value")._batch
+        deep(sys.getrecursionlimit() // 4, lambda: simulation.thread._io_handoff.run_while_waiting(batch, None))
 
         assert batch.outcome is None
         _until(lambda: not io_thread.resting)
 
 
 def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
-    with simulated(0) as world:
-        own = _handoff(world)
+    with simulated(0) as simulation:
+        own = _handoff(simulation)
         own._awaited_in_a_row = AWAITED_IN_A_ROW
         own.begin_round()
-        world.producer.send("t", b"value")
-        world.sender.run_once(world.clock(), until=world.clock())
+        simulation.producer.send("t", b"value")
+        simulation.sender.run_once(simulation.clock(), until=simulation.clock())
 
         own.yield_to_callers()  # comes back at once
 
@@ -246,12 +246,12 @@ def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
 
 
 def test_with_the_hand_off_disabled_only_the_io_thread_runs_rounds() -> None:
-    with simulated(0, io_handoff_enable=False) as world:
+    with simulated(0, io_handoff_enable=False) as simulation:
         for _ in range(2 * AWAITED_IN_A_ROW):
-            batch = world.producer.send("t", b"value")._batch
-            world.thread._io_handoff.run_while_waiting(batch, None)
-            world.thread._io_handoff.yield_to_callers()  # returns at once
+            batch = simulation.producer.send("t", b"value")._batch
+            simulation.thread._io_handoff.run_while_waiting(batch, None)
+            simulation.thread._io_handoff.yield_to_callers()  # returns at once
 
             assert batch.outcome is None
-            world.settle()
+            simulation.run_until_idle()
             assert isinstance(batch.outcome, Acknowledged)

@@ -177,7 +177,7 @@ def test_the_io_thread_runs_a_round_that_is_due_by_time(monkeypatch: pytest.Monk
 
 def test_the_io_thread_stays_away_while_a_loop_runs_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", CHECK_INTERVAL)
-    monkeypatch.setattr(io_handoff, "LONGEST_REST", 10 * ROUND_TRIP)
+    monkeypatch.setattr(io_handoff, "MAX_UNPOLLED_SECONDS", 10 * ROUND_TRIP)
     rounds: Counter[bool] = Counter()
     for seed in SEEDS:
         model = Model(seed)

@@ -103,8 +103,8 @@ def test_a_producer_with_sockets_reports_its_waits() -> None:
 
 def test_the_version_is_a_tag_and_the_start_a_time() -> None:
     before = time.time() * 1000 - 1
-    with simulated(1, client_id="me") as world:
-        values = world.producer.metrics()
+    with simulated(1, client_id="me") as simulation:
+        values = simulation.producer.metrics()
 
     tags = (("client-id", "me"), ("version", ottla.__version__))
     assert values[MetricName(APP, "version", tags)] == 1

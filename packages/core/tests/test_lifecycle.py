@@ -56,10 +56,10 @@ def test_a_producer_that_cannot_be_closed_at_exit_stops_no_other(
             patch.setattr(broken._accumulator, "report", lambda: 1 / 0)
             lifecycle.close_all(lifecycle.AT_EXIT_SECONDS)
 
-        told = [record.getMessage() for record in caplog.records]
+        reported = [record.getMessage() for record in caplog.records]
         ended = "the program ended without closing its producer: 0 acknowledged, 0 failed, 0 pending"
-        assert "a producer could not be closed at the program's end" in told
-        assert any(line.endswith(ended) for line in told)
+        assert "a producer could not be closed at the program's end" in reported
+        assert any(line.endswith(ended) for line in reported)
         assert all(producer._engine.io_thread.join(0) for producer in (broken, other))
 
 

@@ -8,7 +8,7 @@ import time
 import traceback
 
 import pytest
-from broker_on_a_socket import SECRET, SocketBroker, settings, stranger_installed
+from broker_on_a_socket import SECRET, SocketBroker, settings, third_party_installed
 
 import third_party_mechanism
 from ottla import Producer, check_config
@@ -18,9 +18,9 @@ from ottla.interfaces import Mechanism, PluginConfig, Step
 from ottla.network import connection
 from ottla_testkit.simulation import Session, SimulatedLogin
 
-__all__ = ["stranger_installed"]
+__all__ = ["third_party_installed"]
 
-pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("stranger_installed")]
+pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("third_party_installed")]
 
 ANN = {"ann": SECRET}
 PATIENT = 20.0
@@ -102,13 +102,13 @@ def test_an_unsupported_mechanism_is_raised_with_those_of_the_broker() -> None:
 
 def test_several_waiting_threads_all_get_the_error() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
-    told: list[OttlaError] = []
+    reported: list[OttlaError] = []
 
     def send(producer: Producer) -> None:
         try:
             producer.send("t", b"one")
         except OttlaError as error:
-            told.append(error)
+            reported.append(error)
 
     with broker.serving() as servers, Producer(settings(servers, password="wrong")) as producer:
         threads = [threading.Thread(target=send, args=(producer,)) for _ in range(5)]
@@ -117,7 +117,7 @@ def test_several_waiting_threads_all_get_the_error() -> None:
         for thread in threads:
             thread.join(PATIENT)
 
-    assert [type(error) for error in told] == [AuthenticationError] * 5
+    assert [type(error) for error in reported] == [AuthenticationError] * 5
 
 
 @pytest.mark.rule("security.session.lossless")
@@ -146,13 +146,13 @@ def test_sessions_of_a_millisecond_cause_few_logins() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.001))
     login = broker.broker.login
     assert login is not None
-    converse = broker.broker.converse
+    respond_in_session = broker.broker.respond_in_session
 
     def kind(session: Session, frame: bytes, now: float) -> bytes | None:
         session.ends_at = float("inf")  # it says that sessions end, and does not end them
-        return converse(session, frame, now)
+        return respond_in_session(session, frame, now)
 
-    broker.broker.converse = kind  # type: ignore[method-assign]
+    broker.broker.respond_in_session = kind  # type: ignore[method-assign]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
         producer.send("t", b"first").result(PATIENT)
         before, end = login.logins, time.monotonic() + 1.5
@@ -179,9 +179,9 @@ def test_no_log_line_and_no_repr_shows_the_password(caplog: pytest.LogCaptureFix
         shown = repr([*client._connections, client._opener, vars(client), engine])
 
     assert "is ready" in caplog.text
-    for told in (caplog.text, shown):
-        assert SECRET not in told
-        assert SECRET.encode().hex() not in told
+    for reported in (caplog.text, shown):
+        assert SECRET not in reported
+        assert SECRET.encode().hex() not in reported
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ def test_no_error_about_a_refused_or_unused_key_shows_a_secret_value(
     others: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told = ""
+    reported = ""
     try:
         check_config({**settings("127.0.0.1:9"), **others})
     except ConfigError as error:
-        told = repr(error) + str(error)
+        reported = repr(error) + str(error)
 
-    assert SECRET not in told + caplog.text
+    assert SECRET not in reported + caplog.text
 
 
 def test_an_error_that_contains_the_password_is_reported_without_it(

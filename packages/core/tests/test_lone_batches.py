@@ -137,7 +137,7 @@ def test_an_awaited_record_is_lone_after_each_metadata_response() -> None:
             machine.metadata.request_update()
             for _ in range(3):
                 machine.send(b"value")
-                machine.settle()
+                machine.run_until_idle()
                 machine.clock.advance(1.0)
 
     assert sum(taken) >= 8

@@ -78,7 +78,7 @@ def test_a_record_is_sent_once_brokers_name_the_right_leader() -> None:
     machine = Machine(cluster)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert machine.log() == [b"a"]

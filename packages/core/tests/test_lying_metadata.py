@@ -72,7 +72,7 @@ def refresh(machine: Machine, *, times: int) -> None:
             machine.sender.run_once(now, until=end)
 
 
-def told(caplog: pytest.LogCaptureFixture, *words: str) -> list[str]:
+def reported(caplog: pytest.LogCaptureFixture, *words: str) -> list[str]:
     messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
     return [message for message in messages if any(word in message for word in words)]
 
@@ -82,30 +82,30 @@ def test_brokers_with_negative_ids_are_ignored_with_one_warning(caplog: pytest.L
     caplog.set_level(logging.INFO, logger="ottla")
     cluster, machine = lying_machine(lambda: [listed(-1, "seed\n"), listed(-(2**31))])
     delivery = machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     refresh(machine, times=12)
 
     assert delivery.exception() is None
     assert machine.metadata.cluster.brokers.keys() == {1}
-    [warning] = told(caplog, "cannot be used")
+    [warning] = reported(caplog, "cannot be used")
     assert "a broker at seed\\n:9092 with the id -1, which no broker can have" in warning
     assert "-2147483648" in warning
 
     cluster.lies = tuple
     refresh(machine, times=2)
 
-    assert told(caplog, "can be used again") == ["test: all brokers of the metadata can be used again"]
+    assert reported(caplog, "can be used again") == ["test: all brokers of the metadata can be used again"]
 
 
 @pytest.mark.rule("network.metadata.ids")
 def test_of_two_brokers_with_the_same_id_the_first_is_used(caplog: pytest.LogCaptureFixture) -> None:
     _cluster, machine = lying_machine(lambda: [listed(1), listed(1, "third")])
     delivery = machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     refresh(machine, times=3)
 
     assert delivery.exception() is None
-    [warning] = told(caplog, "cannot be used")
+    [warning] = reported(caplog, "cannot be used")
     assert "another broker 1 at elsewhere:9092; broker 1 at broker-1:9092 was listed before" in warning
 
 
@@ -113,9 +113,9 @@ def test_of_two_brokers_with_the_same_id_the_first_is_used(caplog: pytest.LogCap
 def test_a_broker_that_is_listed_twice_alike_is_used_once(caplog: pytest.LogCaptureFixture) -> None:
     _cluster, machine = lying_machine(lambda: [listed(1, "broker-1")])
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
-    assert told(caplog, "cannot be used") == []
+    assert reported(caplog, "cannot be used") == []
 
 
 @pytest.mark.rule("network.metadata.empty")
@@ -141,7 +141,7 @@ def test_brokers_without_an_address_cost_one_connection_per_second(
     machine.run(60.0)
 
     assert 30 <= machine.network.connects <= 70
-    assert len(told(caplog, "asking bootstrap.servers again")) == 1
+    assert len(reported(caplog, "asking bootstrap.servers again")) == 1
 
 
 @pytest.mark.rule("metadata.again.paced")
@@ -175,7 +175,7 @@ def test_invented_brokers_slow_down_no_round() -> None:
     """After 2,000 of them a record took 22 times as long: each round checked a connection to every one."""
     _cluster, machine = lying_machine(lambda: [listed(number) for number in range(2, 500)])
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     refresh(machine, times=3)
 
@@ -191,7 +191,7 @@ def test_hundreds_of_invented_brokers_are_one_log_line(caplog: pytest.LogCapture
 
     refresh(machine, times=2)
 
-    [line] = told(caplog, "joined")
+    [line] = reported(caplog, "joined")
     assert line == "test: brokers that have left the cluster: 100, that have joined it: 100; brokers now: 101"
 
 
@@ -249,7 +249,7 @@ def test_endless_rebootstrap_responses_do_not_set_the_login_rate(
     cluster.create("t", -1)
 
     assert max(logins_in_a_minute(cluster)) <= 130
-    assert len(told(caplog, "asking bootstrap.servers again")) == 1
+    assert len(reported(caplog, "asking bootstrap.servers again")) == 1
 
 
 @pytest.mark.rule("metadata.again.asked")
@@ -263,7 +263,7 @@ def test_a_rebootstrap_response_after_a_pause_is_logged_again(caplog: pytest.Log
         machine.run(seconds)
         cluster.restless = not cluster.restless
 
-    assert len(told(caplog, "asking bootstrap.servers again")) == 2
+    assert len(reported(caplog, "asking bootstrap.servers again")) == 2
 
 
 @pytest.mark.rule("network.metadata.ids")
@@ -290,7 +290,7 @@ def test_a_leader_with_a_negative_id_is_no_leader() -> None:
     cluster.create("t", 1)
     machine = Machine(cluster)
     delivery = machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert machine.metadata.cluster.brokers.keys() == {1}
@@ -301,14 +301,14 @@ def test_a_leader_with_a_negative_id_is_no_leader() -> None:
 
 @pytest.mark.rule("sender.coordinator.negative")
 def test_a_coordinator_with_a_negative_id_is_requested_again(caplog: pytest.LogCaptureFixture) -> None:
-    world = Simulated(1, config={"transactional.id": "tx"})
-    world.cluster.coordinator = -1
-    world.network.schedule.later(5.0, lambda: setattr(world.cluster, "coordinator", 1))
+    simulation = Simulated(1, config={"transactional.id": "tx"})
+    simulation.cluster.coordinator = -1
+    simulation.network.schedule.later(5.0, lambda: setattr(simulation.cluster, "coordinator", 1))
 
-    world.producer.init_transactions()
+    simulation.producer.init_transactions()
 
     assert NO_BROKER in caplog.text
-    asked = [name for name, _version in world.cluster.brokers[1].requests].count("FindCoordinator")
+    asked = [name for name, _version in simulation.cluster.brokers[1].requests].count("FindCoordinator")
     assert asked <= 15
 
 

@@ -331,7 +331,7 @@ def machine(**options: Any) -> Machine:
 def test_skipped_batches_are_sent_after_linger_without_any_response() -> None:
     made = machine(linger=0.1)
     made.send(b"warm")
-    made.settle()
+    made.run_until_idle()
     made.network.holding = True
     made.send(bytes(20_000), partition=0)  # a full batch, which leaves at once and takes nothing along
     second = made.send(b"second", partition=1)._batch

@@ -21,10 +21,10 @@ BUDGET_MS = 5_000
 def metadata_late(monkeypatch: pytest.MonkeyPatch, *, seconds: float, **config: Any) -> Iterator[Simulated]:
     """A producer without free memory, to which news of the topics "late" and "t" come after so many seconds."""
     config = {"max_block_ms": BUDGET_MS, **config}
-    with simulated(1, 1, buffer_memory=20_000, linger_ms=3_600_000, **config) as world:
-        world.producer.send("t", bytes(18_000), partition=0)
+    with simulated(1, 1, buffer_memory=20_000, linger_ms=3_600_000, **config) as simulation:
+        simulation.producer.send("t", bytes(18_000), partition=0)
 
-        changed = world.metadata._changed
+        changed = simulation.metadata._changed
 
         def wait(_left: float) -> None:
             changed.__exit__(None, None, None)  # as who waits lets go of it
@@ -32,42 +32,42 @@ def metadata_late(monkeypatch: pytest.MonkeyPatch, *, seconds: float, **config: 
             changed.__enter__()
 
         def bring_news() -> None:
-            world.clock.advance(seconds)
-            world.cluster.create("late", 1, 1)
-            world.cluster.create("t", 1, 1, 1)
-            world.know("late")
-            world.metadata.request_update()
-            world.pass_time(0.0)
+            simulation.clock.advance(seconds)
+            simulation.cluster.create("late", 1, 1)
+            simulation.cluster.create("t", 1, 1, 1)
+            simulation.know("late")
+            simulation.metadata.request_update()
+            simulation.pass_time(0.0)
 
         monkeypatch.setattr(changed, "wait", wait)
-        monkeypatch.setattr(world, "pass_time", lambda _seconds: None)
-        yield world
+        monkeypatch.setattr(simulation, "pass_time", lambda _seconds: None)
+        yield simulation
 
 
-def send(world: Simulated, **options: Any) -> object:
-    return world.producer.send("late", bytes(4_000), **options)
+def send(simulation: Simulated, **options: Any) -> object:
+    return simulation.producer.send("late", bytes(4_000), **options)
 
 
-def send_with_key(world: Simulated, **options: Any) -> object:
-    return world.producer.send("late", bytes(4_000), b"key", **options)
+def send_with_key(simulation: Simulated, **options: Any) -> object:
+    return simulation.producer.send("late", bytes(4_000), b"key", **options)
 
 
-def send_to_new_partition(world: Simulated, **options: Any) -> object:
-    return world.producer.send("t", bytes(4_000), partition=2, **options)
+def send_to_new_partition(simulation: Simulated, **options: Any) -> object:
+    return simulation.producer.send("t", bytes(4_000), partition=2, **options)
 
 
-def send_table(world: Simulated, **options: Any) -> object:
+def send_table(simulation: Simulated, **options: Any) -> object:
     pyarrow = pytest.importorskip("pyarrow")
-    return world.producer.send_table("late", pyarrow.table({"value": [bytes(4_000)]}), **options)
+    return simulation.producer.send_table("late", pyarrow.table({"value": [bytes(4_000)]}), **options)
 
 
-def send_sealed(world: Simulated) -> object:
+def send_sealed(simulation: Simulated) -> object:
     pyarrow = pytest.importorskip("pyarrow")
     from ottla.tables.sealed import TableSealer
 
     sealer = TableSealer({"bootstrap.servers": "seed:9092"}, {"late": 2})
     [batch] = sealer.seal("late", pyarrow.table({"value": [bytes(4_000)]})).batches
-    return world.producer.send_sealed(batch)
+    return simulation.producer.send_sealed(batch)
 
 
 @pytest.mark.rule("pool.timeout")
@@ -78,16 +78,16 @@ def test_time_spent_on_metadata_is_not_available_for_memory(
 ) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel", exc_type=ImportError)
-    with metadata_late(monkeypatch, seconds=BUDGET_MS / 1_000, record_encoder=encoder) as world:
-        reserve, timeouts = world.pool.reserve, []
+    with metadata_late(monkeypatch, seconds=BUDGET_MS / 1_000, record_encoder=encoder) as simulation:
+        reserve, timeouts = simulation.pool.reserve, []
 
         def note(size: int, *, timeout: float, **options: Any) -> None:
             timeouts.append(timeout)
             reserve(size, timeout=0.0, **options)
 
-        monkeypatch.setattr(world.pool, "reserve", note)
+        monkeypatch.setattr(simulation.pool, "reserve", note)
         with pytest.raises(BufferExhaustedError, match=r"waited 0\.000 s after 5\.000 s of other waits of this call"):
-            call(world)
+            call(simulation)
 
         assert timeouts == [0.0]
 
@@ -129,33 +129,33 @@ def plugins(*, intercepted: bool) -> dict[str, Any]:
 def test_a_timeout_replaces_max_block_for_all_waits_of_a_call(
     monkeypatch: pytest.MonkeyPatch, call: Callable[..., object], encoder: str
 ) -> None:
-    with metadata_late(monkeypatch, seconds=3.0, max_block_ms=0, record_encoder=encoder) as world:
-        timeouts = noted_timeouts(monkeypatch, world)
+    with metadata_late(monkeypatch, seconds=3.0, max_block_ms=0, record_encoder=encoder) as simulation:
+        timeouts = noted_timeouts(monkeypatch, simulation)
 
         with pytest.raises(
             BufferExhaustedError, match=r"within timeout: waited 0\.000 s after 3\.000 s of other waits"
         ):
-            call(world, timeout=5.0)
+            call(simulation, timeout=5.0)
 
         assert timeouts == [2.0]
 
 
-def noted_timeouts(monkeypatch: pytest.MonkeyPatch, world: Simulated, *, seconds: float = 0.0) -> list[float]:
+def noted_timeouts(monkeypatch: pytest.MonkeyPatch, simulation: Simulated, *, seconds: float = 0.0) -> list[float]:
     """The time-outs of waits for memory, none of which waits; each call takes so many *seconds*."""
-    reserve, timeouts = world.pool.reserve, []
+    reserve, timeouts = simulation.pool.reserve, []
 
     def note(size: int, *, timeout: float, **options: Any) -> None:
         timeouts.append(timeout)
-        world.clock.advance(seconds)
+        simulation.clock.advance(seconds)
         reserve(size, timeout=0.0, **options)
 
-    monkeypatch.setattr(world.pool, "reserve", note)
+    monkeypatch.setattr(simulation.pool, "reserve", note)
     return timeouts
 
 
-def forbid_waits(monkeypatch: pytest.MonkeyPatch, world: Simulated) -> None:
+def forbid_waits(monkeypatch: pytest.MonkeyPatch, simulation: Simulated) -> None:
     """Let each wait for metadata fail, and each one for memory that has a time-out."""
-    reserve = world.pool.reserve
+    reserve = simulation.pool.reserve
 
     def wait(_seconds: float) -> None:
         raise AssertionError("it waits")
@@ -164,8 +164,8 @@ def forbid_waits(monkeypatch: pytest.MonkeyPatch, world: Simulated) -> None:
         assert timeout == 0.0
         reserve(size, timeout=timeout, **options)
 
-    monkeypatch.setattr(world.metadata._changed, "wait", wait)
-    monkeypatch.setattr(world.pool, "reserve", check)
+    monkeypatch.setattr(simulation.metadata._changed, "wait", wait)
+    monkeypatch.setattr(simulation.pool, "reserve", check)
 
 
 @pytest.mark.rule("producer.send.timeout")
@@ -175,11 +175,11 @@ def test_with_a_timeout_of_zero_the_error_names_the_missing_metadata(
     monkeypatch: pytest.MonkeyPatch, call: Callable[..., object], encoder: str, intercepted: bool
 ) -> None:
     config = {"record.encoder": encoder}
-    with simulated(1, 1, config=config, plugins=plugins(intercepted=intercepted)) as world:
-        forbid_waits(monkeypatch, world)
+    with simulated(1, 1, config=config, plugins=plugins(intercepted=intercepted)) as simulation:
+        forbid_waits(monkeypatch, simulation)
 
         with pytest.raises(TopicUnavailableError) as refused:
-            call(world, timeout=0)
+            call(simulation, timeout=0)
 
         topic, why = (
             ("t", "partition 2 does not exist; the topic has 2, counted from 0")
@@ -196,22 +196,22 @@ def test_with_a_timeout_of_zero_the_error_names_the_missing_memory(
     monkeypatch: pytest.MonkeyPatch, encoder: str, intercepted: bool, key: bytes | None
 ) -> None:
     config = {"record.encoder": encoder, "buffer.memory": 20_000, "linger.ms": 3_600_000}
-    with simulated(1, 1, config=config, plugins=plugins(intercepted=intercepted)) as world:
-        forbid_waits(monkeypatch, world)
-        world.producer.send("t", bytes(18_000), partition=0)
+    with simulated(1, 1, config=config, plugins=plugins(intercepted=intercepted)) as simulation:
+        forbid_waits(monkeypatch, simulation)
+        simulation.producer.send("t", bytes(18_000), partition=0)
 
         with pytest.raises(BufferExhaustedError, match=r"no memory for \d{4} bytes within timeout: waited 0\.000 s, "):
-            world.producer.send("t", bytes(4_000), key, timeout=0)
+            simulation.producer.send("t", bytes(4_000), key, timeout=0)
 
-        assert world.pool.waiting == 0
+        assert simulation.pool.waiting == 0
 
 
 @pytest.mark.rule("producer.send.timeout")
 @pytest.mark.parametrize("timeout", [0, -1.0, 5.0])
 def test_a_call_that_need_not_wait_ignores_its_timeout(encoder: str, timeout: float) -> None:
-    with simulated(1, 1, config={"record.encoder": encoder}) as world:
-        deliveries = [world.producer.send("t", b"v", timeout=timeout) for _ in range(2)]
-        world.settle()
+    with simulated(1, 1, config={"record.encoder": encoder}) as simulation:
+        deliveries = [simulation.producer.send("t", b"v", timeout=timeout) for _ in range(2)]
+        simulation.run_until_idle()
 
         assert all(isinstance(each, Delivery) and each.result(0).topic == "t" for each in deliveries)
 
@@ -220,7 +220,7 @@ class Slow:
     """A serializer whose lookup takes a second of the test's clock; *finds* says whether it succeeds."""
 
     def __init__(self, *, finds: bool = True) -> None:
-        self.world: Simulated | None = None
+        self.simulation: Simulated | None = None
         self.timeouts: list[float] = []
         self._finds = finds
         self._found = False
@@ -237,20 +237,20 @@ class Slow:
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
         self.timeouts.append(timeout)
-        assert self.world is not None
-        self.world.clock.advance(1.0)
+        assert self.simulation is not None
+        self.simulation.clock.advance(1.0)
         self._found = self._finds
 
 
 @pytest.mark.rule("producer.send.timeout")
 def test_lookups_of_a_serializer_take_at_most_the_timeout() -> None:
     serializer = Slow(finds=False)
-    with simulated(1, 1, plugins={"value_serializer": serializer}) as world:
-        serializer.world = world
+    with simulated(1, 1, plugins={"value_serializer": serializer}) as simulation:
+        serializer.simulation = simulation
         for timeout, given in ((0, []), (1.5, [1.5, 0.5])):
             serializer.timeouts.clear()
             with pytest.raises(SerializationError, match=rf"did not finish within timeout: {float(timeout)} s"):
-                world.producer.send("t", b"v", timeout=timeout)
+                simulation.producer.send("t", b"v", timeout=timeout)
 
             assert serializer.timeouts == given
 
@@ -259,17 +259,19 @@ def test_lookups_of_a_serializer_take_at_most_the_timeout() -> None:
 def test_the_timeout_of_a_table_limits_the_waits_of_all_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"value": [bytes(400)] * 400, "partition": [0, 1] * 200})
-    with simulated(1, 1, config={"batch.size": 16_384, "batch.growth.enable": False, "linger.ms": 60_000}) as world:
-        timeouts = noted_timeouts(monkeypatch, world, seconds=2.0)
+    with simulated(
+        1, 1, config={"batch.size": 16_384, "batch.growth.enable": False, "linger.ms": 60_000}
+    ) as simulation:
+        timeouts = noted_timeouts(monkeypatch, simulation, seconds=2.0)
 
-        delivery = world.producer.send_table("t", table, partition="partition", timeout=5.0)
+        delivery = simulation.producer.send_table("t", table, partition="partition", timeout=5.0)
         assert timeouts[:4] == [5.0, 3.0, 1.0, 0.0]
         assert set(timeouts[3:]) == {0.0}
 
         timeouts.clear()
-        world.producer.send_table("t", table, partition="partition")
+        simulation.producer.send_table("t", table, partition="partition")
         assert set(timeouts) == {60.0}
-        world.settle()
+        simulation.run_until_idle()
         assert delivery.result(0).acknowledged == 400
 
 
@@ -278,18 +280,18 @@ def test_a_table_with_a_timeout_of_zero_takes_the_rows_that_have_room(monkeypatc
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"value": [bytes(400)] * 400})
     config = {"batch.size": 16_384, "batch.growth.enable": False, "buffer.memory": 65_536, "linger.ms": 60_000}
-    with simulated(1, 1, config=config) as world:
-        forbid_waits(monkeypatch, world)
+    with simulated(1, 1, config=config) as simulation:
+        forbid_waits(monkeypatch, simulation)
 
         with pytest.raises(BufferExhaustedError, match="within timeout") as refused:
-            world.producer.send_table("t", table, timeout=0)
+            simulation.producer.send_table("t", table, timeout=0)
 
-        world.settle()
+        simulation.run_until_idle()
         delivery = refused.value.delivery
         assert delivery is not None
         failed = len(delivery.failed_rows())
         assert 0 < failed < delivery.rows
-        assert len(world.log(0)) + len(world.log(1)) == delivery.rows - failed
+        assert len(simulation.log(0)) + len(simulation.log(1)) == delivery.rows - failed
 
 
 @pytest.mark.rule("producer.send.timeout")

@@ -19,7 +19,7 @@ HANG_GUARD = 20.0
 BROKERS = {1: Broker(id=1, host="one", port=9092), 2: Broker(id=2, host="two", port=9092)}
 
 
-class World:
+class Setup:
     """Metadata with a clock that the test moves."""
 
     def __init__(self, *, max_age: float = 300.0, max_idle: float = 300.0) -> None:
@@ -53,158 +53,158 @@ def led_by(*leaders: int, epoch: int = 0, name: str = "t", topic_id: bytes = b"\
 
 @pytest.mark.rule("metadata.bootstrap")
 def test_before_the_first_response_the_bootstrap_servers_are_the_brokers() -> None:
-    world = World()
+    setup = Setup()
 
-    assert [str(broker) for broker in world.metadata.cluster.brokers.values()] == ["bootstrap server at seed:9092"]
-    assert world.due_in <= 0
+    assert [str(broker) for broker in setup.metadata.cluster.brokers.values()] == ["bootstrap server at seed:9092"]
+    assert setup.due_in <= 0
 
 
 @pytest.mark.rule("metadata.age")
 def test_after_a_response_metadata_is_due_at_its_maximum_age() -> None:
-    world = World(max_age=300.0)
-    world.metadata.use("t", world.clock())
+    setup = Setup(max_age=300.0)
+    setup.metadata.use("t", setup.clock())
 
-    world.answer(led_by(1))
+    setup.answer(led_by(1))
 
-    assert world.due_in == pytest.approx(300.0)
+    assert setup.due_in == pytest.approx(300.0)
 
 
 @pytest.mark.rule("metadata.backoff")
 def test_a_request_for_an_update_is_due_after_the_backoff() -> None:
-    world = World()
-    world.answer()
+    setup = Setup()
+    setup.answer()
 
-    world.metadata.request_update()
+    setup.metadata.request_update()
 
-    assert world.due_in == pytest.approx(0.1)
+    assert setup.due_in == pytest.approx(0.1)
 
 
 @pytest.mark.rule("metadata.new")
 def test_a_new_topic_is_requested_at_once() -> None:
-    world = World()
-    world.answer()
+    setup = Setup()
+    setup.answer()
 
-    world.metadata.use("new", world.clock())
+    setup.metadata.use("new", setup.clock())
 
-    assert world.due_in <= 0
-    assert world.metadata.begin(world.clock()).topics == ["new"]
+    assert setup.due_in <= 0
+    assert setup.metadata.begin(setup.clock()).topics == ["new"]
 
 
 @pytest.mark.rule("metadata.wanted")
 def test_a_topic_added_during_a_request_needs_another_request() -> None:
-    world = World()
-    world.metadata.begin(world.clock())
-    world.metadata.use("late", world.clock())
+    setup = Setup()
+    setup.metadata.begin(setup.clock())
+    setup.metadata.use("late", setup.clock())
 
-    world.metadata.update(BROKERS, {}, world.clock())
+    setup.metadata.update(BROKERS, {}, setup.clock())
 
-    assert world.due_in <= 0
+    assert setup.due_in <= 0
 
 
 @pytest.mark.rule("metadata.backoff")
 def test_failures_in_a_row_back_off_further_and_further() -> None:
-    world = World()
+    setup = Setup()
     waits: list[float] = []
     for _ in range(5):
-        world.metadata.fail(ConnectionFailedError("no"), world.clock())
-        waits.append(round(world.due_in, 3))
+        setup.metadata.fail(ConnectionFailedError("no"), setup.clock())
+        waits.append(round(setup.due_in, 3))
 
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
 
 
 @pytest.mark.rule("metadata.leaderless")
 def test_metadata_is_requested_for_a_partition_without_a_leader() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
 
-    cluster = world.answer(led_by(1, NO_LEADER))
+    cluster = setup.answer(led_by(1, NO_LEADER))
 
     assert cluster.topics["t"].available == (0,)
     assert cluster.leader("t", 1) is None
-    assert world.due_in == pytest.approx(0.1)
+    assert setup.due_in == pytest.approx(0.1)
 
 
 @pytest.mark.rule("metadata.leaderless")
 def test_an_unknown_broker_does_not_count_as_leader() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
 
-    assert world.answer(led_by(7)).leader("t", 0) is None
+    assert setup.answer(led_by(7)).leader("t", 0) is None
 
 
 @pytest.mark.rule("metadata.epoch")
 def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(2, epoch=5))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(2, epoch=5))
 
-    assert world.answer(led_by(1, epoch=4)).leader("t", 0) == 2
-    assert world.answer(led_by(1, epoch=6)).leader("t", 0) == 1
+    assert setup.answer(led_by(1, epoch=4)).leader("t", 0) == 2
+    assert setup.answer(led_by(1, epoch=6)).leader("t", 0) == 1
 
 
 @pytest.mark.rule("metadata.epoch")
 def test_an_outdated_response_never_brings_back_an_earlier_leader() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(2, epoch=5))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(2, epoch=5))
 
-    outdated = world.answer(led_by(1, epoch=4), brokers={1: BROKERS[1]})
+    outdated = setup.answer(led_by(1, epoch=4), brokers={1: BROKERS[1]})
 
     assert outdated.leader("t", 0) is None
     assert outdated.leader_epoch("t", 0) == 5
-    assert world.answer(led_by(2, epoch=5)).leader("t", 0) == 2
+    assert setup.answer(led_by(2, epoch=5)).leader("t", 0) == 2
 
 
 @pytest.mark.rule("metadata.id")
 def test_a_recreated_topic_starts_with_its_own_epochs() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(2, epoch=5))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(2, epoch=5))
 
-    cluster = world.answer(led_by(1, epoch=0, topic_id=b"\2" * 16))
+    cluster = setup.answer(led_by(1, epoch=0, topic_id=b"\2" * 16))
 
     assert cluster.leader("t", 0) == 1
 
 
 @pytest.mark.rule("metadata.idle")
 def test_unused_topics_are_dropped() -> None:
-    world = World(max_idle=60.0)
-    world.metadata.use("old", 0.0)
-    world.answer(led_by(1, name="old"))
-    world.clock.advance(50)
-    world.metadata.use("young", world.clock())
-    world.clock.advance(20)
+    setup = Setup(max_idle=60.0)
+    setup.metadata.use("old", 0.0)
+    setup.answer(led_by(1, name="old"))
+    setup.clock.advance(50)
+    setup.metadata.use("young", setup.clock())
+    setup.clock.advance(20)
 
-    cluster = world.answer(led_by(1, name="young"))
+    cluster = setup.answer(led_by(1, name="young"))
 
     assert list(cluster.topics) == ["young"]
-    world.metadata.request_update()
-    assert world.metadata.begin(world.clock()).topics == ["young"]
+    setup.metadata.request_update()
+    assert setup.metadata.begin(setup.clock()).topics == ["young"]
 
 
 @pytest.mark.rule("metadata.wait")
 def test_waiting_for_a_known_topic_does_not_wait() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1, 2))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1, 2))
 
-    assert world.metadata.wait_for("t", partition=1, timeout=0).leaders == (1, 2)
-    assert world.wakes == 0
+    assert setup.metadata.wait_for("t", partition=1, timeout=0).leaders == (1, 2)
+    assert setup.wakes == 0
 
 
 @pytest.mark.rule("metadata.wait")
 def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None:
-    world = World()
+    setup = Setup()
     asked = threading.Event()
-    world.metadata._wake = asked.set
+    setup.metadata._wake = asked.set
     found: list[Topic] = []
     waiter = threading.Thread(
-        target=lambda: found.append(world.metadata.wait_for("t", partition=None, timeout=HANG_GUARD))
+        target=lambda: found.append(setup.metadata.wait_for("t", partition=None, timeout=HANG_GUARD))
     )
     waiter.start()
     assert asked.wait(HANG_GUARD)
 
-    world.answer(led_by(1))
+    setup.answer(led_by(1))
     waiter.join(HANG_GUARD)
 
     assert [topic.name for topic in found] == ["t"]
@@ -213,12 +213,12 @@ def test_a_waiter_wakes_the_io_thread_and_gets_the_topic_when_it_comes() -> None
 @pytest.mark.rule("metadata.topic-error")
 @pytest.mark.rule("producer.send.refused.topic")
 def test_a_topic_that_stays_unknown_is_refused_with_the_broker_error() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     with pytest.raises(TopicUnavailableError, match=r"'t' .* max\.block\.ms .*UNKNOWN_TOPIC_OR_PARTITION") as caught:
-        world.metadata.wait_for("t", partition=None, timeout=0)
+        setup.metadata.wait_for("t", partition=None, timeout=0)
 
     assert isinstance(caught.value.__cause__, BrokerError)
 
@@ -226,12 +226,12 @@ def test_a_topic_that_stays_unknown_is_refused_with_the_broker_error() -> None:
 @pytest.mark.rule("metadata.topic-error")
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
 def test_a_permanent_error_is_raised_at_once(code: ErrorCode) -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(Topic(name="t", error=code))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(Topic(name="t", error=code))
 
     with pytest.raises(TopicUnavailableError) as caught:
-        world.metadata.wait_for("t", partition=None, timeout=3600)
+        setup.metadata.wait_for("t", partition=None, timeout=3600)
 
     assert isinstance(caught.value.__cause__, BrokerError)
     assert caught.value.__cause__.code is code
@@ -239,24 +239,24 @@ def test_a_permanent_error_is_raised_at_once(code: ErrorCode) -> None:
 
 @pytest.mark.rule("producer.send.refused.partition")
 def test_a_missing_partition_is_refused_with_the_number_of_partitions() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1, 2))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1, 2))
 
     with pytest.raises(TopicUnavailableError, match="partition 2 does not exist; the topic has 2, counted from 0"):
-        world.metadata.wait_for("t", partition=2, timeout=0)
+        setup.metadata.wait_for("t", partition=2, timeout=0)
 
 
 @pytest.mark.rule("metadata.wait.cause")
 def test_a_wait_that_times_out_reports_the_last_network_error() -> None:
-    world = World()
+    setup = Setup()
     error = ConnectionFailedError("could not connect to seed:9092: ECONNREFUSED")
-    world.metadata.note(error)
+    setup.metadata.note(error)
 
     with pytest.raises(
         TopicUnavailableError, match="no broker answered; last error: could not connect to seed"
     ) as caught:
-        world.metadata.wait_for("t", partition=None, timeout=0)
+        setup.metadata.wait_for("t", partition=None, timeout=0)
 
     assert caught.value.__cause__ is error
 
@@ -264,130 +264,130 @@ def test_a_wait_that_times_out_reports_the_last_network_error() -> None:
 @pytest.mark.rule("metadata.wait")
 @pytest.mark.rule("producer.close.refuses")
 def test_close_ends_every_wait() -> None:
-    world = World()
-    world.metadata.close(ProducerClosedError("closed"))
+    setup = Setup()
+    setup.metadata.close(ProducerClosedError("closed"))
 
     with pytest.raises(ProducerClosedError):
-        world.metadata.wait_for("t", partition=None, timeout=3600)
+        setup.metadata.wait_for("t", partition=None, timeout=3600)
 
 
 @pytest.mark.rule("metadata.partial")
 def test_a_new_topic_is_requested_alone_and_refreshes_no_other() -> None:
-    world = World(max_age=300.0)
-    world.metadata.use("old", world.clock())
-    world.answer(led_by(1, name="old"))
-    world.clock.advance(100)
-    world.metadata.use("new", world.clock())
+    setup = Setup(max_age=300.0)
+    setup.metadata.use("old", setup.clock())
+    setup.answer(led_by(1, name="old"))
+    setup.clock.advance(100)
+    setup.metadata.use("new", setup.clock())
 
-    wanted = world.metadata.begin(world.clock())
-    world.metadata.update(BROKERS, {"new": led_by(2, name="new")}, world.clock(), partial=wanted.partial)
+    wanted = setup.metadata.begin(setup.clock())
+    setup.metadata.update(BROKERS, {"new": led_by(2, name="new")}, setup.clock(), partial=wanted.partial)
 
     assert (wanted.partial, wanted.topics) == (True, ["new"])
-    assert sorted(world.metadata.cluster.topics) == ["new", "old"]
-    assert world.due_in == pytest.approx(200.0)
+    assert sorted(setup.metadata.cluster.topics) == ["new", "old"]
+    assert setup.due_in == pytest.approx(200.0)
 
 
 @pytest.mark.rule("metadata.partial")
 def test_more_than_a_new_topic_is_requested_with_all_topics() -> None:
-    world = World()
-    world.metadata.use("old", world.clock())
-    world.answer(led_by(1, name="old"))
-    world.metadata.use("new", world.clock())
-    world.metadata.request_update()
+    setup = Setup()
+    setup.metadata.use("old", setup.clock())
+    setup.answer(led_by(1, name="old"))
+    setup.metadata.use("new", setup.clock())
+    setup.metadata.request_update()
 
-    wanted = world.metadata.begin(world.clock())
+    wanted = setup.metadata.begin(setup.clock())
 
     assert (wanted.partial, wanted.topics) == (False, ["new", "old"])
 
 
 @pytest.mark.rule("metadata.again.keeps")
 def test_rebootstrapping_forgets_the_brokers_and_keeps_the_topics() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1))
 
-    world.metadata.rebootstrap(world.clock())
+    setup.metadata.rebootstrap(setup.clock())
 
-    cluster = world.metadata.cluster
+    cluster = setup.metadata.cluster
     assert [broker.host for broker in cluster.brokers.values()] == ["seed"]
     assert cluster.leader("t", 0) is None
     assert cluster.topics["t"].leaders == (1,)
-    assert world.due_in <= 0
+    assert setup.due_in <= 0
 
 
 @pytest.mark.rule("metadata.hint")
 def test_a_leader_from_a_produce_response_needs_a_newer_epoch() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1, 1, epoch=5))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1, 1, epoch=5))
     newcomer = Broker(id=3, host="three", port=9092)
 
-    assert not world.metadata.move_leader("t", 1, newcomer, 5, world.clock())
-    assert not world.metadata.move_leader("unknown", 0, newcomer, 9, world.clock())
-    assert not world.metadata.move_leader("t", 2, newcomer, 9, world.clock())
-    assert world.metadata.move_leader("t", 1, newcomer, 6, world.clock())
+    assert not setup.metadata.move_leader("t", 1, newcomer, 5, setup.clock())
+    assert not setup.metadata.move_leader("unknown", 0, newcomer, 9, setup.clock())
+    assert not setup.metadata.move_leader("t", 2, newcomer, 9, setup.clock())
+    assert setup.metadata.move_leader("t", 1, newcomer, 6, setup.clock())
 
-    assert [world.metadata.cluster.leader("t", partition) for partition in (0, 1)] == [1, 3]
-    assert world.metadata.cluster.brokers[3] == newcomer
+    assert [setup.metadata.cluster.leader("t", partition) for partition in (0, 1)] == [1, 3]
+    assert setup.metadata.cluster.brokers[3] == newcomer
 
 
 THREE, FOUR = (Broker(id=node, host=f"host-{node}", port=9092) for node in (3, 4))
 
 
-def hinted_world(*leaders: int) -> World:
+def hinted_setup(*leaders: int) -> Setup:
     """One in which metadata has brokers 1 and 2, and answers may name others."""
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(*leaders, epoch=5))
-    world.clock.advance(10.0)
-    return world
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(*leaders, epoch=5))
+    setup.clock.advance(10.0)
+    return setup
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
 def test_metadata_is_requested_for_a_broker_known_from_a_response_only() -> None:
-    world = hinted_world(1)
-    assert world.due_in > 0
+    setup = hinted_setup(1)
+    assert setup.due_in > 0
 
-    assert world.metadata.move_leader("t", 0, THREE, 6, world.clock())
+    assert setup.metadata.move_leader("t", 0, THREE, 6, setup.clock())
 
-    assert world.due_in <= 0
-    assert world.metadata.cluster.leader("t", 0) == 3
+    assert setup.due_in <= 0
+    assert setup.metadata.cluster.leader("t", 0) == 3
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
 def test_a_second_broker_from_a_response_is_ignored_until_metadata_has_it() -> None:
-    world = hinted_world(1, 1, 1)
-    world.metadata.move_leader("t", 0, THREE, 6, world.clock())
+    setup = hinted_setup(1, 1, 1)
+    setup.metadata.move_leader("t", 0, THREE, 6, setup.clock())
 
-    assert not world.metadata.move_leader("t", 1, FOUR, 6, world.clock())
-    assert not world.metadata.move_leader("t", 1, attrs.evolve(BROKERS[2], host="elsewhere"), 6, world.clock())
-    assert world.metadata.move_leader("t", 1, BROKERS[2], 6, world.clock())
-    assert world.metadata.move_leader("t", 2, THREE, 6, world.clock())  # it leads this one, too
+    assert not setup.metadata.move_leader("t", 1, FOUR, 6, setup.clock())
+    assert not setup.metadata.move_leader("t", 1, attrs.evolve(BROKERS[2], host="elsewhere"), 6, setup.clock())
+    assert setup.metadata.move_leader("t", 1, BROKERS[2], 6, setup.clock())
+    assert setup.metadata.move_leader("t", 2, THREE, 6, setup.clock())  # it leads this one, too
 
-    world.answer(led_by(3, 1, 3, epoch=6), brokers={**BROKERS, 3: THREE})
-    assert world.metadata.move_leader("t", 1, FOUR, 7, world.clock())
+    setup.answer(led_by(3, 1, 3, epoch=6), brokers={**BROKERS, 3: THREE})
+    assert setup.metadata.move_leader("t", 1, FOUR, 7, setup.clock())
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
 def test_a_broker_that_metadata_gets_late_is_kept_for_a_second() -> None:
-    world = hinted_world(1)
-    world.metadata.move_leader("t", 0, THREE, 6, world.clock())
-    world.clock.advance(0.9)
+    setup = hinted_setup(1)
+    setup.metadata.move_leader("t", 0, THREE, 6, setup.clock())
+    setup.clock.advance(0.9)
 
-    assert world.answer(led_by(1, epoch=5)).leader("t", 0) == 3
-    assert world.due_in <= 0.2  # to be asked again
+    assert setup.answer(led_by(1, epoch=5)).leader("t", 0) == 3
+    assert setup.due_in <= 0.2  # to be asked again
 
-    world.clock.advance(0.05)
-    assert world.answer(led_by(3, epoch=6), brokers={**BROKERS, 3: THREE}).leader("t", 0) == 3
+    setup.clock.advance(0.05)
+    assert setup.answer(led_by(3, epoch=6), brokers={**BROKERS, 3: THREE}).leader("t", 0) == 3
 
 
 @pytest.mark.rule("metadata.hint.unlisted")
 def test_a_broker_that_metadata_never_gets_is_dropped_again() -> None:
-    world = hinted_world(1)
-    world.metadata.move_leader("t", 0, THREE, 2**31 - 1, world.clock())
-    world.clock.advance(1.0)
+    setup = hinted_setup(1)
+    setup.metadata.move_leader("t", 0, THREE, 2**31 - 1, setup.clock())
+    setup.clock.advance(1.0)
 
-    cluster = world.answer(led_by(1, epoch=5))
+    cluster = setup.answer(led_by(1, epoch=5))
 
     assert set(cluster.brokers) == {1, 2}
     assert cluster.leader("t", 0) == 1
@@ -395,14 +395,14 @@ def test_a_broker_that_metadata_never_gets_is_dropped_again() -> None:
 
 @pytest.mark.rule("metadata.hint.unlisted")
 def test_each_broker_that_metadata_never_gets_lengthens_the_next_wait() -> None:
-    world = hinted_world(*[1] * 20)
+    setup = hinted_setup(*[1] * 20)
     waits: list[float] = []
     for partition in range(5):
-        while not world.metadata.move_leader("t", partition, attrs.evolve(THREE, id=partition + 3), 6, world.clock()):
-            world.clock.advance(0.01)
+        while not setup.metadata.move_leader("t", partition, attrs.evolve(THREE, id=partition + 3), 6, setup.clock()):
+            setup.clock.advance(0.01)
             waits[-1] += 0.01
-        world.clock.advance(1.0)
-        world.answer(led_by(*[1] * 20, epoch=5))
+        setup.clock.advance(1.0)
+        setup.answer(led_by(*[1] * 20, epoch=5))
         waits.append(0.0)
 
     assert waits[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8], abs=0.02)
@@ -410,133 +410,133 @@ def test_each_broker_that_metadata_never_gets_lengthens_the_next_wait() -> None:
 
 @pytest.mark.rule("metadata.hint.two")
 def test_after_two_leader_hints_metadata_is_requested_instead_of_a_third() -> None:
-    world = hinted_world(1, 1)
-    assert world.metadata.move_leader("t", 0, BROKERS[2], 6, world.clock())
-    assert world.metadata.move_leader("t", 0, BROKERS[1], 7, world.clock())
-    assert world.due_in > 0
+    setup = hinted_setup(1, 1)
+    assert setup.metadata.move_leader("t", 0, BROKERS[2], 6, setup.clock())
+    assert setup.metadata.move_leader("t", 0, BROKERS[1], 7, setup.clock())
+    assert setup.due_in > 0
 
-    assert not world.metadata.move_leader("t", 0, BROKERS[2], 8, world.clock())
+    assert not setup.metadata.move_leader("t", 0, BROKERS[2], 8, setup.clock())
 
-    assert world.due_in <= 0
-    assert world.metadata.cluster.leader("t", 0) == 1
-    assert world.metadata.move_leader("t", 1, BROKERS[2], 6, world.clock())  # each partition has its own count
+    assert setup.due_in <= 0
+    assert setup.metadata.cluster.leader("t", 0) == 1
+    assert setup.metadata.move_leader("t", 1, BROKERS[2], 6, setup.clock())  # each partition has its own count
 
 
 @pytest.mark.rule("metadata.hint.two")
 def test_hints_are_counted_for_used_topics_only() -> None:
-    world = World(max_idle=5.0)
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1, epoch=5))
-    world.metadata.move_leader("t", 0, BROKERS[2], 6, world.clock())
-    world.clock.advance(6.0)
+    setup = Setup(max_idle=5.0)
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1, epoch=5))
+    setup.metadata.move_leader("t", 0, BROKERS[2], 6, setup.clock())
+    setup.clock.advance(6.0)
 
-    world.answer()
+    setup.answer()
 
-    assert world.metadata.hints == {}
+    assert setup.metadata.hints == {}
 
 
 @pytest.mark.rule("metadata.reported")
 def test_every_change_of_the_cluster_is_reported_to_listeners() -> None:
-    world = World()
-    told: list[Cluster] = []
-    world.metadata.on_change = lambda: told.append(world.metadata.cluster)
-    world.metadata.use("t", world.clock())
+    setup = Setup()
+    reported: list[Cluster] = []
+    setup.metadata.on_change = lambda: reported.append(setup.metadata.cluster)
+    setup.metadata.use("t", setup.clock())
 
-    world.answer(led_by(1))
-    world.metadata.move_leader("t", 0, BROKERS[2], 1, world.clock())
-    world.metadata.rebootstrap(world.clock())
+    setup.answer(led_by(1))
+    setup.metadata.move_leader("t", 0, BROKERS[2], 1, setup.clock())
+    setup.metadata.rebootstrap(setup.clock())
 
-    assert [cluster.leader("t", 0) for cluster in told] == [1, 2, None]
+    assert [cluster.leader("t", 0) for cluster in reported] == [1, 2, None]
 
 
 @pytest.mark.rule("metadata.again.trigger")
 def test_seconds_without_an_update_start_with_the_first_request() -> None:
-    world = World()
-    world.answer()
-    assert world.metadata.seconds_without_update(world.clock()) == 0.0
+    setup = Setup()
+    setup.answer()
+    assert setup.metadata.seconds_without_update(setup.clock()) == 0.0
     for _ in range(3):
-        world.metadata.begin(world.clock())
-        world.clock.advance(10)
-        world.metadata.fail(ConnectionFailedError("lost"), world.clock())
+        setup.metadata.begin(setup.clock())
+        setup.clock.advance(10)
+        setup.metadata.fail(ConnectionFailedError("lost"), setup.clock())
 
-    assert world.metadata.seconds_without_update(world.clock()) == pytest.approx(30.0)
-    world.answer()
-    assert world.metadata.seconds_without_update(world.clock()) == 0.0
+    assert setup.metadata.seconds_without_update(setup.clock()) == pytest.approx(30.0)
+    setup.answer()
+    assert setup.metadata.seconds_without_update(setup.clock()) == 0.0
 
 
 @pytest.mark.rule("metadata.backoff.repeats")
 def test_responses_without_news_are_followed_by_longer_and_longer_waits() -> None:
-    world = World()
+    setup = Setup()
     missing = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    world.metadata.use("t", world.clock())
+    setup.metadata.use("t", setup.clock())
     waits: list[float] = []
     for _ in range(7):
-        world.answer(missing)
-        waits.append(round(world.due_in, 3))
-        world.clock.advance(world.due_in)
+        setup.answer(missing)
+        waits.append(round(setup.due_in, 3))
+        setup.clock.advance(setup.due_in)
 
     assert waits == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-def ask_in_a_row(world: World, topic: Topic, *, times: int) -> float:
+def ask_in_a_row(setup: Setup, topic: Topic, *, times: int) -> float:
     """Ask so often, as soon as may be, with this for an answer; returns how long the next request has to wait."""
     for _ in range(times):
-        world.clock.advance(max(world.due_in, 0.0))
-        world.answer(topic)
-        world.metadata.request_update()
-    return round(world.due_in, 3)
+        setup.clock.advance(max(setup.due_in, 0.0))
+        setup.answer(topic)
+        setup.metadata.request_update()
+    return round(setup.due_in, 3)
 
 
 @pytest.mark.rule("metadata.backoff.repeats")
 def test_after_news_or_a_pause_metadata_is_requested_quickly_again() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    assert ask_in_a_row(world, led_by(1), times=7) == 1.0
-    assert ask_in_a_row(world, led_by(2, epoch=1), times=2) == 0.1
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    assert ask_in_a_row(setup, led_by(1), times=7) == 1.0
+    assert ask_in_a_row(setup, led_by(2, epoch=1), times=2) == 0.1
 
-    assert ask_in_a_row(world, led_by(2, epoch=1), times=7) == 1.0
-    world.clock.advance(2.1)
-    assert ask_in_a_row(world, led_by(2, epoch=1), times=1) == 0.1
+    assert ask_in_a_row(setup, led_by(2, epoch=1), times=7) == 1.0
+    setup.clock.advance(2.1)
+    assert ask_in_a_row(setup, led_by(2, epoch=1), times=1) == 0.1
 
 
 @pytest.mark.rule("metadata.backoff.moves")
 def test_after_a_quiet_period_metadata_is_requested_quickly_again() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
 
     def waits(*ports: int) -> list[float]:
         found: list[float] = []
         for port in ports:
-            world.answer(led_by(1), brokers={1: Broker(id=1, host="broker-1", port=port)})
-            world.metadata.request_update()
-            found.append(round(world.due_in, 3))
-            world.clock.advance(world.due_in)
+            setup.answer(led_by(1), brokers={1: Broker(id=1, host="broker-1", port=port)})
+            setup.metadata.request_update()
+            found.append(round(setup.due_in, 3))
+            setup.clock.advance(setup.due_in)
         return found
 
     assert waits(1, 2, 3, 4, 5, 6, 7) == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    world.clock.advance(1.1)
+    setup.clock.advance(1.1)
     assert waits(8, 9) == [0.1, 0.2]
 
 
 @pytest.mark.rule("metadata.topic-error")
 def test_an_error_of_one_topic_does_not_affect_another() -> None:
-    world = World()
-    world.metadata.use("good", world.clock())
-    world.metadata.use("bad", world.clock())
-    world.answer(led_by(1, name="good"), Topic(name="bad", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    setup = Setup()
+    setup.metadata.use("good", setup.clock())
+    setup.metadata.use("bad", setup.clock())
+    setup.answer(led_by(1, name="good"), Topic(name="bad", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
-    assert world.metadata.wait_for("good", partition=0, timeout=0).leaders == (1,)
+    assert setup.metadata.wait_for("good", partition=0, timeout=0).leaders == (1,)
     with pytest.raises(TopicUnavailableError):
-        world.metadata.wait_for("bad", partition=0, timeout=3600)
+        setup.metadata.wait_for("bad", partition=0, timeout=3600)
 
 
 @pytest.mark.rule("metadata.epoch")
 def test_each_partition_keeps_its_own_newest_leader() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(Topic(name="t", id=b"\1" * 16, leaders=(1, 2, 1), epochs=(5, 5, 5)))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(Topic(name="t", id=b"\1" * 16, leaders=(1, 2, 1), epochs=(5, 5, 5)))
 
-    cluster = world.answer(Topic(name="t", id=b"\1" * 16, leaders=(2, 1, 2, 1), epochs=(4, 6, -1, 0)))
+    cluster = setup.answer(Topic(name="t", id=b"\1" * 16, leaders=(2, 1, 2, 1), epochs=(4, 6, -1, 0)))
 
     assert cluster.topics["t"].leaders == (1, 1, 2, 1)
     assert cluster.topics["t"].epochs == (5, 6, -1, 0)
@@ -544,32 +544,32 @@ def test_each_partition_keeps_its_own_newest_leader() -> None:
 
 @pytest.mark.rule("metadata.idle")
 def test_a_used_topic_is_never_idle() -> None:
-    world = World(max_idle=60.0)
+    setup = Setup(max_idle=60.0)
     for _ in range(5):
-        world.metadata.use("t", world.clock())
-        world.clock.advance(50)
-        assert list(world.answer(led_by(1)).topics) == ["t"]
+        setup.metadata.use("t", setup.clock())
+        setup.clock.advance(50)
+        assert list(setup.answer(led_by(1)).topics) == ["t"]
 
 
 @pytest.mark.rule("metadata.new")
 def test_a_topic_that_is_already_in_use_is_not_new() -> None:
-    world = World()
-    world.metadata.use("t", world.clock())
-    world.answer(led_by(1))
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(1))
 
-    world.metadata.use("t", world.clock())
+    setup.metadata.use("t", setup.clock())
 
-    assert world.due_in == pytest.approx(300.0)
+    assert setup.due_in == pytest.approx(300.0)
 
 
 @pytest.mark.rule("metadata.idle")
 def test_a_topic_that_records_are_sent_to_stays_in_use() -> None:
-    with simulated(1, config={"metadata.max.idle.ms": 30_000, "metadata.max.age.ms": 20_000}) as world:
+    with simulated(1, config={"metadata.max.idle.ms": 30_000, "metadata.max.age.ms": 20_000}) as setup:
         for _ in range(20):
-            world.producer.send("t", b"value")  # its route is remembered: only the sender meets the metadata
-            world.settle()
-            world.pass_time(10.0)
-            assert "t" in world.metadata.topics
+            setup.producer.send("t", b"value")  # its route is remembered: only the sender meets the metadata
+            setup.run_until_idle()
+            setup.pass_time(10.0)
+            assert "t" in setup.metadata.topics
 
-        world.pass_time(60.0)
-        assert "t" not in world.metadata.topics
+        setup.pass_time(60.0)
+        assert "t" not in setup.metadata.topics

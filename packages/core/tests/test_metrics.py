@@ -35,24 +35,24 @@ JAVA = {
 """Metrics of Java's producer of Kafka 4.3, by group and name."""
 
 
-def of_producer(world: Simulated, name: str) -> float:
-    return read(world, MetricName(PRODUCER, name, (("client-id", "me"),)))
+def of_producer(simulation: Simulated, name: str) -> float:
+    return read(simulation, MetricName(PRODUCER, name, (("client-id", "me"),)))
 
 
-def of_topic(world: Simulated, name: str, topic: str = "t") -> float:
-    return read(world, MetricName(TOPIC, name, (("client-id", "me"), ("topic", topic))))
+def of_topic(simulation: Simulated, name: str, topic: str = "t") -> float:
+    return read(simulation, MetricName(TOPIC, name, (("client-id", "me"), ("topic", topic))))
 
 
-def of_node(world: Simulated, name: str, node: int = 1) -> float:
-    return read(world, MetricName(NODE, name, (("client-id", "me"), ("node-id", f"node-{node}"))))
+def of_node(simulation: Simulated, name: str, node: int = 1) -> float:
+    return read(simulation, MetricName(NODE, name, (("client-id", "me"), ("node-id", f"node-{node}"))))
 
 
-def produced(world: Simulated) -> int:
-    return sum(name == "Produce" for name, _version in world.cluster.brokers[1].requests)
+def produced(simulation: Simulated) -> int:
+    return sum(name == "Produce" for name, _version in simulation.cluster.brokers[1].requests)
 
 
-def read(world: Simulated, name: MetricName) -> float:
-    return world.producer.metrics()[name]
+def read(simulation: Simulated, name: MetricName) -> float:
+    return simulation.producer.metrics()[name]
 
 
 # Names
@@ -90,11 +90,11 @@ def test_every_metric_is_computed_from_a_counter() -> None:
 
 
 def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        snapshot = world.producer.metrics()
-        described = world.producer._engine.metric_values.describe()
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        snapshot = simulation.producer.metrics()
+        described = simulation.producer._engine.metric_values.describe()
 
     found = {(name.group, name.name) for name in snapshot}
     assert found | {(PRODUCER, CONNECTIONS)} == {(each.group, each.name) for each in described}
@@ -104,8 +104,8 @@ def test_a_snapshot_has_exactly_the_metrics_that_are_described() -> None:
 
 
 def test_descriptions_say_which_metrics_only_grow() -> None:
-    with simulated(1) as world:
-        described = {(each.group, each.name): each for each in world.producer._engine.metric_values.describe()}
+    with simulated(1) as simulation:
+        described = {(each.group, each.name): each for each in simulation.producer._engine.metric_values.describe()}
 
     assert described[TOPIC, "byte-total"] == MetricDescription(
         group=TOPIC,
@@ -132,17 +132,17 @@ def test_str_of_a_metric_name_shows_group_name_and_tags() -> None:
 
 @pytest.mark.rule("producer.metrics")
 def test_sent_records_batches_and_bytes_are_counted() -> None:
-    with simulated(1, 1, client_id="me") as world:
+    with simulated(1, 1, client_id="me") as simulation:
         for number in range(40):
-            world.producer.send("t", b"x" * 500, partition=number % 2)
-        world.settle()
+            simulation.producer.send("t", b"x" * 500, partition=number % 2)
+        simulation.run_until_idle()
 
-        assert of_producer(world, "record-send-total") == of_topic(world, "record-send-total") == 40
-        assert of_producer(world, "records-per-request-avg") == pytest.approx(40 / produced(world))
-        assert of_producer(world, "record-size-avg") == pytest.approx(507, abs=8)
-        assert of_topic(world, "byte-total") == pytest.approx(40 * 507, rel=0.05)
-        assert of_producer(world, "batch-size-max") >= of_producer(world, "batch-size-avg") > 61
-        assert of_producer(world, "record-error-total") == of_producer(world, "record-retry-total") == 0
+        assert of_producer(simulation, "record-send-total") == of_topic(simulation, "record-send-total") == 40
+        assert of_producer(simulation, "records-per-request-avg") == pytest.approx(40 / produced(simulation))
+        assert of_producer(simulation, "record-size-avg") == pytest.approx(507, abs=8)
+        assert of_topic(simulation, "byte-total") == pytest.approx(40 * 507, rel=0.05)
+        assert of_producer(simulation, "batch-size-max") >= of_producer(simulation, "batch-size-avg") > 61
+        assert of_producer(simulation, "record-error-total") == of_producer(simulation, "record-retry-total") == 0
 
 
 def test_the_compression_rate_is_the_remaining_fraction_of_a_batch() -> None:
@@ -156,101 +156,107 @@ def test_the_compression_rate_is_the_remaining_fraction_of_a_batch() -> None:
 
 
 def test_requests_and_responses_of_nodes_add_up() -> None:
-    with simulated(1, 2, 3, client_id="me") as world:
+    with simulated(1, 2, 3, client_id="me") as simulation:
         for partition in (0, 1, 2, 0):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
         nodes = (-1, 1, 2, 3)
 
         for name in ("request-total", "response-total", "outgoing-byte-total", "incoming-byte-total"):
-            assert of_producer(world, name) == sum(of_node(world, name, node) for node in nodes) > 0
-        assert of_producer(world, "request-size-max") == max(of_node(world, "request-size-max", n) for n in nodes)
-        assert of_producer(world, "requests-in-flight") == 0
+            assert of_producer(simulation, name) == sum(of_node(simulation, name, node) for node in nodes) > 0
+        assert of_producer(simulation, "request-size-max") == max(
+            of_node(simulation, "request-size-max", n) for n in nodes
+        )
+        assert of_producer(simulation, "requests-in-flight") == 0
 
 
 def test_a_request_without_a_response_is_in_flight() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].codes.append(None)
-        world.producer.send("t", b"value")
-        world.run_until(lambda: of_producer(world, "record-send-total") == 1, time_passes=False)
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].codes.append(None)
+        simulation.producer.send("t", b"value")
+        simulation.run_until(lambda: of_producer(simulation, "record-send-total") == 1, time_passes=False)
 
-        assert of_producer(world, "requests-in-flight") == 1
-        assert math.isnan(of_producer(world, "request-latency-avg"))
+        assert of_producer(simulation, "requests-in-flight") == 1
+        assert math.isnan(of_producer(simulation, "request-latency-avg"))
 
 
 def test_a_retry_counts_its_records_and_sends_them_again() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for _ in range(3):
-            world.producer.send("t", b"value")
-        world.settle()
+            simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert of_producer(world, "record-retry-total") == of_topic(world, "record-retry-total") == 3
-        assert of_producer(world, "record-send-total") == of_topic(world, "record-send-total") == 6
+        assert of_producer(simulation, "record-retry-total") == of_topic(simulation, "record-retry-total") == 3
+        assert of_producer(simulation, "record-send-total") == of_topic(simulation, "record-send-total") == 6
 
 
 def test_an_expired_record_is_an_error_and_one_that_send_refuses_is_not() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
         assert isinstance(delivery.exception(), DeliveryError)
         with pytest.raises(TypeError):
-            world.producer.send()  # type: ignore[call-arg]
+            simulation.producer.send()  # type: ignore[call-arg]
 
-        assert of_producer(world, "record-error-total") == of_topic(world, "record-error-total") == 1
-        assert of_producer(world, "record-error-rate") > 0
+        assert of_producer(simulation, "record-error-total") == of_topic(simulation, "record-error-total") == 1
+        assert of_producer(simulation, "record-error-rate") > 0
 
 
 def test_a_batch_that_is_too_large_is_a_split() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
         for _ in range(10):
-            world.producer.send("t", b"value")
-        world.settle()
+            simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert of_producer(world, "batch-split-total") == 1
-        assert of_producer(world, "record-error-total") == 0
+        assert of_producer(simulation, "batch-split-total") == 1
+        assert of_producer(simulation, "record-error-total") == 0
 
 
 def test_queue_time_and_request_latency_are_in_milliseconds() -> None:
-    with simulated(1, client_id="me", linger_ms=250) as world:
-        world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me", linger_ms=250) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert of_producer(world, "record-queue-time-avg") == pytest.approx(250, abs=1)
-        assert of_producer(world, "record-queue-time-max") == pytest.approx(250, abs=1)
-        assert of_producer(world, "request-latency-max") == of_node(world, "request-latency-max") >= 0
+        assert of_producer(simulation, "record-queue-time-avg") == pytest.approx(250, abs=1)
+        assert of_producer(simulation, "record-queue-time-max") == pytest.approx(250, abs=1)
+        assert of_producer(simulation, "request-latency-max") == of_node(simulation, "request-latency-max") >= 0
 
 
 def test_connections_are_counted_when_they_open_and_close() -> None:
-    with simulated(1, 2, client_id="me") as world:
+    with simulated(1, 2, client_id="me") as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        made = of_producer(world, "connection-creation-total")
-        assert of_producer(world, "connection-count") == made - of_producer(world, "connection-close-total") == 2
-        world.producer.close()
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        made = of_producer(simulation, "connection-creation-total")
+        assert (
+            of_producer(simulation, "connection-count") == made - of_producer(simulation, "connection-close-total") == 2
+        )
+        simulation.producer.close()
 
-        assert of_producer(world, "connection-count") == 0
-        assert of_producer(world, "connection-close-total") == made
+        assert of_producer(simulation, "connection-count") == 0
+        assert of_producer(simulation, "connection-close-total") == made
 
 
 @pytest.mark.rule("pool.metrics")
 def test_memory_and_its_waiters_are_reported_while_they_last() -> None:
-    with simulated(1, client_id="me", buffer_memory=10_000, max_block_ms=5_000, linger_ms=60_000) as world:
-        assert of_producer(world, "buffer-total-bytes") == of_producer(world, "buffer-available-bytes") == 10_000
-        world.producer.send("t", bytes(9_000))
-        assert of_producer(world, "buffer-available-bytes") < 1_000
-        calling = Calling(world, lambda: world.producer.send("t", bytes(9_000)))
-        assert of_producer(world, "waiting-threads") == 1
+    with simulated(1, client_id="me", buffer_memory=10_000, max_block_ms=5_000, linger_ms=60_000) as simulation:
+        assert (
+            of_producer(simulation, "buffer-total-bytes") == of_producer(simulation, "buffer-available-bytes") == 10_000
+        )
+        simulation.producer.send("t", bytes(9_000))
+        assert of_producer(simulation, "buffer-available-bytes") < 1_000
+        calling = Calling(simulation, lambda: simulation.producer.send("t", bytes(9_000)))
+        assert of_producer(simulation, "waiting-threads") == 1
         calling.rounds()
 
         assert calling.error is None
-        assert of_producer(world, "waiting-threads") == 0
-        assert of_producer(world, "buffer-exhausted-total") == 0
-        world.producer.close()
-        assert of_producer(world, "buffer-available-bytes") == 10_000
+        assert of_producer(simulation, "waiting-threads") == 0
+        assert of_producer(simulation, "buffer-exhausted-total") == 0
+        simulation.producer.close()
+        assert of_producer(simulation, "buffer-available-bytes") == 10_000
 
 
 @pytest.mark.rule("pool.metrics")
@@ -271,51 +277,53 @@ def test_a_wait_for_memory_counts_its_time_and_its_exhausted_records() -> None:
 
 
 def test_the_age_of_metadata_is_reported_once_it_is_known() -> None:
-    with simulated(1, client_id="me", know=False) as world:
-        assert math.isnan(of_producer(world, "metadata-age"))
-        world.know("t")
-        before = of_producer(world, "metadata-age")
-        world.pass_time(10.0)
+    with simulated(1, client_id="me", know=False) as simulation:
+        assert math.isnan(of_producer(simulation, "metadata-age"))
+        simulation.know("t")
+        before = of_producer(simulation, "metadata-age")
+        simulation.pass_time(10.0)
 
-        assert of_producer(world, "metadata-age") == before + 10.0
+        assert of_producer(simulation, "metadata-age") == before + 10.0
 
 
 def test_time_in_flush_is_reported() -> None:
-    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
-        world.producer.send("t", b"value")
-        Calling(world, world.producer.flush).rounds()
+    with simulated(1, client_id="me", retry_backoff_ms=2_000, retry_backoff_max_ms=2_000) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.REQUEST_TIMED_OUT)
+        simulation.producer.send("t", b"value")
+        Calling(simulation, simulation.producer.flush).rounds()
 
-        assert 1.5e9 < of_producer(world, "flush-time-ns-total") < 3e9
+        assert 1.5e9 < of_producer(simulation, "flush-time-ns-total") < 3e9
 
 
 def test_time_in_the_wait_for_metadata_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, client_id="me", max_block_ms=3_000) as world:
-        monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
+    with simulated(1, client_id="me", max_block_ms=3_000) as simulation:
+        monkeypatch.setattr(
+            simulation.metadata._changed, "wait", simulation.clock.advance
+        )  # time passes, and nothing comes
         with pytest.raises(TopicUnavailableError):
-            world.producer.send("unknown", b"value")
+            simulation.producer.send("unknown", b"value")
 
-        assert of_producer(world, "metadata-wait-time-ns-total") == 3e9
+        assert of_producer(simulation, "metadata-wait-time-ns-total") == 3e9
 
 
 def test_time_in_transactions_is_reported() -> None:
-    with simulated(1, client_id="me", transactional_id="x") as world:
-        world.producer.init_transactions()
-        with world.producer.transaction():
-            world.producer.send("t", b"value")
-            world.cluster.brokers[1].errors_by_request["EndTxn"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+    with simulated(1, client_id="me", transactional_id="x") as simulation:
+        simulation.producer.init_transactions()
+        with simulation.producer.transaction():
+            simulation.producer.send("t", b"value")
+            simulation.cluster.brokers[1].errors_by_request["EndTxn"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
 
-        assert 0 < of_producer(world, "txn-commit-time-ns-total") < 1e9
-        assert of_producer(world, "txn-abort-time-ns-total") == 0
+        assert 0 < of_producer(simulation, "txn-commit-time-ns-total") < 1e9
+        assert of_producer(simulation, "txn-abort-time-ns-total") == 0
 
 
 def test_throttle_time_is_reported_in_milliseconds() -> None:
-    with simulated(1, client_id="me") as world:
-        world.cluster.brokers[1].throttle_ms = 70
-        world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, client_id="me") as simulation:
+        simulation.cluster.brokers[1].throttle_ms = 70
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert of_producer(world, "produce-throttle-time-max") == 70
+        assert of_producer(simulation, "produce-throttle-time-max") == 70
 
 
 # Snapshots
@@ -323,19 +331,19 @@ def test_throttle_time_is_reported_in_milliseconds() -> None:
 
 @pytest.mark.rule("producer.metrics")
 def test_metrics_can_be_read_after_close() -> None:
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"value")
-        world.producer.close()
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.producer.close()
 
-        assert of_producer(world, "record-send-total") == 1
+        assert of_producer(simulation, "record-send-total") == 1
 
 
 def test_a_snapshot_does_not_change() -> None:
-    with simulated(1, client_id="me") as world:
-        before = world.producer.metrics()
+    with simulated(1, client_id="me") as simulation:
+        before = simulation.producer.metrics()
         kept = dict(before)
-        world.producer.send("t", b"value")
-        world.settle()
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
     assert {str(name): str(value) for name, value in before.items()} == {str(n): str(v) for n, v in kept.items()}
 
@@ -343,8 +351,8 @@ def test_a_snapshot_does_not_change() -> None:
 @pytest.mark.rule("producer.metrics")
 def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
     counters = Counters(window=0.001)
-    with simulated(1, client_id="me") as world:
-        figures = world.producer._engine.metric_values
+    with simulated(1, client_id="me") as simulation:
+        figures = simulation.producer._engine.metric_values
         figures._counters = counters
         over, errors = threading.Event(), list[BaseException]()
 

@@ -14,31 +14,31 @@ from simulated_producer import simulated
 
 
 def test_every_metric_has_the_same_value_by_name_as_in_a_snapshot() -> None:
-    with simulated(1, client_id="me") as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        all_of_them = world.producer.metrics()
+    with simulated(1, client_id="me") as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        all_of_them = simulation.producer.metrics()
         client = ("client-id", "me")
         for metric in (each for each in METRICS if each.name != CONNECTIONS):
             tags: tuple[tuple[str, str], ...]
             match metric.group:
                 case "producer-metrics":
-                    value, tags = world.producer.metrics(metric.name), (client,)
+                    value, tags = simulation.producer.metrics(metric.name), (client,)
                 case "producer-topic-metrics":
-                    value, tags = world.producer.metrics(metric.name, topic="t"), (client, ("topic", "t"))
+                    value, tags = simulation.producer.metrics(metric.name, topic="t"), (client, ("topic", "t"))
                 case "producer-node-metrics":
-                    value, tags = world.producer.metrics(metric.name, node=1), (client, ("node-id", "node-1"))
+                    value, tags = simulation.producer.metrics(metric.name, node=1), (client, ("node-id", "node-1"))
                 case _:
                     continue
             assert str(value) == str(all_of_them[MetricName(metric.group, metric.name, tags)]), metric
 
 
 def test_a_topic_or_node_without_records_has_values_of_nothing() -> None:
-    with simulated(1) as world:
-        assert world.producer.metrics("record-send-total", topic="never") == 0
-        assert world.producer.metrics("request-total", node=99) == 0
-        assert math.isnan(world.producer.metrics("compression-rate", topic="never"))
-        assert all(dict(name.tags).get("topic") is None for name in world.producer.metrics())
+    with simulated(1) as simulation:
+        assert simulation.producer.metrics("record-send-total", topic="never") == 0
+        assert simulation.producer.metrics("request-total", node=99) == 0
+        assert math.isnan(simulation.producer.metrics("compression-rate", topic="never"))
+        assert all(dict(name.tags).get("topic") is None for name in simulation.producer.metrics())
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def test_a_topic_or_node_without_records_has_values_of_nothing() -> None:
 def test_an_unknown_name_is_refused_with_the_one_that_was_meant(
     name: str, options: dict[str, object], says: str
 ) -> None:
-    with simulated(1) as world, pytest.raises(ValueError, match="metric") as refused:
-        world.producer.metrics(name, **options)  # type: ignore[call-overload]
+    with simulated(1) as simulation, pytest.raises(ValueError, match="metric") as refused:
+        simulation.producer.metrics(name, **options)  # type: ignore[call-overload]
 
     assert says in str(refused.value)
 
 
 def test_the_text_of_the_metrics_says_what_was_sent_and_how_long_it_took() -> None:
-    with simulated(1, client_id="shop", linger_ms=250) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with simulated(1, client_id="shop", linger_ms=250) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for _ in range(3):
-            world.producer.send("t", b"x" * 1000)
-        world.settle()
-        text = str(world.producer.metrics())
+            simulation.producer.send("t", b"x" * 1000)
+        simulation.run_until_idle()
+        text = str(simulation.producer.metrics())
 
     lines = text.splitlines()
     assert lines[0].startswith("shop: records sent: 6, ")
@@ -78,8 +78,8 @@ def test_the_text_of_the_metrics_says_what_was_sent_and_how_long_it_took() -> No
 
 
 def test_the_text_of_a_new_producer_has_no_numbers_of_nothing() -> None:
-    with simulated(1, client_id="shop") as world:
-        text = str(world.producer.metrics())
+    with simulated(1, client_id="shop") as simulation:
+        text = str(simulation.producer.metrics())
 
     assert "records sent: 0, " in text
     assert "nan" not in text

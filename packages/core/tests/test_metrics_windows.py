@@ -21,14 +21,14 @@ class Counted:
 
     def __init__(self, *, samples: int = 2, window: float = WINDOW) -> None:
         self.clock = ManualClock(1000.0)
-        self.tallies = Counters(samples=samples, window=window)
-        self.figures = MetricValues(counters=self.tallies, client_id="me", gauges={}, clock=self.clock)
-        self.tallies.end_window_if_due(self.clock())
+        self.counters = Counters(samples=samples, window=window)
+        self.figures = MetricValues(counters=self.counters, client_id="me", gauges={}, clock=self.clock)
+        self.counters.end_window_if_due(self.clock())
 
     def batch(self, size: float, *, after: float = 0.0) -> None:
         self.clock.advance(after)
-        self.tallies.end_window_if_due(self.clock())
-        self.tallies.topic("t").batches.add(size)
+        self.counters.end_window_if_due(self.clock())
+        self.counters.topic("t").batches.add(size)
 
     def of_topic(self, name: str) -> float:
         tags = (("client-id", "me"), ("topic", "t"))
@@ -180,7 +180,7 @@ def test_a_counter_keeps_no_more_windows_than_requested() -> None:
 def test_nanoseconds_are_computed_from_counted_seconds() -> None:
     counted = Counted()
     for seconds in (2.0, 4.0):
-        counted.tallies.producer.io_waits.add(seconds)
+        counted.counters.producer.io_waits.add(seconds)
     counted.clock.advance(10.0)
 
     assert counted.of_producer("io-wait-time-ns-avg") == 3e9

@@ -138,11 +138,11 @@ class Partitioner:
 )
 def test_a_wrong_partitioner_is_named_and_refuses_its_record(partition: Any) -> None:
     broken = installed("partitioner", type("Broken", (), {"partition": staticmethod(partition)})())
-    with simulated(1, 1, plugins={"partitioner": broken}) as world:
+    with simulated(1, 1, plugins={"partitioner": broken}) as simulation:
         with pytest.raises(InvalidPluginError) as caught:
-            world.producer.send("t", b"value", b"key")
-        delivery = world.producer.send("t", b"value", b"key", partition=0)
-        world.settle()
+            simulation.producer.send("t", b"value", b"key")
+        delivery = simulation.producer.send("t", b"value", b"key", partition=0)
+        simulation.run_until_idle()
 
         assert delivery.exception(0) is None
     check_named(caught.value, "partitioner")
@@ -168,11 +168,11 @@ def test_a_wrong_partitioner_is_named_and_refuses_its_record(partition: Any) -> 
 def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any) -> None:
     methods = {"partition": returning(0), "partition_column": staticmethod(column)}
     broken = installed("partitioner", type("Broken", (), methods)())
-    with simulated(1, 1, plugins={"partitioner": broken}) as world:
-        failed = world.producer.send("t", b"value", b"key")
-        world.settle()
-        delivery = world.producer.send("t", b"value", partition=0)
-        world.settle()
+    with simulated(1, 1, plugins={"partitioner": broken}) as simulation:
+        failed = simulation.producer.send("t", b"value", b"key")
+        simulation.run_until_idle()
+        delivery = simulation.producer.send("t", b"value", partition=0)
+        simulation.run_until_idle()
 
         assert delivery.exception(0) is None
         error = failed.exception(0)
@@ -183,12 +183,12 @@ def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any
 @pytest.mark.parametrize("column", [ReadOnce, lambda count: [False] * count, lambda count: (0,) * count])
 def test_partitions_of_a_column_may_be_any_ints_with_a_length(column: Callable[[int], Any]) -> None:
     methods = {"partition": returning(0), "partition_column": lambda _self, _topic, keys, _view: column(len(keys))}
-    with simulated(1, 1, config={"partitioner.class": type("Columns", (), methods)()}) as world:
-        world.producer.send("t", b"value", b"key")
-        world.producer.send_table("t", pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
-        Calling(world, world.producer.flush).rounds()
+    with simulated(1, 1, config={"partitioner.class": type("Columns", (), methods)()}) as simulation:
+        simulation.producer.send("t", b"value", b"key")
+        simulation.producer.send_table("t", pa.table({"key": [b"a", b"b"], "value": [b"1", b"2"]}))
+        Calling(simulation, simulation.producer.flush).rounds()
 
-        assert [record.key for record in world.cluster.topics["t"].log[0]] == [b"key", b"a", b"b"]
+        assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b"key", b"a", b"b"]
 
 
 def check_named(error: BaseException, kind: str) -> None:
@@ -216,11 +216,11 @@ def check_named(error: BaseException, kind: str) -> None:
 )
 def test_a_wrong_serializer_is_named_and_refuses_its_record(part: str, serialize: Any) -> None:
     broken = installed("serializer", type("Broken", (), {"serialize": staticmethod(serialize)})())
-    with simulated(1, plugins={f"{part}_serializer": broken}) as world:
+    with simulated(1, plugins={f"{part}_serializer": broken}) as simulation:
         with pytest.raises(SerializationError) as caught:
-            world.producer.send("t", b"value", b"key")
+            simulation.producer.send("t", b"value", b"key")
 
-        assert not world.accumulator.incomplete
+        assert not simulation.accumulator.incomplete
     assert f"the {part} for topic 't' could not be serialized: " in str(caught.value)
     assert origin("serializer").name in str(caught.value)
     if not isinstance(caught.value.__cause__, TypeError | ValueError):  # these are for what the caller has sent
@@ -234,10 +234,10 @@ def named(value: object) -> bytes:
 @pytest.mark.parametrize(("function", "name"), [(str.encode, r"builtins\.str\.encode"), (named, r"\S+plugins\.named")])
 def test_a_function_that_serializes_is_named_when_it_fails(function: Callable[[Any], bytes], name: str) -> None:
     with (
-        simulated(1, config={"value.serializer": function}) as world,
+        simulated(1, config={"value.serializer": function}) as simulation,
         pytest.raises(SerializationError, match=rf"serializer {name}\b"),
     ):
-        world.producer.send("t", 5)
+        simulation.producer.send("t", 5)
 
 
 # Compressors
@@ -259,9 +259,9 @@ def test_a_function_that_serializes_is_named_when_it_fails(function: Callable[[A
 def test_a_wrong_compressor_is_named_and_fails_its_batch(compress: Any) -> None:
     methods = {"codec_id": 1, "compress": staticmethod(compress), "decompress": returning(b"")}
     broken = installed("compressor", type("Broken", (), methods)())
-    with simulated(1, plugins={"compressor": broken}) as world:
-        delivery = world.producer.send("t", b"value" * 100)
-        world.settle()
+    with simulated(1, plugins={"compressor": broken}) as simulation:
+        delivery = simulation.producer.send("t", b"value" * 100)
+        simulation.run_until_idle()
         error = delivery.exception(0)
 
     assert error is not None
@@ -284,13 +284,13 @@ def test_a_wrong_compressor_is_named_and_fails_its_batch(compress: Any) -> None:
     ),
 )
 def test_an_encoder_that_fails_costs_one_batch_and_is_named(encode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with monkeypatch.context() as patch:
             patch.setattr(ObjectColumns, "encode", encode)
-            failed = world.producer.send("t", b"value")
-            world.settle()
-        delivery = world.producer.send("t", b"value")
-        world.settle()
+            failed = simulation.producer.send("t", b"value")
+            simulation.run_until_idle()
+        delivery = simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
         assert "the encoder 'python' of ottla " in str(failed.exception(0))
         assert delivery.exception(0) is None
@@ -415,12 +415,12 @@ class Interceptor:
 def test_a_wrong_interceptor_is_named_and_its_record_is_sent(on_send: Any, caplog: pytest.LogCaptureFixture) -> None:
     broken = type("Broken", (Interceptor,), {"on_send": staticmethod(on_send)})()
     name = origin("interceptor").name
-    with simulated(1, plugins={"interceptors": {name: broken}}) as world:
-        delivery = world.producer.send("t", b"value", b"key", headers=[("mine", b"1")])
-        world.settle()
+    with simulated(1, plugins={"interceptors": {name: broken}}) as simulation:
+        delivery = simulation.producer.send("t", b"value", b"key", headers=[("mine", b"1")])
+        simulation.run_until_idle()
 
         assert delivery.exception(0) is None
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
         assert (record.key, record.value, record.headers) == (b"key", b"value", (("mine", b"1"),))
     [line] = caplog.messages
     assert line.startswith(f"the {name} failed in on_send; the record is sent without its change: ")
@@ -435,9 +435,9 @@ def test_a_failing_interceptor_keeps_the_outcome_from_nothing_else(
     broken = type("Broken", (Interceptor,), {"on_acknowledgement": staticmethod(on_acknowledgement)})()
     last = type("Last", (Interceptor,), {"on_acknowledgement": lambda self, *_outcome: called.append("last")})()
     name = origin("interceptor").name
-    with simulated(1, plugins={"interceptors": {name: broken, "last": last}}) as world:
-        world.producer.send("t", b"value", on_delivery=lambda _delivery: called.append("callback"))
-        world.settle()
+    with simulated(1, plugins={"interceptors": {name: broken, "last": last}}) as simulation:
+        simulation.producer.send("t", b"value", on_delivery=lambda _delivery: called.append("callback"))
+        simulation.run_until_idle()
 
     assert called == ["last", "callback"]
     [record] = caplog.records
@@ -450,15 +450,15 @@ def test_a_recursion_of_an_interceptor_is_logged_and_all_records_are_sent(
 ) -> None:
     class Recursive(Interceptor):
         def on_send(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
-            world.producer.send(topic, value, key)
+            simulation.producer.send(topic, value, key)
             return key, value, headers
 
     name = origin("interceptor").name
-    with simulated(1, plugins={"interceptors": {name: Recursive()}}) as world:
-        world.producer.send("t", b"value")
-        world.settle()
+    with simulated(1, plugins={"interceptors": {name: Recursive()}}) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
     [line] = caplog.messages
     assert line == f"the {name} failed in on_send; the record is sent without its change: RecursionError"
 

@@ -319,7 +319,7 @@ def test_a_slowed_layer_still_sends_and_receives(listener: socket.socket, caplog
 def test_events_that_move_bytes_are_never_counted() -> None:
     use = EventUse()
 
-    assert not any(use.count(moved) for moved in range(1, 10 * event_pauses.MOST_UNUSED))
+    assert not any(use.count(moved) for moved in range(1, 10 * event_pauses.MAX_UNUSED))
 
 
 def test_a_connection_that_ends_in_its_pause_is_forgotten(

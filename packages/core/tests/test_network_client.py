@@ -405,10 +405,10 @@ def test_an_endless_name_lookup_ends_with_the_setup_timeout() -> None:
     with pytest.raises(
         TopicUnavailableError, match=r"was not ready within .* \(the client was still looking up the name\)"
     ):
-        wait_in_vain(machine)
+        wait_until_timeout(machine)
 
 
-def wait_in_vain(machine: Machine) -> None:
+def wait_until_timeout(machine: Machine) -> None:
     machine.run(11.0)
     machine.metadata.wait_for("t", partition=None, timeout=0.0)
 

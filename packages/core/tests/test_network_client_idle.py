@@ -20,7 +20,7 @@ def machine_with_topic(*leaders: int, **settings: float) -> Machine:
     machine.metadata.use("t", machine.clock())
     for partition in range(len(leaders)):
         machine.send(b"first", partition=partition)
-    machine.settle()
+    machine.run_until_idle()
     return machine
 
 
@@ -32,7 +32,7 @@ def until(machine: Machine, moment: float) -> None:
 
 def deliver(machine: Machine, partition: int) -> None:
     machine.send(b"value", partition=partition)
-    machine.settle()
+    machine.run_until_idle()
 
 
 def ends(machine: Machine, seconds: float) -> list[list[int]]:
@@ -106,7 +106,7 @@ def test_a_connection_with_a_request_in_flight_is_not_idle() -> None:
     connects = machine.network.connects
     until(machine, machine.clock() + 20.0)
     machine.network.held.clear()
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert machine.log() == [b"first", b"slow"]
@@ -138,24 +138,24 @@ def test_a_closed_idle_connection_is_opened_again_at_once_when_needed() -> None:
 
 @pytest.mark.rule("network.idle.off")
 def test_without_a_limit_no_idle_connection_is_closed() -> None:
-    with simulated(1, config={"connections.max.idle.ms": -1, "metadata.max.age.ms": 10**9}) as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        world.clock.advance(100_000.0)
-        world.round(until=world.clock())
-        world.round(until=world.clock())
+    with simulated(1, config={"connections.max.idle.ms": -1, "metadata.max.age.ms": 10**9}) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        simulation.clock.advance(100_000.0)
+        simulation.round(until=simulation.clock())
+        simulation.round(until=simulation.clock())
 
-        assert not world.network.disconnected
+        assert not simulation.network.disconnected
 
 
 def test_the_configuration_says_when_a_connection_is_idle() -> None:
-    with simulated(1, config={"connections.max.idle.ms": 7_000}) as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        used_at = world.clock()
-        world.run_until(lambda: world.network.disconnected)
+    with simulated(1, config={"connections.max.idle.ms": 7_000}) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        used_at = simulation.clock()
+        simulation.run_until(lambda: simulation.network.disconnected)
 
-        assert world.clock() == pytest.approx(used_at + 7.0)
+        assert simulation.clock() == pytest.approx(used_at + 7.0)
 
 
 @pytest.mark.rule("network.idle.quiet")
@@ -305,30 +305,30 @@ def test_an_unsolicited_response_is_not_a_quiet_close(caplog: pytest.LogCaptureF
 @pytest.mark.rule("network.acks-0")
 def test_closing_an_idle_acks_0_connection_is_not_logged_as_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     config = {"acks": 0, "connections.max.idle.ms": 700, "metadata.max.age.ms": 10**6}
-    with simulated(1, config=config) as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        world.run_until(lambda: world.network.disconnected)
+    with simulated(1, config=config) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        simulation.run_until(lambda: simulation.network.disconnected)
 
-        assert isinstance(world.network.disconnected[1], ConnectionRetiredError)
-        assert world.log() == [b"value"]
-        world.producer.close()
+        assert isinstance(simulation.network.disconnected[1], ConnectionRetiredError)
+        assert simulation.log() == [b"value"]
+        simulation.producer.close()
     assert loud(caplog) == []
 
 
 @pytest.mark.rule("network.acks-0")
 def test_close_with_acks_0_waits_for_the_response_to_a_last_request() -> None:
-    with simulated(1, config={"acks": 0}) as world:
-        world.producer.send("t", b"value")
-        world.settle()
-        asked = len(world.cluster.brokers[1].requests)
-        world.network.held.add(1)
-        world.network.schedule.later(2.0, world.network.held.clear)
-        closed_at = world.clock()
-        world.producer.close(timeout=10.0)
+    with simulated(1, config={"acks": 0}) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        asked = len(simulation.cluster.brokers[1].requests)
+        simulation.network.held.add(1)
+        simulation.network.schedule.later(2.0, simulation.network.held.clear)
+        closed_at = simulation.clock()
+        simulation.producer.close(timeout=10.0)
 
-        assert world.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
-        assert world.clock() - closed_at == pytest.approx(2.0)
+        assert simulation.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
+        assert simulation.clock() - closed_at == pytest.approx(2.0)
 
 
 @pytest.mark.rule("network.acks-0")

@@ -235,9 +235,9 @@ def lose(machine: Machine, node: int) -> None:
 
 @pytest.mark.rule("network.connect.backoff")
 def test_backoff_doubles_up_to_its_maximum_with_20_percent_jitter() -> None:
-    for luck in (0.0, 0.5, 0.999):
-        backoff = Backoff(initial=0.05, maximum=1.0, random=lambda luck=luck: luck)  # type: ignore[misc]
-        factor = 0.8 + 0.4 * luck
+    for drawn in (0.0, 0.5, 0.999):
+        backoff = Backoff(initial=0.05, maximum=1.0, random=lambda drawn=drawn: drawn)  # type: ignore[misc]
+        factor = 0.8 + 0.4 * drawn
         expected = [min(0.05 * 2**n, 1.0) * factor for n in range(8)]
         assert [backoff.delay(n) for n in range(8)] == pytest.approx(expected)
     assert Backoff(initial=0.05, maximum=1.0).delay(10**6) <= 1.2
@@ -367,8 +367,8 @@ def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None
         broker = machine.cluster.brokers[node]
         answer = broker._api_versions()
         levels = [FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)]
-        told = attrs.evolve(answer, finalized_features_epoch=epoch, finalized_features=levels)
-        broker._api_versions = functools.partial(lambda each: each, told)  # type: ignore[method-assign]
+        reported = attrs.evolve(answer, finalized_features_epoch=epoch, finalized_features=levels)
+        broker._api_versions = functools.partial(lambda each: each, reported)  # type: ignore[method-assign]
     machine.cluster.seed = 3
     machine.cluster.features_epoch = 1
     ready(machine, 1)
@@ -382,7 +382,7 @@ def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None
 
 @pytest.mark.rule("network.flight.fifo")
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "reported"),
     [
         (b"", "unreadable"),
         (b"\0", "unreadable"),
@@ -390,14 +390,14 @@ def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None
         (b"\xff" * 300, "unreadable"),
     ],
 )
-def test_a_frame_that_belongs_to_no_request_closes_the_connection(frame: bytes, told: str) -> None:
+def test_a_frame_that_belongs_to_no_request_closes_the_connection(frame: bytes, reported: str) -> None:
     machine = ready(machine_of(1))
     machine.cluster.brokers[1].answer = lambda _: frame  # type: ignore[method-assign, assignment]  # a hostile peer
     completions = ask(machine)
     until(machine, lambda: completions)
 
     assert isinstance(completions[0].error, ConnectionFailedError)
-    assert told in str(completions[0].error)
+    assert reported in str(completions[0].error)
     assert stage(machine, 1) is Stage.DISCONNECTED
 
 
@@ -743,10 +743,10 @@ def test_already_completed_requests_are_reported_without_a_poll() -> None:
 @pytest.mark.rule("network.poll.order")
 def test_a_poll_handles_writes_responses_disconnects_then_callbacks() -> None:
     machine = ready(machine_of(1, 2), 1, 2)
-    told: list[tuple[str, Stage]] = []
+    reported: list[tuple[str, Stage]] = []
 
     def note(name: str) -> Callable[[Completion], None]:
-        return lambda completion: told.append((name, stage(machine, 2)))
+        return lambda completion: reported.append((name, stage(machine, 2)))
 
     def request(name: str, *, answered: bool = True) -> Request:
         body = question([]).body
@@ -759,7 +759,7 @@ def test_a_poll_handles_writes_responses_disconnects_then_callbacks() -> None:
     machine.client.send(1, request("answered"), machine.clock())
     machine.client.poll(0.0, machine.clock())
     machine.client.send(2, request("sent", answered=False), machine.clock())
-    told.clear()
+    reported.clear()
     network = machine.network
     network.connected, network.sent, network.received, network.disconnected = (
         [],
@@ -770,7 +770,7 @@ def test_a_poll_handles_writes_responses_disconnects_then_callbacks() -> None:
     network.poll = lambda timeout: None  # type: ignore[method-assign]  # all of it in one round
     machine.client.poll(0.0, machine.clock())
 
-    assert told == [("sent", Stage.DISCONNECTED), ("lost", Stage.DISCONNECTED)]
+    assert reported == [("sent", Stage.DISCONNECTED), ("lost", Stage.DISCONNECTED)]
 
 
 @pytest.mark.rule("network.poll.callback")
@@ -821,10 +821,10 @@ def test_shutdown_completes_every_request_once_and_closes_the_network() -> None:
 
 @pytest.mark.rule("network.lost.log")
 @pytest.mark.parametrize(
-    ("what", "told"), [("refusing", "could not connect to seed:9092"), ("black_holes", "socket.connection.setup")]
+    ("what", "reported"), [("refusing", "could not connect to seed:9092"), ("black_holes", "socket.connection.setup")]
 )
 def test_an_unreachable_broker_is_warned_about_once_with_the_reason(
-    what: str, told: str, caplog: pytest.LogCaptureFixture
+    what: str, reported: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_of(1)
     getattr(machine.network.hosts, what).add("seed")
@@ -832,4 +832,4 @@ def test_an_unreachable_broker_is_warned_about_once_with_the_reason(
 
     warnings = Counter(record.getMessage() for record in caplog.records if "connection_log" in record.name)
     assert len(warnings) == 1
-    assert told in next(iter(warnings))
+    assert reported in next(iter(warnings))

@@ -21,7 +21,7 @@ def machine_with_topic(*leaders: int, **settings: float) -> Machine:
     machine.metadata.use("t", machine.clock())
     for partition in range(len(leaders)):
         machine.send(b"first", partition=partition)
-    machine.settle()
+    machine.run_until_idle()
     return machine
 
 
@@ -69,7 +69,7 @@ def test_throttle_time_does_not_count_towards_the_request_timeout() -> None:
     run(machine, 6.0)
     machine.cluster.brokers[1].throttle_ms = 0
     machine.network.held.clear()
-    machine.settle()
+    machine.run_until_idle()
 
     assert [delivery.exception() for delivery in deliveries] == [None] * 3
     assert [machine.log(partition=partition) for partition in range(3)] == [[b"first", b"record"]] * 3
@@ -101,14 +101,14 @@ def test_a_throttle_time_that_an_old_broker_waited_is_not_waited_again(newest: i
     machine = Machine(cluster)
     machine.metadata.use("t", machine.clock())
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     cluster.brokers[1].throttle_ms = 5_000
     machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
     cluster.brokers[1].throttle_ms = 0
     throttled_at = machine.clock()
     machine.send(b"third")
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() - throttled_at == pytest.approx(waits)
 
@@ -131,11 +131,11 @@ def test_a_throttle_time_of_days_ends_after_an_hour() -> None:
     machine = machine_with_topic(1, delivery_timeout=20_000.0)
     machine.cluster.brokers[1].throttle_ms = 2**31 - 1
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].throttle_ms = 0
     throttled_at = machine.clock()
     delivery = machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert machine.clock() - throttled_at == pytest.approx(3600.0)
@@ -168,7 +168,7 @@ def test_a_hanging_connection_does_not_block_metadata_of_a_throttled_one() -> No
     broker = machine.cluster.brokers[1]
     broker.throttle_ms = 3_000
     machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
     throttled_at, known = machine.clock(), broker.requests.count(("Metadata", METADATA.max_version))
     machine.client.ready(2, throttled_at)  # its connection hangs for ten seconds
     machine.metadata.request_update()
@@ -257,11 +257,11 @@ def test_metadata_that_is_due_is_requested_after_the_throttle_time() -> None:
     cluster.create("t", 1)
     machine = Machine(cluster)
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     machine.run(1.0)
     cluster.brokers[1].throttle_ms = 1_500
     machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
     throttled_at = machine.clock()
     machine.metadata.request_update()
     cluster.brokers[1].requests.clear()

@@ -29,9 +29,9 @@ from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
 from simulated_producer import Simulated, simulated
 
 
-def sender(world: Simulated) -> NonblockingSend:
+def sender(simulation: Simulated) -> NonblockingSend:
     slow, _quick = build_nonblocking_send(
-        world.producer._engine, world.producer._check_sendable, event_loop=RUNNING_LOOP
+        simulation.producer._engine, simulation.producer._check_sendable, event_loop=RUNNING_LOOP
     )
     return slow
 
@@ -42,35 +42,35 @@ def pending(made: Delivery | PendingSend) -> PendingSend:
 
 
 def test_a_record_of_a_known_topic_is_queued_immediately() -> None:
-    with simulated(1) as world:
-        delivery = sender(world).send("t", b"v", b"k", headers={"h": b"1"}, partition=0, timestamp_ms=7)
+    with simulated(1) as simulation:
+        delivery = sender(simulation).send("t", b"v", b"k", headers={"h": b"1"}, partition=0, timestamp_ms=7)
         assert isinstance(delivery, Delivery)
-        world.settle()
+        simulation.run_until_idle()
 
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
         assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 7)
         assert delivery.result(0).offset == 0
 
 
 def test_a_record_of_an_unknown_topic_waits_for_metadata() -> None:
-    with simulated(1, know=False) as world:
-        waiting = pending(sender(world).send("t", b"v"))
+    with simulated(1, know=False) as simulation:
+        waiting = pending(sender(simulation).send("t", b"v"))
         step = waiting.step
         assert isinstance(step, MetadataWait)
         called: list[None] = []
         step.on_ready(lambda: called.append(None))
 
-        world.run_until(lambda: called)
+        simulation.run_until(lambda: called)
         delivery = waiting.advance()
         assert isinstance(delivery, Delivery)
-        world.settle()
+        simulation.run_until_idle()
 
-        assert world.log() == [b"v"]
+        assert simulation.log() == [b"v"]
 
 
 def test_a_record_without_memory_waits_for_it() -> None:
-    with simulated(1, config={"buffer.memory": 3_000}) as world:
-        send = sender(world).send
+    with simulated(1, config={"buffer.memory": 3_000}) as simulation:
+        send = sender(simulation).send
         first = send("t", bytes(2_000))
         assert isinstance(first, Delivery)
         waiting = pending(send("t", b"behind" + bytes(1_500)))
@@ -79,41 +79,41 @@ def test_a_record_without_memory_waits_for_it() -> None:
         called: list[None] = []
         step.on_ready(lambda: called.append(None))
 
-        world.run_until(lambda: called)
+        simulation.run_until(lambda: called)
         assert isinstance(waiting.advance(), Delivery)
-        world.settle()
+        simulation.run_until_idle()
 
-        assert [value[:6] for value in world.log() if value] == [bytes(6), b"behind"]
-        assert world.pool.free == world.pool.capacity
+        assert [value[:6] for value in simulation.log() if value] == [bytes(6), b"behind"]
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_a_wait_for_memory_that_is_given_up_returns_its_memory() -> None:
-    with simulated(1, config={"buffer.memory": 3_000}) as world:
-        send = sender(world).send
+    with simulated(1, config={"buffer.memory": 3_000}) as simulation:
+        send = sender(simulation).send
         send("t", bytes(2_000))
         waiting = pending(send("t", bytes(1_500)))
 
         waiting.cancel(ProducerClosedError("given up"))
-        world.settle()
+        simulation.run_until_idle()
 
-        assert len(world.log()) == 1
-        assert world.pool.free == world.pool.capacity
+        assert len(simulation.log()) == 1
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.parametrize(
     ("topic", "memory", "error"), [("t", 3_000, BufferExhaustedError), ("missing", 1_000_000, TopicUnavailableError)]
 )
 def test_a_wait_that_times_out_raises_the_error_of_send(topic: str, memory: int, error: type[Exception]) -> None:
-    with simulated(1, config={"buffer.memory": memory}) as world:
-        send = sender(world).send
+    with simulated(1, config={"buffer.memory": memory}) as simulation:
+        send = sender(simulation).send
         send("t", bytes(2_000))
         waiting = pending(send(topic, bytes(1_500)))
 
         with pytest.raises(error):
             waiting.time_out(waited=1.0)
 
-        world.settle()
-        assert world.pool.free == world.pool.capacity
+        simulation.run_until_idle()
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.parametrize(
@@ -130,40 +130,40 @@ def test_a_wait_that_times_out_raises_the_error_of_send(topic: str, memory: int,
     ids=lambda value: "" if isinstance(value, type) else ",".join(value),
 )
 def test_a_wrong_record_is_refused_as_by_send(arguments: dict[str, Any], error: type[Exception]) -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(error) as of_send:
-            world.producer.send(**arguments)
+            simulation.producer.send(**arguments)
         with pytest.raises(error) as refused:
-            sender(world).send(**arguments)
+            sender(simulation).send(**arguments)
 
         assert str(refused.value) == str(of_send.value)
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_a_closed_producer_refuses_records() -> None:
-    with simulated(1) as world:
-        send = sender(world).send
-        world.producer.close()
+    with simulated(1) as simulation:
+        send = sender(simulation).send
+        simulation.producer.close()
 
         with pytest.raises(ProducerClosedError):
             send("t", b"v")
 
 
 def test_a_producer_that_closes_refuses_waiting_records() -> None:
-    with simulated(1, know=False) as world:
-        waiting = pending(sender(world).send("t", b"v"))
-        world.producer.close()
+    with simulated(1, know=False) as simulation:
+        waiting = pending(sender(simulation).send("t", b"v"))
+        simulation.producer.close()
 
         with pytest.raises(ProducerClosedError):
             waiting.advance()
 
 
 def test_a_record_outside_of_a_transaction_is_refused() -> None:
-    with simulated(1, config={"transactional.id": "x"}) as world:
-        world.producer.init_transactions()
+    with simulated(1, config={"transactional.id": "x"}) as simulation:
+        simulation.producer.init_transactions()
 
         with pytest.raises(IllegalStateError):
-            sender(world).send("t", b"v")
+            sender(simulation).send("t", b"v")
 
 
 class Registry:
@@ -186,16 +186,16 @@ class Registry:
 
 
 def test_a_record_waits_for_a_lookup_of_its_serializer() -> None:
-    with simulated(1, plugins={"value_serializer": Registry()}) as world:
-        waiting = pending(sender(world).send("t", b"v"))
+    with simulated(1, plugins={"value_serializer": Registry()}) as simulation:
+        waiting = pending(sender(simulation).send("t", b"v"))
         step = waiting.step
         assert isinstance(step, Lookup)
 
         step.prepare(1.0)
         assert isinstance(waiting.advance(), Delivery)
-        world.settle()
+        simulation.run_until_idle()
 
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
         assert (record.value, tuple(record.headers)) == (b"7:v", (("schema", b"7:"),))
 
 
@@ -219,19 +219,19 @@ class Noting:
 @pytest.fixture
 def noting() -> Iterator[tuple[Simulated, Noting]]:
     interceptor = Noting()
-    with simulated(1, know=False, plugins={"interceptors": {"noting": interceptor}}) as world:
-        yield world, interceptor
+    with simulated(1, know=False, plugins={"interceptors": {"noting": interceptor}}) as simulation:
+        yield simulation, interceptor
 
 
 def test_interceptors_get_a_waiting_record_once(noting: tuple[Simulated, Noting]) -> None:
-    world, interceptor = noting
-    waiting = pending(sender(world).send("t", b"v"))
-    world.know("t")
+    simulation, interceptor = noting
+    waiting = pending(sender(simulation).send("t", b"v"))
+    simulation.know("t")
     assert isinstance(waiting.advance(), Delivery)
-    world.settle()
+    simulation.run_until_idle()
 
     assert interceptor.sent == [b"v"]
-    assert world.log() == [b"<v>"]
+    assert simulation.log() == [b"<v>"]
     assert interceptor.outcomes == [(0, None, b"v")]
 
 
@@ -246,9 +246,9 @@ def test_interceptors_get_a_waiting_record_once(noting: tuple[Simulated, Noting]
 def test_interceptors_get_the_error_of_a_record_that_was_not_queued(
     noting: tuple[Simulated, Noting], end: Callable[[PendingSend], object], error: type[Exception]
 ) -> None:
-    world, interceptor = noting
+    simulation, interceptor = noting
 
     with suppress(TopicUnavailableError):
-        end(pending(sender(world).send("t", b"v")))
+        end(pending(sender(simulation).send("t", b"v")))
 
     assert interceptor.outcomes == [(-1, error, b"v")]

@@ -96,10 +96,10 @@ def test_findings_of_the_doctor_are_a_table() -> None:
 
 
 def test_a_delivery_shows_its_outcome() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"value", b"key")
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"value", b"key")
         pending = shown(delivery)
-        world.settle()
+        simulation.run_until_idle()
 
     assert pending.texts == ["pending", "topic", "t"]
     assert shown(delivery).texts[:7] == ["acknowledged", "topic", "t", "partition", "0", "offset", "0"]
@@ -107,28 +107,28 @@ def test_a_delivery_shows_its_outcome() -> None:
 
 
 def test_a_failed_delivery_shows_its_error_and_does_not_retrieve_it() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"x", b"secret key")
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"x", b"secret key")
         with pytest.raises(UndeliveredError):
-            world.producer.close(0)
+            simulation.producer.close(0)
         page = shown(delivery)
 
     assert page.texts[0] == "failed"
     assert page.texts[-4] == "error"
     assert "secret key" not in str(page.texts)
-    with simulated(1, linger_ms=60_000) as world:
-        world.producer.send("t", b"x")
-        shown(world.producer.send("t", b"y"))
+    with simulated(1, linger_ms=60_000) as simulation:
+        simulation.producer.send("t", b"x")
+        shown(simulation.producer.send("t", b"y"))
         with pytest.raises(UndeliveredError, match="2 records failed"):
-            world.producer.close(0)
+            simulation.producer.close(0)
 
 
 def test_a_tables_delivery_shows_its_counts_and_then_its_result() -> None:
-    with simulated(1, max_block_ms=0) as world:
+    with simulated(1, max_block_ms=0) as simulation:
         table = pa.table({"value": ["x", "y"], "p": [0, 9]})
-        delivery = world.producer.send_table("t", table, partition="p")
+        delivery = simulation.producer.send_table("t", table, partition="p")
         pending = shown(delivery)
-        world.settle()
+        simulation.run_until_idle()
         done = shown(delivery)
         assert delivery.failed_rows()
 

@@ -58,7 +58,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 def warm(machine: Machine) -> Machine:
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     return machine
 
 
@@ -74,7 +74,7 @@ def test_a_partition_without_replicas_has_a_first_and_a_last_line(caplog: pytest
     started = machine.clock()
     machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     [(first, begins), (last, ends)] = lines(caplog)
     assert (first, last) == ("WARNING", "INFO")
@@ -93,13 +93,13 @@ def test_two_minutes_of_retries_are_one_line_per_half_minute(caplog: pytest.LogC
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=10_000)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is not None
-    told = [message for level, message in lines(caplog) if level == "WARNING"]
-    assert len(told) == 4
-    assert "still does not take records for partition t-0, after 30." in told[1]
-    assert "more failed attempts: NOT_ENOUGH_REPLICAS" in told[1]
+    reported = [message for level, message in lines(caplog) if level == "WARNING"]
+    assert len(reported) == 4
+    assert "still does not take records for partition t-0, after 30." in reported[1]
+    assert "more failed attempts: NOT_ENOUGH_REPLICAS" in reported[1]
 
 
 @pytest.mark.rule("sender.log.partition")
@@ -108,7 +108,7 @@ def test_a_partition_with_expired_records_only_is_not_logged_as_retried(caplog: 
     caplog.clear()
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=10_000)
     delivery = machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     given_up_at = machine.clock()
     while (now := machine.clock()) < given_up_at + 400.0:
         machine.sender.run_once(now, until=now + 1.0)
@@ -127,13 +127,13 @@ def test_many_partitions_that_fail_at_once_share_a_line(caplog: pytest.LogCaptur
         machine.send(b"a", partition=partition)
     refuse(machine, ErrorCode.NOT_LEADER_OR_FOLLOWER, times=12)
 
-    machine.settle()
+    machine.run_until_idle()
 
-    told = lines(caplog)
-    assert len(told) <= 8
-    assert " partitions (t-" in told[0][1]
-    assert told[-1][0] == "INFO"
-    assert told[-1][1].startswith("test: records for ")
+    reported = lines(caplog)
+    assert len(reported) <= 8
+    assert " partitions (t-" in reported[0][1]
+    assert reported[-1][0] == "INFO"
+    assert reported[-1][1].startswith("test: records for ")
 
 
 @pytest.mark.rule("sender.log.partition")
@@ -142,7 +142,7 @@ def test_the_line_about_the_next_attempt_has_the_limit_of_attempts(caplog: pytes
     refuse(machine, ErrorCode.NOT_ENOUGH_REPLICAS, times=1)
     machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert "; retrying up to 3 times (retries), and until delivery.timeout.ms (120 s) has passed" in caplog.text
 
@@ -157,13 +157,15 @@ def test_a_restarted_broker_is_logged_as_lost_and_found(caplog: pytest.LogCaptur
     machine.run(40.0)
     machine.cluster.brokers[1].up = True
 
-    machine.settle()
+    machine.run_until_idle()
 
-    told = [(level, message) for level, message in lines(caplog) if "broker 1 at broker-1:9092" in message]
-    assert [level for level, _message in told] == ["WARNING", "WARNING", "INFO"]
-    assert "connecting again, with reconnect.backoff.ms up to reconnect.backoff.max.ms between attempts" in told[0][1]
-    assert "still no connection after 30." in told[1][1]
-    assert "broker 1 at broker-1:9092 answers again, after 40." in told[2][1]
+    reported = [(level, message) for level, message in lines(caplog) if "broker 1 at broker-1:9092" in message]
+    assert [level for level, _message in reported] == ["WARNING", "WARNING", "INFO"]
+    assert (
+        "connecting again, with reconnect.backoff.ms up to reconnect.backoff.max.ms between attempts" in reported[0][1]
+    )
+    assert "still no connection after 30." in reported[1][1]
+    assert "broker 1 at broker-1:9092 answers again, after 40." in reported[2][1]
 
 
 def test_nothing_is_logged_while_nothing_fails(caplog: pytest.LogCaptureFixture) -> None:
@@ -188,11 +190,11 @@ def test_a_missing_topic_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFi
     log.answered({"absent": Topic(name="absent", leaders=(1,), epochs=(0,))}, 40.2)
     log.write(40.2)
 
-    told = lines(caplog)
-    assert [level for level, _message in told] == ["WARNING", "WARNING", "INFO"]
-    assert told[0][1].startswith("test: records for topic 'absent' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
-    assert "still have to wait, after 30.0 s and 300 more answers" in told[1][1]
-    assert told[2][1] == "test: topic 'absent' can be used again, after 40.2 s"
+    reported = lines(caplog)
+    assert [level for level, _message in reported] == ["WARNING", "WARNING", "INFO"]
+    assert reported[0][1].startswith("test: records for topic 'absent' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
+    assert "still have to wait, after 30.0 s and 300 more answers" in reported[1][1]
+    assert reported[2][1] == "test: topic 'absent' can be used again, after 40.2 s"
 
 
 @pytest.mark.rule("metadata.log")
@@ -222,9 +224,9 @@ def test_partitions_without_a_leader_have_a_first_and_a_last_line(caplog: pytest
     topic.leaders[1] = topic.leaders[2] = 1
     machine.run(2.0)
 
-    told = lines(caplog)
-    assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "records for topic 't' have to wait: 2 of 3 partitions have no leader (1, 2)" in told[0][1]
+    reported = lines(caplog)
+    assert [level for level, _message in reported] == ["WARNING", "INFO"]
+    assert "records for topic 't' have to wait: 2 of 3 partitions have no leader (1, 2)" in reported[0][1]
 
 
 @pytest.mark.rule("metadata.log")
@@ -249,12 +251,12 @@ def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCa
     machine.run(20.0)
     machine.network.hosts.refusing.clear()
 
-    machine.settle()
+    machine.run_until_idle()
 
-    told = [message for _level, message in lines(caplog) if "metadata" in message]
-    assert len(told) == 2
-    assert "no broker can be asked; last error: could not connect to seed:9092" in told[0]
-    assert told[1].startswith("test: metadata arrives again, after 2")
+    reported = [message for _level, message in lines(caplog) if "metadata" in message]
+    assert len(reported) == 2
+    assert "no broker can be asked; last error: could not connect to seed:9092" in reported[0]
+    assert reported[1].startswith("test: metadata arrives again, after 2")
 
 
 @pytest.mark.rule("pool.log")
@@ -269,16 +271,16 @@ def test_exhausted_memory_has_a_first_and_a_last_line(caplog: pytest.LogCaptureF
             machine.send(bytes(1_000))
     machine.run(10.0)
     machine.cluster.brokers[1].up = True
-    machine.settle()
+    machine.run_until_idle()
     started = machine.clock()
     while machine.pool.short:  # each round waits for what is due next
         machine.round()
 
-    told = [(level, message) for level, message in lines(caplog) if "buffer.memory" in message]
+    reported = [(level, message) for level, message in lines(caplog) if "buffer.memory" in message]
     assert machine.clock() - started < 100.0
-    assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "calls of send that wait: 0, refused: 1; all 20000 bytes are held" in told[0][1]
-    assert "calls of send that were refused: 1" in told[1][1]
+    assert [level for level, _message in reported] == ["WARNING", "INFO"]
+    assert "calls of send that wait: 0, refused: 1; all 20000 bytes are held" in reported[0][1]
+    assert "calls of send that were refused: 1" in reported[1][1]
 
 
 @pytest.mark.rule("pool.log")
@@ -390,20 +392,20 @@ def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
 
 @pytest.mark.rule("sender.log.coordinator")
 def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
-    world = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
+    simulation = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
     caplog.clear()
     refusals = deque([ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30)
-    world.cluster.brokers[1].errors_by_request["FindCoordinator"] = refusals
+    simulation.cluster.brokers[1].errors_by_request["FindCoordinator"] = refusals
 
-    world.producer.init_transactions()
-    world.round(until=world.clock())
+    simulation.producer.init_transactions()
+    simulation.round(until=simulation.clock())
 
-    told = lines(caplog)
-    assert [level for level, _message in told] == ["WARNING", "INFO"]
-    assert "me: FindCoordinator requests have failed for 1." in told[0][1]
-    assert "COORDINATOR_NOT_AVAILABLE" in told[0][1]
-    assert "me: FindCoordinator requests succeed again, after " in told[1][1]
-    world.producer.close()
+    reported = lines(caplog)
+    assert [level for level, _message in reported] == ["WARNING", "INFO"]
+    assert "me: FindCoordinator requests have failed for 1." in reported[0][1]
+    assert "COORDINATOR_NOT_AVAILABLE" in reported[0][1]
+    assert "me: FindCoordinator requests succeed again, after " in reported[1][1]
+    simulation.producer.close()
 
 
 @pytest.mark.rule("metadata.log")
@@ -466,10 +468,10 @@ def test_a_quota_that_throttles_a_producer_has_a_first_and_a_last_line(caplog: p
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 50_000
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].throttle_ms = 0
     machine.send(b"b")
-    machine.settle()
+    machine.run_until_idle()
     machine.run(10.0)
 
     assert lines(caplog) == [
@@ -491,12 +493,12 @@ def test_short_throttle_times_that_add_up_are_one_line_per_half_minute(caplog: p
     started = machine.clock()
     while machine.clock() < started + 70.0:
         machine.send(b"a")
-        machine.settle()
+        machine.run_until_idle()
 
-    told = [message for _level, message in lines(caplog)]
-    assert [" still " in message for message in told] == [False, True, True]
-    assert "broker 1 at broker-1:9092" in told[0]
-    assert told[1].startswith("test: still throttled because of a quota by broker 1 at broker-1:9092, after 3")
+    reported = [message for _level, message in lines(caplog)]
+    assert [" still " in message for message in reported] == [False, True, True]
+    assert "broker 1 at broker-1:9092" in reported[0]
+    assert reported[1].startswith("test: still throttled because of a quota by broker 1 at broker-1:9092, after 3")
 
 
 @pytest.mark.rule("network.throttle.log")
@@ -505,7 +507,7 @@ def test_a_short_throttle_time_is_not_logged(caplog: pytest.LogCaptureFixture) -
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 900
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].throttle_ms = 0
     machine.run(60.0)
 
@@ -519,7 +521,7 @@ def test_a_throttle_time_of_minutes_is_not_logged_as_over_before_its_end(caplog:
     caplog.clear()
     machine.cluster.brokers[1].throttle_ms = 1_000_000
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].throttle_ms = 0
     started = machine.clock()
     while (now := machine.clock()) < started + 990.0:
@@ -551,7 +553,7 @@ def test_a_lost_busy_connection_and_its_recovery_are_logged(caplog: pytest.LogCa
     machine.network.cut(1)
     machine.run(2.0)
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     [(first, begins), (last, ends)] = lines(caplog)
     assert (first, last) == ("INFO", "INFO")
@@ -567,6 +569,6 @@ def test_a_broker_that_closes_an_idle_connection_is_not_logged(caplog: pytest.Lo
     machine.network.cut(1)
     machine.run(1.0)
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     assert lines(caplog) == []

@@ -99,16 +99,16 @@ def test_consecutive_recoveries_are_a_handful_of_lines(outages: Partitions) -> N
     fail(outages, 5_000, 0.0)
     outages.take_lines(0.0)
     lines = 0
-    told = 0
+    reported = 0
     for partition in range(5_000):
         now = 1 + partition / 100
         outages.recovered(("t", partition), now)
         for line in outages.take_lines(now):
             lines += 1
-            told += line.count
+            reported += line.count
 
     assert lines <= 8
-    assert told == 5_000
+    assert reported == 5_000
 
 
 def test_memory_is_freed_with_the_recovery(outages: Partitions) -> None:

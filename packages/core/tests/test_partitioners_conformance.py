@@ -29,7 +29,7 @@ def made(name: str, **settings: str) -> Partitioner:
 
 
 class TestDefault(PartitionerConformance):
-    heeds_availability = True
+    avoids_lost_leaders = True
     places = OF_JAVA
 
     @pytest.fixture
@@ -38,7 +38,7 @@ class TestDefault(PartitionerConformance):
 
 
 class TestDefaultWithoutQueues(PartitionerConformance):
-    heeds_availability = True
+    avoids_lost_leaders = True
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:
@@ -46,7 +46,7 @@ class TestDefaultWithoutQueues(PartitionerConformance):
 
 
 class TestDefaultThatIgnoresKeys(PartitionerConformance):
-    heeds_availability = True
+    avoids_lost_leaders = True
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:
@@ -54,7 +54,7 @@ class TestDefaultThatIgnoresKeys(PartitionerConformance):
 
 
 class TestConsistentRandom(PartitionerConformance):
-    heeds_availability = True
+    avoids_lost_leaders = True
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:
@@ -62,7 +62,7 @@ class TestConsistentRandom(PartitionerConformance):
 
 
 class TestFnv1aRandom(PartitionerConformance):
-    heeds_availability = True
+    avoids_lost_leaders = True
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:
@@ -76,8 +76,8 @@ class TestConsistent(PartitionerConformance):
 
 
 class TestRoundRobin(PartitionerConformance):
-    heeds_availability = True
-    heeds_slow = False  # as Java's
+    avoids_lost_leaders = True
+    avoids_slow_leaders = False  # as Java's
 
     @pytest.fixture
     def partitioner(self) -> Partitioner:

@@ -72,11 +72,11 @@ def test_the_fast_form_equals_the_plain_one(key: bytes) -> None:
 @pytest.mark.rule("partitioner.keyed")
 def test_a_key_keeps_its_partition_whatever_is_available() -> None:
     chosen = partitioner()
-    crippled = TopicView(partitions=10, available=(1,), queued_bytes=[0] * 10, slow=frozenset({1}))
+    partly_led = TopicView(partitions=10, available=(1,), queued_bytes=[0] * 10, slow=frozenset({1}))
 
     for key in (b"", b"a", b"some key", b"k" * 65, b"k" * 300):
         expected = partition_for_key(key, 10)
-        assert [expected] * 4 == [chosen.partition("t", key, each) for each in (view(), crippled, view(), crippled)]
+        assert [expected] * 4 == [chosen.partition("t", key, each) for each in (view(), partly_led, view(), partly_led)]
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=200))

@@ -13,8 +13,8 @@ from simulated_producer import simulated
 
 @pytest.mark.rule("producer.partitions-for")
 def test_partitions_come_in_order_with_their_leaders() -> None:
-    with simulated(2, 1, 2) as world:
-        found = world.producer.partitions_for("t")
+    with simulated(2, 1, 2) as simulation:
+        found = simulation.producer.partitions_for("t")
 
     assert [(each.topic, each.partition) for each in found] == [("t", 0), ("t", 1), ("t", 2)]
     leaders = [each.leader for each in found]
@@ -24,47 +24,49 @@ def test_partitions_come_in_order_with_their_leaders() -> None:
 
 @pytest.mark.rule("producer.partitions-for")
 def test_a_partition_without_a_leader_has_leader_none() -> None:
-    with simulated(1, 1) as world:
-        world.cluster.topics["t"].leaders[1] = -1
-        world.metadata.request_update()
-        world.run_until(lambda: world.metadata.cluster.leader("t", 1) is None)
+    with simulated(1, 1) as simulation:
+        simulation.cluster.topics["t"].leaders[1] = -1
+        simulation.metadata.request_update()
+        simulation.run_until(lambda: simulation.metadata.cluster.leader("t", 1) is None)
 
-        assert world.producer.partitions_for("t")[1] == PartitionInfo(topic="t", partition=1, leader=None)
+        assert simulation.producer.partitions_for("t")[1] == PartitionInfo(topic="t", partition=1, leader=None)
 
 
 @pytest.mark.rule("producer.partitions-for")
 def test_a_topic_that_is_not_found_in_time_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, max_block_ms=3_000) as world:
-        monkeypatch.setattr(world.metadata._changed, "wait", world.clock.advance)  # time passes, and nothing comes
+    with simulated(1, max_block_ms=3_000) as simulation:
+        monkeypatch.setattr(
+            simulation.metadata._changed, "wait", simulation.clock.advance
+        )  # time passes, and nothing comes
         with pytest.raises(TopicUnavailableError, match=r"within max\.block\.ms"):
-            world.producer.partitions_for("unknown")
+            simulation.producer.partitions_for("unknown")
 
 
 @pytest.mark.rule("producer.partitions-for", "producer.send.timeout")
 def test_a_topic_that_is_not_found_within_the_timeout_is_unavailable() -> None:
     with (
-        simulated(1, know=False) as world,
+        simulated(1, know=False) as simulation,
         pytest.raises(TopicUnavailableError, match=r"topic 't' was not available within timeout \(0 s\)"),
     ):
-        world.producer.partitions_for("t", timeout=0)
+        simulation.producer.partitions_for("t", timeout=0)
 
 
 @pytest.mark.parametrize("topic", ["", "a b", None])
 def test_an_invalid_topic_name_is_refused(topic: Any) -> None:
-    with simulated(1) as world, pytest.raises(InvalidRecordError, match="is not a topic name"):
-        world.producer.partitions_for(topic)
+    with simulated(1) as simulation, pytest.raises(InvalidRecordError, match="is not a topic name"):
+        simulation.producer.partitions_for(topic)
 
 
 def test_a_closed_producer_refuses_partitions_for() -> None:
-    with simulated(1) as world:
-        world.producer.close()
+    with simulated(1) as simulation:
+        simulation.producer.close()
         with pytest.raises(ProducerClosedError):
-            world.producer.partitions_for("t")
+            simulation.producer.partitions_for("t")
 
 
 def test_partitions_for_may_be_called_outside_of_a_transaction() -> None:
-    with simulated(1, transactional_id="x") as world:
-        assert len(world.producer.partitions_for("t")) == 1
+    with simulated(1, transactional_id="x") as simulation:
+        assert len(simulation.producer.partitions_for("t")) == 1
 
 
 def test_a_mock_producer_returns_the_partitions_of_its_topics() -> None:

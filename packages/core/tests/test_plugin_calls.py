@@ -88,10 +88,10 @@ def test_close_ends_in_time_whatever_the_close_of_a_plugin_does(
     kind: str, released: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, hanging, last = Plugin(), Plugin(close=released.wait), Plugin()
-    with simulated(1, plugins={kind: {"first": first, "slow of acme": hanging, "last": last}}) as world:
-        world.producer.send("t", b"value")
+    with simulated(1, plugins={kind: {"first": first, "slow of acme": hanging, "last": last}}) as simulation:
+        simulation.producer.send("t", b"value")
 
-        assert world.producer.close(0.5).acknowledged == 1
+        assert simulation.producer.close(0.5).acknowledged == 1
 
     assert first.events[-1] == hanging.events[-1] == last.events[-1] == "close"
     [(level, line)] = [(record.levelname, record.getMessage()) for record in caplog.records]
@@ -110,8 +110,8 @@ def test_an_error_in_the_close_of_a_plugin_is_logged_with_its_name(
 ) -> None:
     last = Plugin()
     closing = {"rude of acme": Plugin(close=raising(error)), "last": last}
-    with simulated(1, plugins={"interceptors": closing}) as world:
-        world.producer.close()
+    with simulated(1, plugins={"interceptors": closing}) as simulation:
+        simulation.producer.close()
 
     assert caplog.messages == ["the rude of acme failed to close"]
     assert last.events == ["close"]
@@ -133,8 +133,8 @@ def test_a_close_that_cannot_be_read_is_logged_and_the_others_are_closed(caplog:
 
 
 def test_an_error_of_a_mechanism_in_close_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
-    with simulated(1, plugins={"mechanism": Closing(raising(ValueError(SECRET)))}, know=False) as world:
-        world.producer.close()
+    with simulated(1, plugins={"mechanism": Closing(raising(ValueError(SECRET)))}, know=False) as simulation:
+        simulation.producer.close()
 
     assert caplog.messages == [f"the mechanism {__name__}.Closing failed to close: ValueError"]
     assert SECRET not in caplog.text
@@ -165,9 +165,9 @@ def test_reporters_are_closed_first_then_interceptors_then_the_mechanism() -> No
         "interceptors": {name: Plugin(close=partial(order.append, name)) for name in ("i1", "i2")},
         "mechanism": Closing(lambda: order.append("mechanism")),
     }
-    with simulated(1, plugins=plugins, know=False) as world:
-        world.producer.close()
-        world.producer.close()
+    with simulated(1, plugins=plugins, know=False) as simulation:
+        simulation.producer.close()
+        simulation.producer.close()
 
     assert order == ["r2", "r1", "i2", "i1", "mechanism"]
 
@@ -236,11 +236,11 @@ def test_a_start_that_hangs_is_a_warning_and_the_producer_works(
     released: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     hanging, last = Plugin(start=released.wait), Plugin()
-    with simulated(1, plugins={"reporters": {"slow of acme": hanging, "last": last}}) as world:
+    with simulated(1, plugins={"reporters": {"slow of acme": hanging, "last": last}}) as simulation:
         assert last.events == ["start"]
-        world.producer.send("t", b"value")
+        simulation.producer.send("t", b"value")
 
-        assert world.producer.close().acknowledged == 1
+        assert simulation.producer.close().acknowledged == 1
 
     assert re.match(
         r"the slow of acme has not started within 0\.\d s; its `start` is at .* in wait, "
@@ -253,18 +253,18 @@ def test_a_start_that_hangs_is_a_warning_and_the_producer_works(
 
 def test_a_reporter_that_starts_late_is_closed_with_the_others(released: threading.Event) -> None:
     late = Plugin(start=released.wait)
-    with simulated(1, plugins={"reporters": {"late": late}}) as world:
+    with simulated(1, plugins={"reporters": {"late": late}}) as simulation:
         released.set()
         wait_until(lambda: not any(each.name == "ottla-reporter-start" for each in threading.enumerate()))
-        world.producer.close()
+        simulation.producer.close()
 
     assert late.events == ["start", "close"]
 
 
 def test_a_reporter_that_starts_after_the_end_is_closed_at_once(released: threading.Event) -> None:
     late = Plugin(start=released.wait)
-    with simulated(1, plugins={"reporters": {"late": late}}) as world:
-        world.producer.close()
+    with simulated(1, plugins={"reporters": {"late": late}}) as simulation:
+        simulation.producer.close()
         assert late.events == ["start"]
         released.set()
         wait_until(lambda: late.events == ["start", "close"])
@@ -276,10 +276,10 @@ def test_a_start_that_raises_leaves_a_producer_that_works(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     rude, last = Plugin(start=raising(error)), Plugin()
-    with simulated(1, plugins={"reporters": {"rude of acme": rude, "last": last}}) as world:
-        world.producer.send("t", b"value")
+    with simulated(1, plugins={"reporters": {"rude of acme": rude, "last": last}}) as simulation:
+        simulation.producer.send("t", b"value")
 
-        assert world.producer.close().acknowledged == 1
+        assert simulation.producer.close().acknowledged == 1
     assert caplog.messages == ["the rude of acme failed to start; the producer continues without it"]
     assert rude.events == ["start"]
     assert last.events == ["start", "close"]

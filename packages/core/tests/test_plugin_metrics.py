@@ -14,21 +14,21 @@ from simulated_producer import Simulated, simulated
 TAGS = (("config", "partitioner.class"), ("class", "Acme"), ("plugin", "acme"))
 
 
-def group_of(world: Simulated) -> PluginMetricGroup:
+def group_of(simulation: Simulated) -> PluginMetricGroup:
     """The metrics of one more plugin of this producer."""
     group = PluginMetricGroup()
-    world.producer._engine.plugins.objects.metrics.publish(
+    simulation.producer._engine.plugins.objects.metrics.publish(
         group, config="partitioner.class", class_name="Acme", plugin="acme"
     )
     return group
 
 
 def test_metrics_of_a_plugin_are_in_a_snapshot_with_the_tags_of_kip_877() -> None:
-    with simulated(1, client_id="me") as world:
-        group = group_of(world)
+    with simulated(1, client_id="me") as simulation:
+        group = group_of(simulation)
         group.add_gauge("cache-size", lambda: 7, unit="keys", meaning="Keys in the cache.")
         group.add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"topic": "t"}).add(2)
-        values = world.producer.metrics()
+        values = simulation.producer.metrics()
 
     own = (("client-id", "me"), *TAGS)
     assert values[MetricName("plugins", "cache-size", own)] == 7.0
@@ -37,19 +37,19 @@ def test_metrics_of_a_plugin_are_in_a_snapshot_with_the_tags_of_kip_877() -> Non
 
 
 def test_objects_with_the_same_tags_have_metrics_of_their_own() -> None:
-    with simulated(1, client_id="me") as world:
+    with simulated(1, client_id="me") as simulation:
         for number in (1, 2, 3):
-            group_of(world).add_counter("hits-total", unit="hits", meaning="Keys found.").add(number)
-        values = world.producer.metrics()
+            group_of(simulation).add_counter("hits-total", unit="hits", meaning="Keys found.").add(number)
+        values = simulation.producer.metrics()
 
     hits = {dict(name.tags)["plugin"]: value for name, value in values.items() if name.group == "plugins"}
     assert hits == {"acme": 1.0, "acme#2": 2.0, "acme#3": 3.0}
 
 
 def test_metrics_of_a_plugin_are_described_with_their_unit() -> None:
-    with simulated(1) as world:
-        group_of(world).add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"topic": "t"})
-        described = world.producer._engine.metric_values.describe()
+    with simulated(1) as simulation:
+        group_of(simulation).add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"topic": "t"})
+        described = simulation.producer._engine.metric_values.describe()
 
     assert described[-1] == MetricDescription(
         group="plugins",
@@ -62,13 +62,13 @@ def test_metrics_of_a_plugin_are_described_with_their_unit() -> None:
 
 
 def test_metrics_of_plugins_are_removed_when_the_producer_closes() -> None:
-    with simulated(1) as world:
-        group = group_of(world)
+    with simulated(1) as simulation:
+        group = group_of(simulation)
         group.add_counter("hits-total", unit="hits", meaning="Keys found.")
-        world.producer.close()
+        simulation.producer.close()
 
-        assert [name for name in world.producer.metrics() if name.group == "plugins"] == []
-        for each in (group, group_of(world)):
+        assert [name for name in simulation.producer.metrics() if name.group == "plugins"] == []
+        for each in (group, group_of(simulation)):
             with pytest.raises(IllegalStateError, match="'late' cannot be added: the producer is closed"):
                 each.add_counter("late", unit="hits", meaning="Keys found.")
 
@@ -78,9 +78,9 @@ def test_a_gauge_that_fails_is_logged_and_nan(failure: BaseException, caplog: py
     def fail() -> float:
         raise failure
 
-    with simulated(1) as world:
-        group_of(world).add_gauge("cache-size", fail, unit="keys", meaning="Keys in the cache.")
-        [value] = [value for name, value in world.producer.metrics().items() if name.group == "plugins"]
+    with simulated(1) as simulation:
+        group_of(simulation).add_gauge("cache-size", fail, unit="keys", meaning="Keys in the cache.")
+        [value] = [value for name, value in simulation.producer.metrics().items() if name.group == "plugins"]
 
     assert math.isnan(value)
     assert f"the metric cache-size of the plugin acme cannot be read: {type(failure).__name__}" in caplog.text
@@ -133,8 +133,8 @@ def test_a_counter_takes_no_negative_amount() -> None:
 
 
 def test_every_metric_has_a_unit() -> None:
-    with simulated(1) as world:
-        units = {each.name: each.unit for each in world.producer._engine.metric_values.describe()}
+    with simulated(1) as simulation:
+        units = {each.name: each.unit for each in simulation.producer._engine.metric_values.describe()}
 
     assert all(units.values())
     assert units["record-send-rate"] == "records/s"

@@ -251,9 +251,9 @@ def test_without_client_id_a_context_has_the_one_that_is_made_up() -> None:
 
 
 def test_the_client_id_of_a_context_is_that_of_metrics() -> None:
-    with simulated(1) as world:
-        client_id = world.producer._engine.plugins.client_id
-        names = world.producer.metrics()
+    with simulated(1) as simulation:
+        client_id = simulation.producer._engine.plugins.client_id
+        names = simulation.producer.metrics()
 
     assert MetricName("kafka-metrics-count", "count", (("client-id", client_id),)) in names
 
@@ -326,9 +326,9 @@ def test_a_producer_closes_its_plugins_after_its_last_record() -> None:
             closed.append("partitioner")
 
     partitioner = Late()
-    with simulated(1, plugins={"partitioner": partitioner}) as world:
-        delivery = world.producer.send("t", b"value")
-        world.producer.close()
+    with simulated(1, plugins={"partitioner": partitioner}) as simulation:
+        delivery = simulation.producer.send("t", b"value")
+        simulation.producer.close()
 
         assert delivery.result(0).offset == 0
     assert closed == ["partitioner"]

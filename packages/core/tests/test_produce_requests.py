@@ -13,9 +13,9 @@ OLD = (0, 2)
 """The Produce versions of a broker of 0.10, which knows record format 1."""
 
 
-def produced(world: Simulated, broker: int) -> list[int]:
+def produced(simulation: Simulated, broker: int) -> list[int]:
     """The versions of the Produce requests that a broker got."""
-    return [version for request, version in world.cluster.brokers[broker].requests if request == PRODUCE.name]
+    return [version for request, version in simulation.cluster.brokers[broker].requests if request == PRODUCE.name]
 
 
 @pytest.mark.rule("sender.request.format")
@@ -23,33 +23,33 @@ def test_batches_of_two_record_formats_are_sent_in_two_requests() -> None:
     cluster = SimulatedCluster.of(1, 2)
     topic = cluster.create("t", 1, 2)
     cluster.brokers[1].versions[PRODUCE.key] = OLD
-    with simulated(cluster=cluster, enable_idempotence=False) as world:
+    with simulated(cluster=cluster, enable_idempotence=False) as simulation:
         topic.leaders[0], topic.epoch = 2, topic.epoch + 1
-        world.network.hosts.refusing.add("broker-2")
-        world.network.cut(2)
-        older = world.producer.send("t", b"older", partition=0)
-        world.run_until(lambda: world.metadata.cluster.leader("t", 0) == 2)
-        newer = world.producer.send("t", b"newer", partition=1)
-        world.pass_time(2.0)
+        simulation.network.hosts.refusing.add("broker-2")
+        simulation.network.cut(2)
+        older = simulation.producer.send("t", b"older", partition=0)
+        simulation.run_until(lambda: simulation.metadata.cluster.leader("t", 0) == 2)
+        newer = simulation.producer.send("t", b"newer", partition=1)
+        simulation.pass_time(2.0)
         assert not older._batch.in_flight
-        world.network.hosts.refusing.clear()
-        world.settle()
+        simulation.network.hosts.refusing.clear()
+        simulation.run_until_idle()
 
         assert [delivery.result(0).offset for delivery in (older, newer)] == [0, 0]
         assert sorted(cluster.brokers[2].magics) == [1, 2]
-        assert sorted(produced(world, 2)) == [2, PRODUCE.max_version]
+        assert sorted(produced(simulation, 2)) == [2, PRODUCE.max_version]
 
 
 @pytest.mark.rule("sender.request.topic-id")
 def test_a_topic_with_an_unknown_id_is_sent_by_name() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1).id = bytes(16)
-    with simulated(cluster=cluster) as world:
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(cluster=cluster) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert delivery.result(0).offset == 0
-        assert produced(world, 1) == [12]
+        assert produced(simulation, 1) == [12]
 
 
 @pytest.mark.rule("sender.request.topic-id")
@@ -57,35 +57,35 @@ def test_one_topic_without_an_id_makes_the_whole_request_use_names() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.create("u", 1).id = bytes(16)
-    with simulated(cluster=cluster, linger_ms=100) as world:
-        world.know("u")
-        deliveries = [world.producer.send(topic, b"v") for topic in ("t", "u")]
-        world.settle()
+    with simulated(cluster=cluster, linger_ms=100) as simulation:
+        simulation.know("u")
+        deliveries = [simulation.producer.send(topic, b"v") for topic in ("t", "u")]
+        simulation.run_until_idle()
 
         assert [delivery.result(0).offset for delivery in deliveries] == [0, 0]
-        assert produced(world, 1) == [12]
+        assert produced(simulation, 1) == [12]
 
 
 @pytest.mark.rule("sender.lost.version", "sender.retry.corrects", "batch.possibly")
 def test_a_request_that_was_never_written_leaves_nothing_maybe_written() -> None:
     cluster = SimulatedCluster.of(1)
     topic = cluster.create("t", 1)
-    with simulated(cluster=cluster, batch_size=1, batch_growth_enable=False) as world:
-        world.producer.send("t", b"before")
-        world.settle()
+    with simulated(cluster=cluster, batch_size=1, batch_growth_enable=False) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
         cluster.brokers[1].versions[PRODUCE.key] = (13, 13)
         topic.id = bytes(16)
         topic.epoch += 1
-        world.network.cut(1)
-        world.metadata.request_update()
-        world.run_until(lambda: world.metadata.cluster.topics["t"].id == bytes(16))
-        unwritten = world.producer.send("t", b"unwritten")
-        world.settle()
+        simulation.network.cut(1)
+        simulation.metadata.request_update()
+        simulation.run_until(lambda: simulation.metadata.cluster.topics["t"].id == bytes(16))
+        unwritten = simulation.producer.send("t", b"unwritten")
+        simulation.run_until_idle()
         cluster.brokers[1].versions[PRODUCE.key] = (0, PRODUCE.max_version)
-        world.network.cut(1)
-        world.pass_time(1.0)
-        following = world.producer.send("t", b"following")
-        world.settle()
+        simulation.network.cut(1)
+        simulation.pass_time(1.0)
+        following = simulation.producer.send("t", b"following")
+        simulation.run_until_idle()
 
         error = unwritten.exception(0)
         assert error is not None

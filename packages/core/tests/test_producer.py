@@ -77,12 +77,12 @@ def test_a_long_text_as_topic_is_truncated_in_the_error(producer: Producer) -> N
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("interceptors", [{}, {"interceptor": object()}])
 def test_an_uncallable_callback_is_refused(interceptors: dict[str, Any]) -> None:
-    with simulated(1, plugins={"interceptors": interceptors}) as world:
+    with simulated(1, plugins={"interceptors": interceptors}) as simulation:
         for on_delivery in (5, "", RecordMetadata("t", 0, 0, 0, 0, 0)):
             said = f"^on_delivery must be a function .*, not {type(on_delivery).__name__}$"
             with pytest.raises(InvalidRecordError, match=said):
-                world.producer.send("t", b"value", on_delivery=on_delivery)  # type: ignore[arg-type]  # the test's point
-        assert world.accumulator.incomplete == 0
+                simulation.producer.send("t", b"value", on_delivery=on_delivery)  # type: ignore[arg-type]  # the test's point
+        assert simulation.accumulator.incomplete == 0
 
 
 @pytest.mark.parametrize("batch", ["x", None, b"bytes"])
@@ -119,14 +119,14 @@ def test_a_record_above_the_request_size_is_refused_with_the_setting() -> None:
 def test_an_error_of_send_has_no_other_error_as_its_context(encoder: str) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel", exc_type=ImportError)
-    with simulated(1, config={"record.encoder": encoder, "max.block.ms": 0}) as world:
-        send = world.producer.send
+    with simulated(1, config={"record.encoder": encoder, "max.block.ms": 0}) as simulation:
+        send = simulation.producer.send
         errors = []
         for topic in ("no name", "unknown"):
             with pytest.raises(OttlaError) as refused:
                 send(topic, b"v")
             errors.append(refused.value)
-        world.producer.close()
+        simulation.producer.close()
         with pytest.raises(ProducerClosedError) as closed:
             send("t", b"v")
 

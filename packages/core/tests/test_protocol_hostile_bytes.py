@@ -22,7 +22,7 @@ from ottla.protocol import (
     peek_error_code,
     read_response_header,
 )
-from ottla.protocol.messages.metadata import MOST_BROKERS, MOST_TOPICS
+from ottla.protocol.messages.metadata import MAX_BROKERS, MAX_TOPICS
 
 pytestmark = pytest.mark.unmeasured
 
@@ -112,14 +112,12 @@ def test_the_error_says_which_message_and_field_is_wrong(codec: Codec[Any], body
 @pytest.mark.parametrize(
     ("answer", "field"),
     [
-        (MetadataResponse(brokers=[MetadataResponseBroker()] * (MOST_BROKERS + 1)), "brokers"),
-        (MetadataResponse(topics=[MetadataResponseTopic()] * (MOST_TOPICS + 1)), "topics"),
+        (MetadataResponse(brokers=[MetadataResponseBroker()] * (MAX_BROKERS + 1)), "brokers"),
+        (MetadataResponse(topics=[MetadataResponseTopic()] * (MAX_TOPICS + 1)), "topics"),
         (
             MetadataResponse(
                 topics=[
-                    MetadataResponseTopic(
-                        partitions=[MetadataResponsePartition(replica_nodes=[1] * (MOST_BROKERS + 1))]
-                    )
+                    MetadataResponseTopic(partitions=[MetadataResponsePartition(replica_nodes=[1] * (MAX_BROKERS + 1))])
                 ]
             ),
             "topics[].partitions[].replica_nodes",

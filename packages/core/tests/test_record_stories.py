@@ -31,44 +31,44 @@ def main_cause(delivery: Delivery) -> tuple[WaitKind, str, float]:
     return cause.kind, cause.detail, round(cause.seconds, 1)
 
 
-def sent(world: Simulated, value: bytes = b"a", **options: Any) -> Delivery:
-    return world.producer.send("t", value, **{"partition": 0, **options})
+def sent(simulation: Simulated, value: bytes = b"a", **options: Any) -> Delivery:
+    return simulation.producer.send("t", value, **{"partition": 0, **options})
 
 
 def test_a_slow_broker_is_named() -> None:
-    with simulated(1, 2) as world:
-        world.producer.send("t", b"warm", partition=1)
-        world.settle()
-        world.network.freeze(2)
-        delivery = world.producer.send("t", b"a", partition=1)
-        world.pass_time(2.0)
-        world.network.thaw(2)
-        world.settle()
+    with simulated(1, 2) as simulation:
+        simulation.producer.send("t", b"warm", partition=1)
+        simulation.run_until_idle()
+        simulation.network.freeze(2)
+        delivery = simulation.producer.send("t", b"a", partition=1)
+        simulation.pass_time(2.0)
+        simulation.network.thaw(2)
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.BROKER, "2", 2.0)
         assert "for broker 2 to answer" in str(delivery.story())
 
 
 def test_a_throttling_broker_is_named() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].throttle_ms = 3_000
-        sent(world)
-        world.settle()
-        delivery = sent(world)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].throttle_ms = 3_000
+        sent(simulation)
+        simulation.run_until_idle()
+        delivery = sent(simulation)
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.THROTTLE, "1", 3.0)
 
 
 def test_a_wait_for_memory_is_named() -> None:
-    with simulated(1, buffer_memory=1_000, max_block_ms=60_000) as world:
-        world.network.freeze(1)
-        sent(world, bytes(900))
-        world.round(until=world.clock())
+    with simulated(1, buffer_memory=1_000, max_block_ms=60_000) as simulation:
+        simulation.network.freeze(1)
+        sent(simulation, bytes(900))
+        simulation.round(until=simulation.clock())
         deliveries: list[Delivery] = []
-        call = Calling(world, lambda: deliveries.append(sent(world, bytes(800))))
-        world.pass_time(4.0)
-        world.network.thaw(1)
+        call = Calling(simulation, lambda: deliveries.append(sent(simulation, bytes(800))))
+        simulation.pass_time(4.0)
+        simulation.network.thaw(1)
         call.rounds()
 
         [delivery] = deliveries
@@ -77,23 +77,23 @@ def test_a_wait_for_memory_is_named() -> None:
 
 
 def test_a_linger_is_named() -> None:
-    with simulated(1, linger_ms=1_500) as world:
-        delivery = sent(world)
-        world.settle()
+    with simulated(1, linger_ms=1_500) as simulation:
+        delivery = sent(simulation)
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.LINGER, "", 1.5)
         assert "takes no more records: its linger time had ended" in str(delivery.story())
 
 
 def test_a_leader_that_moves_is_named() -> None:
-    with simulated(1, 2) as world:
-        sent(world)
-        world.settle()
-        world.cluster.topics["t"].leaders[0] = -1
-        delivery = sent(world)
-        world.pass_time(2.0)
-        world.cluster.topics["t"].leaders[0] = 2
-        world.settle()
+    with simulated(1, 2) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.cluster.topics["t"].leaders[0] = -1
+        delivery = sent(simulation)
+        simulation.pass_time(2.0)
+        simulation.cluster.topics["t"].leaders[0] = 2
+        simulation.run_until_idle()
 
         story = delivery.story()
         kind, _detail, seconds = main_cause(delivery)
@@ -104,15 +104,15 @@ def test_a_leader_that_moves_is_named() -> None:
 
 
 def test_a_slow_name_server_is_named() -> None:
-    with simulated(1) as world:
-        world.network.cut(1)
-        world.network.names.slow.add(world.metadata.cluster.brokers[1].host)
-        world.pass_time(1.0)
-        delivery = sent(world)
-        world.pass_time(3.0)
-        world.network.names.slow.clear()
-        world.network.wakeup()
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.network.cut(1)
+        simulation.network.names.slow.add(simulation.metadata.cluster.brokers[1].host)
+        simulation.pass_time(1.0)
+        delivery = sent(simulation)
+        simulation.pass_time(3.0)
+        simulation.network.names.slow.clear()
+        simulation.network.wakeup()
+        simulation.run_until_idle()
 
         kind, detail, seconds = main_cause(delivery)
         assert (kind, detail[0]) == (WaitKind.NAME, "1")
@@ -120,15 +120,15 @@ def test_a_slow_name_server_is_named() -> None:
 
 
 def test_a_callback_that_blocks_is_named() -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         later: list[Delivery] = []
 
         def block(_delivery: Delivery) -> None:
-            later.append(sent(world))  # as another thread might
-            world.clock.advance(2.5)
+            later.append(sent(simulation))  # as another thread might
+            simulation.clock.advance(2.5)
 
-        sent(world, on_delivery=block)
-        world.settle()
+        sent(simulation, on_delivery=block)
+        simulation.run_until_idle()
 
         kind, detail, seconds = main_cause(later[0])
         assert (kind, seconds) == (WaitKind.CALLBACKS, 2.5)
@@ -136,26 +136,26 @@ def test_a_callback_that_blocks_is_named() -> None:
 
 
 def test_a_program_that_holds_the_interpreter_is_named() -> None:
-    with simulated(1) as world:
-        delivery = sent(world)
-        world.clock.advance(1.2)  # and no round runs
-        world.settle()
+    with simulated(1) as simulation:
+        delivery = sent(simulation)
+        simulation.clock.advance(1.2)  # and no round runs
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.PROCESS, "", 1.2)
 
 
 def test_a_slow_compressor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, 1) as world:
-        seal = world.accumulator._drained.seal
+    with simulated(1, 1) as simulation:
+        seal = simulation.accumulator._drained.seal
 
         def slow(batch: ProducerBatch, node: int) -> SealedRecords:
-            world.clock.advance(0.7 if batch.count > 1 else 0.0)
+            simulation.clock.advance(0.7 if batch.count > 1 else 0.0)
             return seal(batch, node)
 
-        monkeypatch.setattr(world.accumulator._drained, "seal", slow)
-        many = [sent(world) for _ in range(2)]
-        one = world.producer.send("t", b"a", partition=1)
-        world.settle()
+        monkeypatch.setattr(simulation.accumulator._drained, "seal", slow)
+        many = [sent(simulation) for _ in range(2)]
+        one = simulation.producer.send("t", b"a", partition=1)
+        simulation.run_until_idle()
 
         assert main_cause(many[0]) == (WaitKind.COMPRESSION, "", 0.7)
         assert main_cause(one) == (WaitKind.OTHER_COMPRESSION, "", 0.7)
@@ -164,14 +164,14 @@ def test_a_slow_compressor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("in_flight", [1, 5])
 def test_a_partition_with_too_many_batches_is_named(in_flight: int) -> None:
     config = {"max.in.flight.requests.per.connection": in_flight, "batch.size": 100, "batch.growth.enable": False}
-    with simulated(1, config=config) as world:
-        sent(world)
-        world.settle()
-        world.network.freeze(1)
-        deliveries = [sent(world, bytes(90)) for _ in range(in_flight + 2)]
-        world.pass_time(2.0)
-        world.network.thaw(1)
-        world.settle()
+    with simulated(1, config=config) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.network.freeze(1)
+        deliveries = [sent(simulation, bytes(90)) for _ in range(in_flight + 2)]
+        simulation.pass_time(2.0)
+        simulation.network.thaw(1)
+        simulation.run_until_idle()
 
         assert main_cause(deliveries[0])[0] is WaitKind.BROKER
         assert main_cause(deliveries[-1]) == (WaitKind.EARLIER, "", 2.0)
@@ -180,14 +180,14 @@ def test_a_partition_with_too_many_batches_is_named(in_flight: int) -> None:
 
 @pytest.mark.parametrize(("linger_ms", "kind"), [(500, WaitKind.BROKER), (4_000, WaitKind.LINGER)])
 def test_the_longest_of_several_waits_comes_first(linger_ms: int, kind: WaitKind) -> None:
-    with simulated(1, linger_ms=linger_ms) as world:
-        sent(world)
-        world.settle()
-        world.network.freeze(1)
-        delivery = sent(world)
-        world.pass_time(linger_ms / 1_000 + 2.0)
-        world.network.thaw(1)
-        world.settle()
+    with simulated(1, linger_ms=linger_ms) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.network.freeze(1)
+        delivery = sent(simulation)
+        simulation.pass_time(linger_ms / 1_000 + 2.0)
+        simulation.network.thaw(1)
+        simulation.run_until_idle()
         story = delivery.story()
 
         assert {WaitKind.BROKER, WaitKind.LINGER} == {cause.kind for cause in story.causes[:2]}
@@ -195,29 +195,29 @@ def test_the_longest_of_several_waits_comes_first(linger_ms: int, kind: WaitKind
 
 
 def test_a_poll_that_returns_late_is_the_interpreters_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1, linger_ms=500) as world:
-        delivery = sent(world)
-        poll = world.network.poll
+    with simulated(1, linger_ms=500) as simulation:
+        delivery = sent(simulation)
+        poll = simulation.network.poll
 
         def late(timeout: float) -> None:
             poll(timeout)
             if timeout > 0.1:
-                world.clock.advance(1.5)
+                simulation.clock.advance(1.5)
 
-        monkeypatch.setattr(world.network, "poll", late)
-        world.round()
+        monkeypatch.setattr(simulation.network, "poll", late)
+        simulation.round()
         monkeypatch.undo()
-        world.settle()
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.PROCESS, "", 1.0)  # what is left after linger.ms
         assert [each.kind for each in delivery.story().notes.intervals] == [WaitKind.PROCESS]
 
 
 def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
-    with simulated(1, 2, linger_ms=10) as world:
-        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
-        delivery = sent(world)
-        world.settle()
+    with simulated(1, 2, linger_ms=10) as simulation:
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 4)
+        delivery = sent(simulation)
+        simulation.run_until_idle()
         story = delivery.story()
 
         assert sum(cause.seconds for cause in story.causes) == pytest.approx(story.seconds)
@@ -226,10 +226,10 @@ def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
 
 
 def test_each_attempt_is_in_the_story_with_its_answer_and_wait() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
-        delivery = sent(world)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
+        delivery = sent(simulation)
+        simulation.run_until_idle()
         story = delivery.story()
 
         assert [(each.number, each.node) for each in story.tries] == [(1, 1), (2, 1), (3, 1)]
@@ -255,12 +255,12 @@ def test_the_attempts_that_are_left_out_are_counted() -> None:
 
 
 def test_a_delivery_error_has_the_story() -> None:
-    with simulated(1, delivery_timeout_ms=3_000, request_timeout_ms=1_000) as world:
-        world.network.cut(1)
-        world.network.names.unresolvable.add(world.metadata.cluster.brokers[1].host)
-        world.pass_time(1.0)
-        delivery = sent(world)
-        world.settle()
+    with simulated(1, delivery_timeout_ms=3_000, request_timeout_ms=1_000) as simulation:
+        simulation.network.cut(1)
+        simulation.network.names.unresolvable.add(simulation.metadata.cluster.brokers[1].host)
+        simulation.pass_time(1.0)
+        delivery = sent(simulation)
+        simulation.run_until_idle()
         error = delivery.error
 
         assert isinstance(error, DeliveryTimeoutError)
@@ -272,10 +272,10 @@ def test_a_delivery_error_has_the_story() -> None:
 
 
 def test_a_refused_record_has_a_story_with_the_refusal() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        delivery = sent(world)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = sent(simulation)
+        simulation.run_until_idle()
         error = delivery.error
 
         assert error is not None
@@ -289,9 +289,9 @@ def test_an_error_of_a_record_that_was_not_queued_has_no_story() -> None:
 
 
 def test_a_pending_record_has_a_story() -> None:
-    with simulated(1, linger_ms=10_000) as world:
-        delivery = sent(world)
-        world.clock.advance(2.0)
+    with simulated(1, linger_ms=10_000) as simulation:
+        delivery = sent(simulation)
+        simulation.clock.advance(2.0)
         story = delivery.story()
 
         assert (story.pending, story.outcome, story.seconds) == (True, "pending", 2.0)
@@ -299,10 +299,10 @@ def test_a_pending_record_has_a_story() -> None:
 
 
 def test_the_parts_of_a_split_batch_have_its_attempts() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-        deliveries = [sent(world, bytes(100)) for _ in range(4)]
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        deliveries = [sent(simulation, bytes(100)) for _ in range(4)]
+        simulation.run_until_idle()
         stories = [delivery.story() for delivery in deliveries]
 
         assert {story.closed_by for story in stories} == {CloseReason.SPLIT}
@@ -313,35 +313,35 @@ def test_the_parts_of_a_split_batch_have_its_attempts() -> None:
 @pytest.mark.parametrize(
     ("ending", "reason"),
     [
-        (lambda world: world.accumulator.close_open_batches(), CloseReason.FLUSH),
-        (lambda world: world.pass_time(60.0), CloseReason.LINGER),
-        (lambda world: [sent(world, bytes(400)) for _ in range(3)], CloseReason.FULL),
+        (lambda simulation: simulation.accumulator.close_open_batches(), CloseReason.FLUSH),
+        (lambda simulation: simulation.pass_time(60.0), CloseReason.LINGER),
+        (lambda simulation: [sent(simulation, bytes(400)) for _ in range(3)], CloseReason.FULL),
     ],
 )
 def test_the_story_says_what_closed_the_batch(ending: Callable[[Simulated], object], reason: CloseReason) -> None:
-    with simulated(1, linger_ms=30_000, batch_size=1_000) as world:
-        delivery = sent(world)
-        ending(world)
-        world.pass_time(1.0)
+    with simulated(1, linger_ms=30_000, batch_size=1_000) as simulation:
+        delivery = sent(simulation)
+        ending(simulation)
+        simulation.pass_time(1.0)
 
         assert (delivery.story().closed_by or CloseReason.LINGER) is reason
 
 
 def test_a_key_and_its_record_have_the_story_of_the_batch_that_has_it_now() -> None:
-    with simulated(1, linger_ms=100) as world:
-        delivery = world.producer.send("t", b"a", key=b"k")
-        world.settle()
+    with simulated(1, linger_ms=100) as simulation:
+        delivery = simulation.producer.send("t", b"a", key=b"k")
+        simulation.run_until_idle()
 
         assert main_cause(delivery) == (WaitKind.LINGER, "", 0.1)
         assert delivery.story().partition == 0
 
 
-def test_a_settled_batch_keeps_neither_its_bytes_nor_the_journal_alive() -> None:
-    with simulated(1) as world:
-        delivery = sent(world, bytes(1_000))
-        world.settle()
+def test_a_completed_batch_keeps_neither_its_bytes_nor_the_journal_alive() -> None:
+    with simulated(1) as simulation:
+        delivery = sent(simulation, bytes(1_000))
+        simulation.run_until_idle()
         batch: BatchResult[Any] = delivery._batch
-        journal = weakref.ref(world.accumulator.journal)
+        journal = weakref.ref(simulation.accumulator.journal)
 
         assert batch.sealed is None
         assert not isinstance(batch.journal, Journal)  # type: ignore[attr-defined]  # it is a ProducerBatch
@@ -349,10 +349,10 @@ def test_a_settled_batch_keeps_neither_its_bytes_nor_the_journal_alive() -> None
 
 
 def test_stories_of_failed_batches_keep_no_batch_alive() -> None:
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        delivery = sent(world)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = sent(simulation)
+        simulation.run_until_idle()
         error, batch = delivery.error, weakref.ref(delivery._batch) if hasattr(delivery._batch, "__weakref__") else None
         del delivery
         gc.collect()
@@ -422,13 +422,13 @@ def _story() -> RecordStory:
 
 @pytest.mark.parametrize("seconds", [0.2, 5.0])
 def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytest.LogCaptureFixture) -> None:
-    with simulated(1, slow_record_threshold_ms=1_000) as world:
-        world.network.freeze(1)
-        sent(world)
-        world.pass_time(seconds)
-        world.network.thaw(1)
-        world.settle()
-        world.pass_time(0.1)
+    with simulated(1, slow_record_threshold_ms=1_000) as simulation:
+        simulation.network.freeze(1)
+        sent(simulation)
+        simulation.pass_time(seconds)
+        simulation.network.thaw(1)
+        simulation.run_until_idle()
+        simulation.pass_time(0.1)
     lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
 
     assert len(lines) == (seconds > 1.0)
@@ -436,12 +436,12 @@ def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytes
 
 
 def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    with simulated(1, slow_record_threshold_ms=100, linger_ms=300) as world:
+    with simulated(1, slow_record_threshold_ms=100, linger_ms=300) as simulation:
         for _ in range(20):
-            sent(world)
-            world.settle()
-            world.pass_time(1.0)
-        assert isinstance(world.network, SimulatedNetwork)
+            sent(simulation)
+            simulation.run_until_idle()
+            simulation.pass_time(1.0)
+        assert isinstance(simulation.network, SimulatedNetwork)
     lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
 
     assert 2 <= len(lines) <= 4

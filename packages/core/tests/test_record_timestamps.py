@@ -68,7 +68,7 @@ def test_interceptors_get_milliseconds() -> None:
             seen.append(record.timestamp_ms)
             return record
 
-    with simulated(1, plugins={"interceptors": {"noting": Noting()}}) as world:
-        world.producer.send("t", b"v", timestamp_ms=datetime(2026, 1, 31, 12, tzinfo=UTC))
+    with simulated(1, plugins={"interceptors": {"noting": Noting()}}) as simulation:
+        simulation.producer.send("t", b"v", timestamp_ms=datetime(2026, 1, 31, 12, tzinfo=UTC))
 
     assert seen == [NOON]

@@ -125,12 +125,12 @@ def test_random_sections_are_read_or_corrupt(noise: bytes, count: int, codec_id:
 
 
 def test_two_thousand_random_changes_give_a_batch_or_a_corrupt_error(compressors: dict[int, Compressor]) -> None:
-    dice = random.Random(20)
+    rng = random.Random(20)
     whole = batch(section(), count=3)
     for _ in range(2000):
         changed = bytearray(whole)
-        for _ in range(dice.randrange(1, 5)):
-            changed[dice.randrange(21, len(changed))] = dice.randrange(256)
+        for _ in range(rng.randrange(1, 5)):
+            changed[rng.randrange(21, len(changed))] = rng.randrange(256)
         try:
             read(with_right_checksum(changed), compressors)
         except CorruptBatchError:

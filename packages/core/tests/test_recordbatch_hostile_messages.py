@@ -152,12 +152,12 @@ def test_random_wrappers_are_read_or_corrupt(noise: bytes, magic: int, attribute
 
 @formats
 def test_random_changes_in_a_wrapper_give_a_batch_or_a_corrupt_error(magic: int) -> None:
-    dice = random.Random(20)
+    rng = random.Random(20)
     inside = b"".join(message(magic, value=b"value", offset=index) for index in range(3))
     for _ in range(2000):
         changed = bytearray(inside)
-        for _ in range(dice.randrange(1, 5)):
-            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        for _ in range(rng.randrange(1, 5)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
         try:
             read(gzipped(magic, bytes(changed), offset=2))
         except CorruptBatchError:
@@ -279,9 +279,9 @@ class Breaking:
 
 
 @formats
-@pytest.mark.parametrize("error", [ProtocolError("told"), ZeroDivisionError("told"), MemoryError("told")])
+@pytest.mark.parametrize("error", [ProtocolError("reported"), ZeroDivisionError("reported"), MemoryError("reported")])
 def test_any_error_of_a_codec_makes_the_batch_corrupt(magic: int, error: Exception) -> None:
-    with pytest.raises(CorruptBatchError, match="told") as raised:
+    with pytest.raises(CorruptBatchError, match="reported") as raised:
         list(parse_batches(gzipped(magic, b""), compressors={1: Breaking(error)}))
 
     causes, cause = [], raised.value.__cause__

@@ -169,7 +169,7 @@ def test_the_first_key_or_header_of_a_batch_may_come_late() -> None:
     assert [record.headers for record in records] == [(), (), (("h", b"x"),), ()]
 
 
-def told(facts: Facts) -> list[tuple[int, int, int]]:
+def reported(facts: Facts) -> list[tuple[int, int, int]]:
     timestamps_ms, key_sizes, value_sizes = facts
     return list(zip(timestamps_ms, key_sizes or [-1] * len(value_sizes), value_sizes, strict=True))
 
@@ -183,9 +183,9 @@ def test_the_facts_of_a_record_are_the_same_after_encoding(rows: list[Row]) -> N
     ]
     columns = filled(rows)
 
-    assert told(columns.facts()) == expected
+    assert reported(columns.facts()) == expected
     columns.encode(2)
-    assert told(columns.facts()) == expected
+    assert reported(columns.facts()) == expected
 
 
 @pytest.mark.parametrize("bad", [-2, TIMESTAMP_MAX + 1])
@@ -266,7 +266,7 @@ def test_an_older_format_has_the_same_records_and_timestamps(magic: int) -> None
     assert [record.timestamp_ms for record in records] == ([7, 9, 8] if magic else [-1, -1, -1])
     assert (encoded.first_timestamp, encoded.max_timestamp) == ((7, 9) if magic else (-1, -1))
     assert encoded.count == 3
-    assert told(columns.facts()) == [(7, -1, 1), (9, 1, -1), (8, 0, 0)]
+    assert reported(columns.facts()) == [(7, -1, 1), (9, 1, -1), (8, 0, 0)]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -356,14 +356,14 @@ def test_optional_parts_of_a_record_are_read_back_in_any_mix(
     rows: list[tuple[bytes | None, bytes | None, list[Header], bool, bool]],
 ) -> None:
     columns = ObjectColumns(1 << 24)
-    for index, (key, value, section, timed, told) in enumerate(rows):
-        assert columns.put(key, value, section, NOW if timed else None, ignore if told else None) == index
+    for index, (key, value, section, timed, reported) in enumerate(rows):
+        assert columns.put(key, value, section, NOW if timed else None, ignore if reported else None) == index
 
     assert [index for index, _callback in columns.take_callbacks([])] == [
-        index for index, (*_parts, told) in enumerate(rows) if told
+        index for index, (*_parts, reported) in enumerate(rows) if reported
     ]
     assert [(record.key, record.value, list(record.headers)) for record in read(sealed(columns)).records] == [
-        (key, value, section) for key, value, section, _timed, _told in rows
+        (key, value, section) for key, value, section, _timed, _reported in rows
     ]
 
 
@@ -440,7 +440,7 @@ def test_callbacks_move_with_their_records_and_leave_no_copy() -> None:
 
 def test_concurrent_puts_return_the_index_of_each_record(request: pytest.FixtureRequest) -> None:
     columns = ObjectColumns(1 << 30)
-    told: list[list[tuple[int, bytes]]] = [[] for _ in range(4)]
+    reported: list[list[tuple[int, bytes]]] = [[] for _ in range(4)]
     values = [[f"{thread}-{number}".encode() for number in range(10_000)] for thread in range(4)]
     together = threading.Barrier(4)
 
@@ -449,7 +449,7 @@ def test_concurrent_puts_return_the_index_of_each_record(request: pytest.Fixture
         for value in values[thread]:
             index = columns.put(None, value, (), None, None)
             assert index is not None
-            told[thread].append((index, value))
+            reported[thread].append((index, value))
 
     threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
     interval = sys.getswitchinterval()
@@ -460,7 +460,7 @@ def test_concurrent_puts_return_the_index_of_each_record(request: pytest.Fixture
     for thread in threads:
         thread.join(30)
 
-    assert sorted(chain.from_iterable(told)) == list(enumerate(columns._values))
+    assert sorted(chain.from_iterable(reported)) == list(enumerate(columns._values))
     assert columns.memory() == sum(len(value or b"") + OBJECT_COST for value in columns._values)
 
 

@@ -146,7 +146,7 @@ def test_every_batch_is_read_as_by_java(case: Case) -> None:
 def facts(batch: RecordBatch, described: dict[str, Any]) -> dict[str, Any]:
     """The fields of a batch that Java prints besides its records; fewer for v0 and v1."""
     create_time = "CreateTime" if batch.magic else "NoTimestampType"
-    told = {
+    reported = {
         "magic": batch.magic,
         "compression": next(codec for codec, codec_id in CODEC_IDS.items() if codec_id == batch.codec_id),
         "baseOffset": batch.base_offset,
@@ -163,7 +163,7 @@ def facts(batch: RecordBatch, described: dict[str, Any]) -> dict[str, Any]:
         "partitionLeaderEpoch": batch.leader_epoch,
         "count": len(batch.records),
     }
-    return told if batch.magic == 2 else {name: fact for name, fact in told.items() if name in described}
+    return reported if batch.magic == 2 else {name: fact for name, fact in reported.items() if name in described}
 
 
 @each([case for case in PLAIN if case["batches"][0]["magic"] == 2])

@@ -288,16 +288,16 @@ def test_a_failing_import_names_distribution_entry_point_and_cause(site: Site) -
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("import sys; sys.exit(3)", "cannot be imported: SystemExit: 3"),
         (GOOD.replace("made = First()", "raise SystemExit"), "ottla_partitioner raised SystemExit"),
     ],
 )
-def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: str, told: str) -> None:
+def test_a_plugin_that_would_end_the_program_is_only_broken(site: Site, source: str, reported: str) -> None:
     site.install(source)
 
-    assert told in broken()
+    assert reported in broken()
 
 
 @pytest.mark.parametrize("attr", [":", ":First()", " of mine"])
@@ -530,7 +530,7 @@ def test_invalid_config_keys_are_reported(site: Site, returned: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "reported"),
     [
         ("name=5, type=int", "the name of a key is 5; write one such as acme.port"),
         ('name="", type=int', "the name of a key is ''"),
@@ -538,12 +538,12 @@ def test_invalid_config_keys_are_reported(site: Site, returned: str) -> None:
         ('name="first.bias", type="int"', "the type of first.bias is 'int', which cannot be called"),
     ],
 )
-def test_a_key_that_cannot_be_set_is_reported(site: Site, key: str, told: str) -> None:
+def test_a_key_that_cannot_be_set_is_reported(site: Site, key: str, reported: str) -> None:
     site.install(GOOD.replace('name="first.bias", type=int', key))
 
     with pytest.raises(InvalidPluginError) as caught:
         Registry().plugin("partitioner", "first").config_keys()
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_key_that_one_plugin_declares_twice_is_reported(site: Site) -> None:

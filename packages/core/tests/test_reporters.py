@@ -50,19 +50,19 @@ class FailsAtItsEnd(Reporter):
         raise OSError("no such server")
 
 
-def world_with(**reporters: Any) -> Any:
+def simulated_with(**reporters: Any) -> Any:
     return simulated(1, plugins={"reporters": reporters})
 
 
 @pytest.mark.rule("producer.reporters")
 def test_a_reporter_lives_with_its_producer_and_gets_the_last_metrics() -> None:
     reporter = Reporter()
-    with world_with(mine=reporter) as world:
+    with simulated_with(mine=reporter) as simulation:
         assert reporter.events == ["start"]
         for _ in range(5):
-            world.producer.send("t", b"value")
-        world.producer.close()
-        world.producer.close()
+            simulation.producer.send("t", b"value")
+        simulation.producer.close()
+        simulation.producer.close()
 
     assert reporter.events == ["start", "close"]
     assert reporter.sent() == 5
@@ -71,9 +71,9 @@ def test_a_reporter_lives_with_its_producer_and_gets_the_last_metrics() -> None:
 @pytest.mark.rule("producer.reporters")
 def test_an_error_of_a_reporter_is_logged_and_affects_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     first, wrong, rude, last = Reporter(), FailsAtItsStart(), FailsAtItsEnd(), Reporter()
-    with world_with(first=first, wrong=wrong, rude=rude, last=last) as world:
-        world.producer.send("t", b"value")
-        assert world.producer.close().acknowledged == 1
+    with simulated_with(first=first, wrong=wrong, rude=rude, last=last) as simulation:
+        simulation.producer.send("t", b"value")
+        assert simulation.producer.close().acknowledged == 1
 
     assert first.events == rude.events == last.events == ["start", "close"]
     assert wrong.events == ["start"]
@@ -85,21 +85,21 @@ def test_an_error_of_a_reporter_is_logged_and_affects_nothing_more(caplog: pytes
 
 def test_a_producer_closed_in_a_callback_closes_its_reporters() -> None:
     reporter = Reporter()
-    with world_with(mine=reporter) as world:
-        world.producer.send("t", b"value", on_delivery=lambda _delivery: world.producer.close())
-        world.settle()
+    with simulated_with(mine=reporter) as simulation:
+        simulation.producer.send("t", b"value", on_delivery=lambda _delivery: simulation.producer.close())
+        simulation.run_until_idle()
         assert reporter.events == ["start"]
-        world.thread.join(20.0)
+        simulation.thread.join(20.0)
 
         assert reporter.events == ["start", "close"]
 
 
 def test_a_dropped_producer_closes_its_reporters() -> None:
     reporter = Reporter()
-    world = Simulated(1, plugins={"reporters": {"mine": reporter}})
-    world.producer.send("t", b"value")
-    del world.producer
-    world.thread.join(20.0)
+    simulation = Simulated(1, plugins={"reporters": {"mine": reporter}})
+    simulation.producer.send("t", b"value")
+    del simulation.producer
+    simulation.thread.join(20.0)
 
     assert reporter.events == ["start", "close"]
     assert reporter.sent() == 1
@@ -148,32 +148,32 @@ PLUGIN = """
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package with a reporter and an interceptor, both named acme."""
-    (tmp_path / "acme_onlookers.py").write_text(textwrap.dedent(PLUGIN))
+    (tmp_path / "acme_observers.py").write_text(textwrap.dedent(PLUGIN))
     info = tmp_path / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    groups = "".join(f"[ottla.{kind}s]\nacme = acme_onlookers\n" for kind in ("reporter", "interceptor"))
+    groups = "".join(f"[ottla.{kind}s]\nacme = acme_observers\n" for kind in ("reporter", "interceptor"))
     (info / "entry_points.txt").write_text(groups)
     monkeypatch.syspath_prepend(tmp_path)
-    importlib.import_module("acme_onlookers")
+    importlib.import_module("acme_observers")
     yield tmp_path
-    del sys.modules["acme_onlookers"]
+    del sys.modules["acme_observers"]
 
 
 @pytest.mark.rule("producer.reporters", "producer.send.interceptors")
 def test_interceptors_and_reporters_are_plugins_with_their_own_keys(installed: Path) -> None:
-    told = installed / "told"
-    with MockProducer({"acme.file": str(told)}, metric_reporters="ACME", interceptor_classes=["acme"]) as producer:
+    reported = installed / "reported"
+    with MockProducer({"acme.file": str(reported)}, metric_reporters="ACME", interceptor_classes=["acme"]) as producer:
         producer.send("t", b"value")
         assert producer.history[0].headers == (("stamp", b"1"),)
 
-    assert json.loads(told.read_text()) == 2.0  # of the producer, and of its topic
+    assert json.loads(reported.read_text()) == 2.0  # of the producer, and of its topic
 
 
 def test_a_log_line_names_the_package(installed: Path, caplog: pytest.LogCaptureFixture) -> None:
     MockProducer({"acme.file": str(installed)}, metric_reporters="acme").close()
 
-    assert caplog.messages == ["the reporter 'acme' of acme 1.0 (acme_onlookers) failed to close"]
+    assert caplog.messages == ["the reporter 'acme' of acme 1.0 (acme_observers) failed to close"]
 
 
 def test_a_wrong_key_of_a_reporter_is_refused_with_the_nearest(installed: Path) -> None:

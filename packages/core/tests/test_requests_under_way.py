@@ -49,36 +49,36 @@ class Counting(SimulatedNetwork):
 class FarAway:
     """A producer whose brokers answer nothing from now on, and when they got requests since then."""
 
-    world: Simulated
+    simulation: Simulated
     network: Counting
 
     def send(self, partition: int = 0, *, key: bytes | None = None) -> Delivery:
-        return self.world.producer.send("t", b"value", partition=None if key else partition, key=key)
+        return self.simulation.producer.send("t", b"value", partition=None if key else partition, key=key)
 
     def arrivals(self, seconds: float = 1.0) -> Sequence[object]:
         """The arrival times of requests within a period, counted from now."""
-        began = self.world.clock()
+        began = self.simulation.clock()
         self.network.arrivals.clear()
-        self.world.pass_time(seconds)
+        self.simulation.pass_time(seconds)
         return [pytest.approx(at - began) for at in self.network.arrivals]
 
     def polls(self, until: Callable[[], object]) -> int:
         """The number of polls until something has happened."""
         before = self.network.polls
-        self.world.run_until(until)
+        self.simulation.run_until(until)
         return self.network.polls - before
 
 
 @contextmanager
 def far_away(*leaders: int, answering: bool = False, **options: Any) -> Iterator[FarAway]:
     """A producer whose brokers have acknowledged a record of each partition."""
-    with simulated(*leaders, network=Counting, **options) as world:
-        assert isinstance(world.network, Counting)
+    with simulated(*leaders, network=Counting, **options) as simulation:
+        assert isinstance(simulation.network, Counting)
         for partition in range(len(leaders)):
-            world.producer.send("t", b"first", partition=partition)
-        world.settle()
-        world.network.holding = not answering
-        yield FarAway(world, world.network)
+            simulation.producer.send("t", b"first", partition=partition)
+        simulation.run_until_idle()
+        simulation.network.holding = not answering
+        yield FarAway(simulation, simulation.network)
 
 
 @pytest.mark.rule("accumulator.ready.linger")
@@ -104,8 +104,8 @@ def test_five_requests_are_in_flight_before_the_first_response(idempotent: bool)
 
         assert far.arrivals() == 5 * [0.0]
         far.network.holding = False
-        far.world.settle()
-        assert far.world.log() == [b"first"] + 8 * [b"value"]
+        far.simulation.run_until_idle()
+        assert far.simulation.log() == [b"first"] + 8 * [b"value"]
 
 
 @pytest.mark.rule("sender.round.more")
@@ -166,8 +166,8 @@ def test_records_are_sent_while_a_metadata_request_is_in_flight() -> None:
     with far_away(1, linger_ms=10) as far:
         far.send()
         assert far.arrivals(0.004) == []
-        far.world.metadata.request_update()
-        far.world.clock.advance(0.006)  # a round begins when both are due
+        far.simulation.metadata.request_update()
+        far.simulation.clock.advance(0.006)  # a round begins when both are due
 
         assert far.arrivals() == [0.0]
 
@@ -175,7 +175,7 @@ def test_records_are_sent_while_a_metadata_request_is_in_flight() -> None:
 @pytest.mark.rule("sender.round.more")
 def test_after_a_batch_that_cannot_be_encoded_the_next_is_sent_at_once() -> None:
     with far_away(1, config=ONE_BY_ONE) as far:
-        seal = far.world.accumulator._drained.seal
+        seal = far.simulation.accumulator._drained.seal
         first, _second = far.send(), far.send()
 
         def broken_once(batch: ProducerBatch, node: int) -> SealedRecords:
@@ -183,7 +183,7 @@ def test_after_a_batch_that_cannot_be_encoded_the_next_is_sent_at_once() -> None
                 raise ValueError("no")
             return seal(batch, node)
 
-        far.world.accumulator._drained.seal = broken_once
+        far.simulation.accumulator._drained.seal = broken_once
 
         assert far.arrivals() == [0.0]
 
@@ -266,7 +266,7 @@ def test_records_that_are_sent_together_complete_in_one_round() -> None:
 def test_a_lingering_batch_costs_no_round_before_it_is_due() -> None:
     with far_away(1, 1, answering=True, linger_ms=10) as far:
         first = far.send(0)
-        far.world.clock.advance(0.010)
+        far.simulation.clock.advance(0.010)
         far.send(1)
 
         assert far.polls(until=first.done) == 1
@@ -278,6 +278,6 @@ def test_while_five_requests_are_in_flight_there_are_no_rounds() -> None:
         for _ in range(20):
             far.send()
         far.arrivals()
-        end = far.world.clock() + 9.0
+        end = far.simulation.clock() + 9.0
 
-        assert far.polls(until=lambda: far.world.clock() >= end) < 3
+        assert far.polls(until=lambda: far.simulation.clock() >= end) < 3

@@ -77,15 +77,15 @@ def _way_to(frame: FrameType | None) -> int:
     return hash(tuple(way))
 
 
-class World:
+class InterruptedProducer:
     """A producer whose rounds, or whose recoveries from rounds, are broken off."""
 
-    def __init__(self, world: Simulated, breaker: Breaker, *, recovering: bool = False) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulated, breaker: Breaker, *, recovering: bool = False) -> None:
+        self.simulation = simulation
         self.sent: dict[bytes, Delivery] = {}
         self.called: Counter[bytes] = Counter()
         self.failed = 0  # because their batch could not be encoded: that fails the batch and not the round
-        run_once, recover = world.sender.run_once, world.sender.recover
+        run_once, recover = simulation.sender.run_once, simulation.sender.recover
 
         def broken(now: float, *, until: float = float("inf")) -> None:
             with breaker.watching():
@@ -96,16 +96,16 @@ class World:
                 recover(cause, now)
 
         if recovering:
-            world.sender.recover = broken_recovery  # type: ignore[method-assign]
+            simulation.sender.recover = broken_recovery  # type: ignore[method-assign]
         else:
-            world.sender.run_once = broken  # type: ignore[method-assign]
-        world.round = self.round  # type: ignore[method-assign]
+            simulation.sender.run_once = broken  # type: ignore[method-assign]
+        simulation.round = self.round  # type: ignore[method-assign]
 
     def round(self, *, until: float = float("inf")) -> None:
         """A round as the I/O thread runs it."""
         io_threads.enter()
         try:
-            self.world.rounds.run(self.world.clock(), until)
+            self.simulation.rounds.run(self.simulation.clock(), until)
         finally:
             io_threads.leave()
 
@@ -114,13 +114,13 @@ class World:
             self.called[value] += 1
 
         on_delivery = note if value.endswith(b"!") else None
-        self.sent[value] = self.world.producer.send("t", value, partition=partition, on_delivery=on_delivery)
+        self.sent[value] = self.simulation.producer.send("t", value, partition=partition, on_delivery=on_delivery)
 
     def check(self, *, once: bool) -> None:
         """All is over, and well."""
-        world = self.world
-        world.settle()
-        log = {partition: world.log(partition) for partition in (0, 1)}
+        simulation = self.simulation
+        simulation.run_until_idle()
+        log = {partition: simulation.log(partition) for partition in (0, 1)}
         for value, delivery in self.sent.items():
             assert delivery.done(), value
             error = delivery.exception(timeout=0)
@@ -135,40 +135,40 @@ class World:
         counts = Counter(value for values in log.values() for value in values)
         assert not once or set(counts.values()) <= {1}, counts
         assert self.called == Counter(value for value in self.sent if value.endswith(b"!"))
-        assert world.pool.free == world.pool.capacity
-        assert not world.accumulator.incomplete
-        assert not len(world.sender._in_flight)
-        for numbers in world.sender._sequences._partitions.values():
+        assert simulation.pool.free == simulation.pool.capacity
+        assert not simulation.accumulator.incomplete
+        assert not len(simulation.sender._in_flight)
+        for numbers in simulation.sender._sequences._partitions.values():
             assert not numbers.in_flight
             assert not numbers.on_the_wire
 
 
-def records(made: World) -> None:
+def records(made: InterruptedProducer) -> None:
     """Batches that are written, refused for now, too large, and lost with their connection."""
-    world, codes = made.world, made.world.cluster.brokers[1].codes
+    simulation, codes = made.simulation, made.simulation.cluster.brokers[1].codes
     codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE])
     for partition in (0, 1):
         made.send(b"%d first" % partition, partition=partition)
-    world.settle()
+    simulation.run_until_idle()
     for partition in (0, 1):
         made.send(b"%d second!" % partition, partition=partition)
         made.send(b"%d third" % partition, partition=partition)
     codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-    world.settle()
+    simulation.run_until_idle()
     made.send(b"lost", partition=0)
     made.send(b"lost, too!", partition=1)
-    world.round(until=world.clock())
-    world.network.cut(1)
-    made.check(once=not world.sender._sequences.off)
-    report = world.producer.close()
+    simulation.round(until=simulation.clock())
+    simulation.network.cut(1)
+    made.check(once=not simulation.sender._sequences.off)
+    report = simulation.producer.close()
     assert report.acknowledged == len(made.sent) - made.failed
     assert report.failed == made.failed
     assert report.pending == 0
 
 
-def transactions(made: World) -> None:
+def transactions(made: InterruptedProducer) -> None:
     """Transactions that are committed, with positions too, and one that is aborted."""
-    world, producer, visible = made.world, made.world.producer, Counter[bytes]()
+    simulation, producer, visible = made.simulation, made.simulation.producer, Counter[bytes]()
     producer.init_transactions()
     for number in range(3):
         producer.begin_transaction()
@@ -176,8 +176,8 @@ def transactions(made: World) -> None:
         for partition, value in enumerate(values):
             made.send(value, partition=partition)
         producer.send_offsets_to_transaction({("in", 0): number}, "g")
-        world.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
-        world.round(until=world.clock())
+        simulation.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        simulation.round(until=simulation.clock())
         try:
             producer.commit_transaction() if number < 2 else producer.abort_transaction()
         except AbortableTransactionError:
@@ -185,33 +185,33 @@ def transactions(made: World) -> None:
         else:
             visible.update(values if number < 2 else [])
     made.check(once=True)
-    topic = world.cluster.topics["t"]
+    topic = simulation.cluster.topics["t"]
     assert Counter(topic.committed(0) + topic.committed(1)) == visible
     producer.close()
 
 
-def after_faults(made: World) -> None:
-    """Rounds that have failed with answers read, requests written, batches drained and settled half."""
-    world, poll, polls = made.world, made.world.network.poll, iter(range(1_000_000))
+def after_faults(made: InterruptedProducer) -> None:
+    """Rounds that have failed with answers read, requests written, batches drained and half completed."""
+    simulation, poll, polls = made.simulation, made.simulation.network.poll, iter(range(1_000_000))
 
     def failing(timeout: float) -> None:
         poll(timeout)
         if next(polls) % 7 == 6:
             raise Fault("after a poll")
 
-    world.network.poll = failing  # type: ignore[method-assign]
+    simulation.network.poll = failing  # type: ignore[method-assign]
     records(made)
 
 
-def run(scenario: Callable[[World], None], breaker: Breaker, **config: Any) -> None:
+def run(scenario: Callable[[InterruptedProducer], None], breaker: Breaker, **config: Any) -> None:
     """A scenario that is broken off at one call, and its end."""
-    with simulated(1, 1, know=False, **config) as world:
-        made = World(world, breaker, recovering=scenario is after_faults)
-        world.know("t")
+    with simulated(1, 1, know=False, **config) as simulation:
+        made = InterruptedProducer(simulation, breaker, recovering=scenario is after_faults)
+        simulation.know("t")
         scenario(made)
 
 
-def places(scenario: Callable[[World], None], **config: Any) -> list[int]:
+def places(scenario: Callable[[InterruptedProducer], None], **config: Any) -> list[int]:
     """The numbers of the calls, one for each way that leads from the round to a function."""
     breaker = Breaker(sys.maxsize)
     run(scenario, breaker, **config)
@@ -235,7 +235,7 @@ SCENARIOS = pytest.mark.parametrize(
 @pytest.mark.filterwarnings(DROPPED_GENERATOR)
 @SCENARIOS
 def test_an_interrupted_round_costs_no_record(
-    scenario: Callable[[World], None], config: dict[str, Any], caplog: pytest.LogCaptureFixture
+    scenario: Callable[[InterruptedProducer], None], config: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     for at in places(scenario, **config)[::STEP]:
@@ -248,7 +248,10 @@ def test_an_interrupted_round_costs_no_record(
 @SCENARIOS
 @pytest.mark.parametrize("offset", range(1, STEP))
 def test_a_round_interrupted_at_any_call_costs_no_record(
-    scenario: Callable[[World], None], config: dict[str, Any], offset: int, caplog: pytest.LogCaptureFixture
+    scenario: Callable[[InterruptedProducer], None],
+    config: dict[str, Any],
+    offset: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     for at in places(scenario, **config)[offset::STEP]:
@@ -271,17 +274,17 @@ class Refusing(SimulatedNetwork):
 @pytest.mark.parametrize("failures", [1, 5])
 def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with simulated(1, network=Refusing) as world:
-        assert isinstance(world.network, Refusing)
-        World(world, Breaker(0))  # with rounds as the I/O thread runs them
-        first = world.producer.send("t", b"first")
-        world.network.failures = failures
-        world.settle()
-        second = world.producer.send("t", b"second")
-        world.settle()
+    with simulated(1, network=Refusing) as simulation:
+        assert isinstance(simulation.network, Refusing)
+        InterruptedProducer(simulation, Breaker(0))  # with rounds as the I/O thread runs them
+        first = simulation.producer.send("t", b"first")
+        simulation.network.failures = failures
+        simulation.run_until_idle()
+        second = simulation.producer.send("t", b"second")
+        simulation.run_until_idle()
 
         assert [first.result().offset, second.result().offset] == [0, 1]
-        assert world.log() == [b"first", b"second"]
-        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+        assert simulation.log() == [b"first", b"second"]
+        assert simulation.accumulator.pool.free == simulation.accumulator.pool.capacity
     assert "Cannot allocate memory" in caplog.text
     assert "the I/O thread works again after" in caplog.text

@@ -86,10 +86,10 @@ def test_a_duplicate_rule_or_one_without_a_part_is_reported(tree: Path) -> None:
     rewrite(tree, '"pool.metrics"', '"pool.fair"')
     rewrite(tree, "pool = ", "other = ")
 
-    told = run(tree, "--check")
+    reported = run(tree, "--check")
 
-    assert "pool.fair is there twice\n" in told
-    assert "pool.fair is of no part" in told
+    assert "pool.fair is there twice\n" in reported
+    assert "pool.fair is of no part" in reported
 
 
 def test_an_outdated_page_is_reported_and_rewritten(tree: Path) -> None:

@@ -24,14 +24,14 @@ from ottla.plugins.compressors.gzip import ottla_compressor
 from ottla.recordbatch.sealed_records import SealedRecords
 
 HANG_GUARD = 20.0
-PLENTY = 1_000_000
+ENOUGH_BYTES = 1_000_000
 CLUSTER = cluster_of(1, 1, 1, 1)
 LOST = NetworkError("lost")
 CLOSED = ProducerClosedError("closed")
 SEALER = Sealer(None)
 
 
-def drain(queues: Queues, *, max_size: int = PLENTY) -> list[ProducerBatch]:
+def drain(queues: Queues, *, max_size: int = ENOUGH_BYTES) -> list[ProducerBatch]:
     drained = queues.accumulator.drain(CLUSTER, (1,), max_size=max_size, now=queues.clock())
     return drained.get(1, [])
 
@@ -53,7 +53,7 @@ def acknowledge(queues: Queues, batch: ProducerBatch) -> None:
     queues.accumulator.complete(batch, Acknowledged(base_offset=0))
 
 
-def split(queues: Queues, batch: ProducerBatch, *, target: int = PLENTY) -> Sequence[ProducerBatch]:
+def split(queues: Queues, batch: ProducerBatch, *, target: int = ENOUGH_BYTES) -> Sequence[ProducerBatch]:
     """Split a drained batch as the sender does."""
     splitter = Splitter(target=target, columns=columns, records=SEALER.records)
     batch.attempts += 1
@@ -396,7 +396,7 @@ def test_the_ratio_falls_slowly_rises_fast_and_restarts_after_a_split() -> None:
     random = Random(7)
 
     def sealed(value: bytes, topic: str = "t") -> float:
-        batch = ProducerBatch(topic=topic, partition=0, columns=columns(PLENTY), now=0.0)
+        batch = ProducerBatch(topic=topic, partition=0, columns=columns(ENOUGH_BYTES), now=0.0)
         batch.append(None, value, (), 0, None)
         batch.sealed = sealer.seal(batch, 1)
         latest[:] = [batch]
@@ -525,10 +525,10 @@ def test_a_batch_expires_on_time_behind_a_younger_requeued_one() -> None:
 @pytest.mark.rule("accumulator.abort.incomplete", "producer.callback.order")
 def test_abort_completes_records_of_a_partition_in_order_in_any_state() -> None:
     queues = Queues(linger=0.0, batch_size=600, growing=False)
-    told: list[int] = []
+    reported: list[int] = []
 
     def note(number: int) -> OnDelivery:
-        return lambda _delivery: told.append(number)
+        return lambda _delivery: reported.append(number)
 
     for number in range(20):
         queues.append(bytes(100), on_delivery=note(number))
@@ -540,7 +540,7 @@ def test_abort_completes_records_of_a_partition_in_order_in_any_state() -> None:
 
     queues.accumulator.abort(CLOSED)
 
-    assert told == list(range(20))
+    assert reported == list(range(20))
     assert (held(queues), queues.accumulator.incomplete) == (0, 0)
 
 
@@ -602,7 +602,7 @@ class Story:
             batch_size=800, linger=0.3, buffer_memory=12_000, delivery_timeout=20.0, max_request_size=2_000
         )
         self.sent: dict[int, int] = defaultdict(int)
-        self.told: dict[int, list[int]] = defaultdict(list)
+        self.reported: dict[int, list[int]] = defaultdict(list)
         self.deliveries: list[Delivery] = []
         self.under_way: dict[int, ProducerBatch] = {}
 
@@ -610,7 +610,7 @@ class Story:
         number = self.sent[partition]
 
         def note(_delivery: Delivery) -> None:
-            self.told[partition].append(number)
+            self.reported[partition].append(number)
 
         try:
             delivery = self.queues.append(bytes(size), partition=partition, on_delivery=note)
@@ -667,8 +667,8 @@ class Story:
         assert held(self.queues) == sum(batch.held_bytes for batch in batches)
         assert 0 <= self.queues.pool.free <= self.queues.pool.capacity
         assert self.queues.accumulator.incomplete == len(batches)
-        for told in self.told.values():
-            assert told == list(range(len(told)))
+        for reported in self.reported.values():
+            assert reported == list(range(len(reported)))
         queued = topic_queues(self.queues).queued_bytes
         under_way = set(self.under_way.values())
         for partition in range(4):
@@ -680,7 +680,7 @@ class Story:
         """Everything leaves and is acknowledged."""
         self.queues.accumulator.close(CLOSED)
         for _ in range(10 * len(self.deliveries) + 10):
-            self.drain(0, PLENTY)
+            self.drain(0, ENOUGH_BYTES)
             for partition in list(self.under_way):
                 self.acknowledge(partition, 0)
             self.queues.clock.advance(0.5)
@@ -707,7 +707,9 @@ def test_order_is_kept_and_memory_adds_up_whatever_happens(steps: list[Step]) ->
     story.end()
     story.check()
 
-    assert {p: len(told) for p, told in story.told.items()} == {p: count for p, count in story.sent.items() if count}
+    assert {p: len(reported) for p, reported in story.reported.items()} == {
+        p: count for p, count in story.sent.items() if count
+    }
     assert held(story.queues) == 0
 
 

@@ -47,7 +47,7 @@ def test_each_record_of_a_batch_gets_its_own_offset_and_timestamp() -> None:
     own = [machine.send(b"v" * n, partition=0) for n in range(3)]
     brokers = [machine.send(b"v" * n, partition=1) for n in range(3)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert [(r.partition, r.offset, r.timestamp_ms, r.serialized_value_size) for r in map(Delivery.result, own)] == [
         (0, 0, 0, 0),
@@ -66,7 +66,7 @@ def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> Non
     machine = edited_machine({0: refused({1: "no key", 2: None})})
     deliveries = [machine.send(b"%d" % number) for number in range(4)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     errors = [delivery.exception() for delivery in deliveries]
     texts = [str(error) for error in errors]
@@ -86,7 +86,7 @@ def test_records_that_the_broker_does_not_name_fail_because_of_others() -> None:
     machine = edited_machine({0: refused({1: "no key"})})
     innocent, _guilty = machine.send(b"0"), machine.send(b"1")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert "1 other record" in str(innocent.exception())
 
@@ -94,17 +94,17 @@ def test_records_that_the_broker_does_not_name_fail_because_of_others() -> None:
 @pytest.mark.rule("producer.callback.once", "batch.record-errors")
 def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
     machine = edited_machine({0: refused({1: "no key"})})
-    told: list[str] = []
+    reported: list[str] = []
 
     def note(delivery: Delivery) -> None:
-        told.append("no key" if "no key" in str(delivery.error) else "other")
+        reported.append("no key" if "no key" in str(delivery.error) else "other")
 
     for _ in range(3):
         machine.send(b"v", on_delivery=note)
 
-    machine.settle()
+    machine.run_until_idle()
 
-    assert told == ["other", "no key", "other"]
+    assert reported == ["other", "no key", "other"]
 
 
 # Once
@@ -113,9 +113,9 @@ def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
 @pytest.mark.rule("batch.once")
 def test_of_many_completing_threads_one_wins_and_callbacks_run_once() -> None:
     for _ in range(50):
-        told: list[RecordMetadata | None] = []
+        reported: list[RecordMetadata | None] = []
         batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
-        batch.append(None, b"v", (), 0, lambda delivery, told=told: told.append(delivery.metadata))  # type: ignore[misc]  # the default binds it
+        batch.append(None, b"v", (), 0, lambda delivery, reported=reported: reported.append(delivery.metadata))  # type: ignore[misc]  # the default binds it
         start, ends = threading.Barrier(4), list[bool]()
 
         def end(
@@ -131,11 +131,11 @@ def test_of_many_completing_threads_one_wins_and_callbacks_run_once() -> None:
             thread.join(HANG_GUARD)
 
         assert sorted(ends) == [False, False, False, True]
-        assert len(told) == 1
-        assert told[0] == Delivery(batch, 0).result()
+        assert len(reported) == 1
+        assert reported[0] == Delivery(batch, 0).result()
 
 
-@pytest.mark.rule("batch.late", "sender.retry.settled")
+@pytest.mark.rule("batch.late", "sender.retry.completed")
 @pytest.mark.parametrize(
     "code",
     [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD],
@@ -150,7 +150,7 @@ def test_a_response_after_completion_changes_nothing_and_is_counted(code: ErrorC
     acknowledged = machine.send(b"a", partition=0, on_delivery=abort)
     deliveries = [machine.send(b"b", partition=1), machine.send(b"c", partition=1)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert acknowledged.result().offset == 0
     assert machine.sender.late_responses == 1
@@ -165,7 +165,7 @@ def test_a_response_after_completion_changes_nothing_and_is_counted(code: ErrorC
     assert machine.pool.free == machine.pool.capacity
 
 
-@pytest.mark.rule("batch.late", "sender.retry.settled")
+@pytest.mark.rule("batch.late", "sender.retry.completed")
 def test_a_batch_aborted_in_flight_is_not_retried_after_a_disconnect() -> None:
     machine = machine_with_topic()
     machine.cluster.brokers[1].codes.append(None)
@@ -191,7 +191,7 @@ def test_a_failure_callback_finds_the_memory_of_acknowledged_batches() -> None:
         b"v", partition=1, on_delivery=lambda *_: seen.append((machine.accumulator.incomplete, machine.pool.free))
     )
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert acknowledged.done()
     [(incomplete, free)] = seen
@@ -230,7 +230,7 @@ def test_one_attempt_without_a_response_makes_a_batch_maybe_written() -> None:
     machine.cluster.brokers[1].codes.extend([None, ErrorCode.NOT_ENOUGH_REPLICAS])
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -243,37 +243,37 @@ def test_one_attempt_without_a_response_makes_a_batch_maybe_written() -> None:
 def test_an_error_has_broker_attempts_duration_and_cause() -> None:
     machine = machine_with_topic(request_timeout=2.0, delivery_timeout=5.0)
     machine.send(b"warm", partition=1)
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].silent = True
     delivery = machine.send(b"a", partition=1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
     assert (error.topic, error.partition) == ("t", 1)
-    told = re.search(
+    reported = re.search(
         r"1 record for topic 't', partition 1 was not delivered within delivery\.timeout\.ms: 5\.000 s after the "
         r"batch was opened \((\d+) attempts?, (\d\.\d{3}) s in the queue and (\d\.\d{3}) s in flight, "
         r"last to broker 1, last error: .*did not answer a Produce request within request\.timeout\.ms",
         str(error),
     )
-    assert told, str(error)
-    assert int(told[1]) == error.attempts
-    assert float(told[2]) + float(told[3]) == pytest.approx(5.0, abs=0.01)
-    assert float(told[3]) >= 2.0
+    assert reported, str(error)
+    assert int(reported[1]) == error.attempts
+    assert float(reported[2]) + float(reported[3]) == pytest.approx(5.0, abs=0.01)
+    assert float(reported[3]) >= 2.0
 
 
 @pytest.mark.rule("batch.error.content")
 def test_an_error_of_a_batch_that_was_never_sent_says_so() -> None:
     machine = machine_with_topic(delivery_timeout=5.0)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].up = False
     machine.round()
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert "(never sent, 5.000 s in the queue" in str(delivery.exception())
 
@@ -301,17 +301,17 @@ def test_a_callback_that_raises_affects_neither_others_nor_memory(
     kind: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_with_topic()
-    told: list[str] = []
+    reported: list[str] = []
 
     def fail(_delivery: Delivery) -> None:
         raise kind("the user's own fault")
 
-    machine.send(b"a", on_delivery=fail).add_done_callback(lambda _delivery: told.append("added"))
-    machine.send(b"b", on_delivery=lambda _delivery: told.append("behind"))
+    machine.send(b"a", on_delivery=fail).add_done_callback(lambda _delivery: reported.append("added"))
+    machine.send(b"b", on_delivery=lambda _delivery: reported.append("behind"))
 
-    machine.settle()
+    machine.run_until_idle()
 
-    assert told == ["added", "behind"]
+    assert reported == ["added", "behind"]
     assert "the user's own fault" in caplog.text
     assert machine.pool.free == machine.pool.capacity
 
@@ -358,23 +358,25 @@ class Plain:
 
 
 def test_third_party_columns_need_neither_a_lock_nor_callbacks() -> None:
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
 
-    def tell(name: str) -> OnDelivery:
-        return lambda delivery: told.append((name, delivery.metadata.offset if delivery.metadata is not None else -1))
+    def recorder(name: str) -> OnDelivery:
+        return lambda delivery: reported.append(
+            (name, delivery.metadata.offset if delivery.metadata is not None else -1)
+        )
 
     batch = ProducerBatch(topic="t", partition=0, columns=Plain(), now=0.0)  # type: ignore[arg-type]  # what is used
-    assert batch.append(None, b"a", (), None, tell("a")) == 0
-    batch.call_when_complete(0, tell("added"))
+    assert batch.append(None, b"a", (), None, recorder("a")) == 0
+    batch.call_when_complete(0, recorder("added"))
     assert batch.append(None, b"b", (), None, None) == 1
-    assert batch.append(None, b"c", (), None, tell("c")) == 2
-    assert batch.append(None, b"d", (), None, tell("no room")) is None
+    assert batch.append(None, b"c", (), None, recorder("c")) == 2
+    assert batch.append(None, b"d", (), None, recorder("no room")) is None
     batch.close()
-    assert batch.append(None, b"e", (), None, tell("too late")) is None
+    assert batch.append(None, b"e", (), None, recorder("too late")) is None
     assert batch.complete_and_call_back(Acknowledged(base_offset=10))
-    batch.call_when_complete(1, tell("afterwards"))
+    batch.call_when_complete(1, recorder("afterwards"))
 
-    assert told == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
+    assert reported == [("a", 10), ("added", 10), ("c", 12), ("afterwards", 11)]
     assert not batch.complete_and_call_back(Acknowledged(base_offset=20))
 
 

@@ -94,15 +94,15 @@ class ByHeaderOnNewBatch(ByHeader, TellingNewBatches):
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_a_partitioner_by_records_reads_headers_value_and_time(kind: type[ByHeader], encoder: str) -> None:
     partitioner = kind()
-    with simulated(1, 1, 1, plugins={"partitioner": partitioner}, record_encoder=encoder) as world:
-        send = world.producer.send
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}, record_encoder=encoder) as simulation:
+        send = simulation.producer.send
         deliveries = [
             send("t", b"v", b"k", headers=[("to", b"2")], timestamp_ms=7),
             send("t", b"w", headers={"to": b"1"}),
             send("t", b"x", headers=[("to", b"0")], partition=1),
             send("t", None, b"k", headers=[("to", None)]),
         ]
-        world.settle()
+        simulation.run_until_idle()
 
         assert [delivery.result().partition for delivery in deliveries] == [2, 1, 1, 0]
     distinct = list(dict.fromkeys(partitioner.records))
@@ -124,10 +124,10 @@ def test_a_partitioner_by_records_reads_headers_value_and_time(kind: type[ByHead
 )
 def test_a_fault_of_a_partitioner_by_records_is_raised_by_send(header: bytes, said: str) -> None:
     with (
-        simulated(1, 1, 1, plugins={"partitioner": ByHeader()}) as world,
+        simulated(1, 1, 1, plugins={"partitioner": ByHeader()}) as simulation,
         pytest.raises(InvalidPluginError, match=said),
     ):
-        world.producer.send("t", b"v", headers=[("to", header)])
+        simulation.producer.send("t", b"v", headers=[("to", header)])
 
 
 @pytest.mark.rule("partitioner.rack")
@@ -136,18 +136,18 @@ def test_records_without_a_key_go_to_leaders_in_the_rack_of_the_client() -> None
     cluster.brokers[1].rack, cluster.brokers[2].rack = "a", "b"
     cluster.create("t", 1, 2, 1, 2)
     near = {"partitioner.rack.aware": True, "client.rack": "b", "batch.size": 1000, "batch.growth.enable": False}
-    with simulated(cluster=cluster, config=near) as world:
-        deliveries = [world.producer.send("t", bytes(600)) for _ in range(50)]
-        world.settle()
+    with simulated(cluster=cluster, config=near) as simulation:
+        deliveries = [simulation.producer.send("t", bytes(600)) for _ in range(50)]
+        simulation.run_until_idle()
 
         assert {delivery.result().partition for delivery in deliveries} == {1, 3}
 
 
 @pytest.mark.rule("partitioner.explicit")
 def test_an_explicit_partition_overrides_key_and_partitioner() -> None:
-    with simulated(1, 1, 1, plugins={"partitioner": Choosing()}) as world:
-        deliveries = [world.producer.send("t", b"v", b"key", partition=partition) for partition in (2, 0, 1)]
-        world.settle()
+    with simulated(1, 1, 1, plugins={"partitioner": Choosing()}) as simulation:
+        deliveries = [simulation.producer.send("t", b"v", b"key", partition=partition) for partition in (2, 0, 1)]
+        simulation.run_until_idle()
 
         assert [delivery.result().partition for delivery in deliveries] == [2, 0, 1]
 
@@ -155,22 +155,22 @@ def test_an_explicit_partition_overrides_key_and_partitioner() -> None:
 @pytest.mark.rule("partitioner.sticky.batch", "partitioner.sticky")
 def test_records_without_a_key_fill_one_batch_after_another() -> None:
     lasting: dict[str, Any] = {"linger_ms": HOUR_MS, "delivery_timeout_ms": 2 * HOUR_MS}
-    with simulated(*[1] * 50, batch_size=1_000, batch_growth_enable=False, **lasting) as world:
-        deliveries = [world.producer.send("t", bytes(80)) for _ in range(100)]
-        Calling(world, world.producer.flush).rounds()
+    with simulated(*[1] * 50, batch_size=1_000, batch_growth_enable=False, **lasting) as simulation:
+        deliveries = [simulation.producer.send("t", bytes(80)) for _ in range(100)]
+        Calling(simulation, simulation.producer.flush).rounds()
 
         places = [delivery.result().partition for delivery in deliveries]
         stays = [place for place, before in zip(places, [-1, *places], strict=False) if place != before]
         assert 8 <= len(stays) <= 14  # 100 records, 8 to 11 of them in a batch
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 @pytest.mark.rule("partitioner.new-batch")
 def test_a_partitioner_is_notified_of_a_new_batch_and_called_once_more() -> None:
     partitioner = TellingNewBatches(0, 1, 1, 2, 2)
-    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
-        deliveries = [world.producer.send("t", b"v") for _ in range(3)]
-        world.settle()
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as simulation:
+        deliveries = [simulation.producer.send("t", b"v") for _ in range(3)]
+        simulation.run_until_idle()
 
         # The first begins a batch: on_new_batch for 0 moves it to 1. The second fits there. The third needs another.
         assert partitioner.new_batches == [("t", 0), ("t", 2)]
@@ -181,9 +181,9 @@ def test_a_partitioner_is_notified_of_a_new_batch_and_called_once_more() -> None
 @pytest.mark.rule("partitioner.new-batch", "partitioner.explicit")
 def test_a_partitioner_is_not_notified_if_the_partition_is_explicit() -> None:
     partitioner = TellingNewBatches()
-    with simulated(1, 1, plugins={"partitioner": partitioner}) as world:
-        world.producer.send("t", b"v", partition=1)
-        world.settle()
+    with simulated(1, 1, plugins={"partitioner": partitioner}) as simulation:
+        simulation.producer.send("t", b"v", partition=1)
+        simulation.run_until_idle()
 
     assert partitioner.new_batches == []
 
@@ -191,13 +191,13 @@ def test_a_partitioner_is_not_notified_if_the_partition_is_explicit() -> None:
 @pytest.mark.rule("partitioner.out-of-range")
 @pytest.mark.parametrize("choice", [-1, 2, 99])
 def test_a_missing_partition_is_an_error_of_the_partitioner(choice: int) -> None:
-    with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as world:
+    with simulated(1, 1, plugins={"partitioner": Choosing(choice, 1)}) as simulation:
         with pytest.raises(InvalidPluginError, match=rf"the partitioner \S*Choosing chose partition {choice} for "):
-            world.producer.send("t", b"v")
-        assert world.accumulator.incomplete == 0
+            simulation.producer.send("t", b"v")
+        assert simulation.accumulator.incomplete == 0
 
-        assert world.producer.send("t", b"v")
-        world.settle()
+        assert simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
 
 class Raising(TellingNewBatches):
@@ -222,12 +222,12 @@ class Raising(TellingNewBatches):
 @pytest.mark.rule("partitioner.out-of-range")
 @pytest.mark.parametrize("choice", ["1", 1.0, None])
 def test_an_invalid_partition_is_an_error_that_names_the_partitioner(choice: Any) -> None:
-    with simulated(1, 1, plugins={"partitioner": Choosing(choice)}) as world:
+    with simulated(1, 1, plugins={"partitioner": Choosing(choice)}) as simulation:
         chose = rf"chose {type(choice).__name__} for topic 't', but a partition is an int; correct it, "
         said = rf"^the partitioner \S*Choosing {chose}"
         with pytest.raises(InvalidPluginError, match=said):
-            world.producer.send("t", b"v")
-        assert world.accumulator.incomplete == 0
+            simulation.producer.send("t", b"v")
+        assert simulation.accumulator.incomplete == 0
 
 
 class OutOfMemory(Choosing):
@@ -244,20 +244,20 @@ class OutOfMemory(Choosing):
 
 
 def test_a_memory_error_in_a_partitioner_costs_one_record_only() -> None:
-    with simulated(1, 1, plugins={"partitioner": OutOfMemory(0, 0, 0)}) as world:
-        failed = world.producer.send("t", b"v", b"much")
-        world.producer.send("t", b"other", partition=1)
-        world.settle()
-        after = world.producer.send("t", b"v", b"little")
-        world.settle()
+    with simulated(1, 1, plugins={"partitioner": OutOfMemory(0, 0, 0)}) as simulation:
+        failed = simulation.producer.send("t", b"v", b"much")
+        simulation.producer.send("t", b"other", partition=1)
+        simulation.run_until_idle()
+        after = simulation.producer.send("t", b"v", b"little")
+        simulation.run_until_idle()
 
         error = failed.exception()
         assert error is not None
         assert "there was no memory to queue them" in str(error)
         assert isinstance(error.__cause__, MemoryError)
         assert after.result().partition == 0
-        assert world.accumulator.incomplete == 0
-        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+        assert simulation.accumulator.incomplete == 0
+        assert simulation.accumulator.pool.free == simulation.accumulator.pool.capacity
 
 
 def test_a_memory_error_in_a_partitioner_is_raised_by_send_unchanged() -> None:
@@ -265,21 +265,21 @@ def test_a_memory_error_in_a_partitioner_is_raised_by_send_unchanged() -> None:
         def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
             raise MemoryError("no room")
 
-    with simulated(1, 1, plugins={"partitioner": Small()}) as world:
+    with simulated(1, 1, plugins={"partitioner": Small()}) as simulation:
         with pytest.raises(MemoryError, match="no room"):
-            world.producer.send("t", b"v", b"much")
-        assert world.accumulator.incomplete == 0
-        assert world.accumulator.pool.free == world.accumulator.pool.capacity
+            simulation.producer.send("t", b"v", b"much")
+        assert simulation.accumulator.incomplete == 0
+        assert simulation.accumulator.pool.free == simulation.accumulator.pool.capacity
 
 
 @pytest.mark.parametrize("method", ["partition", "on_new_batch"])
 def test_an_error_of_a_partitioner_is_the_cause_of_the_error_of_send(method: str) -> None:
-    with simulated(1, 1, plugins={"partitioner": Raising(method)}) as world:
+    with simulated(1, 1, plugins={"partitioner": Raising(method)}) as simulation:
         said = rf"^the partitioner \S*Raising failed in {method} for topic 't': KeyError: 'x'; correct it, "
         with pytest.raises(InvalidPluginError, match=said) as caught:
-            world.producer.send("t", b"v", b"key")
+            simulation.producer.send("t", b"v", b"key")
         assert isinstance(caught.value.__cause__, KeyError)
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_an_ottla_error_of_a_partitioner_is_raised_by_send_unchanged() -> None:
@@ -288,10 +288,10 @@ def test_an_ottla_error_of_a_partitioner_is_raised_by_send_unchanged() -> None:
             raise InvalidRecordError(f"topic {topic!r} takes no records without a key")
 
     with (
-        simulated(1, 1, plugins={"partitioner": Keyed()}) as world,
+        simulated(1, 1, plugins={"partitioner": Keyed()}) as simulation,
         pytest.raises(InvalidRecordError, match="takes no records without a key"),
     ):
-        world.producer.send("t", b"v")
+        simulation.producer.send("t", b"v")
 
 
 def test_integers_of_other_libraries_are_accepted_as_partitions() -> None:
@@ -299,46 +299,46 @@ def test_integers_of_other_libraries_are_accepted_as_partitions() -> None:
         def __index__(self) -> int:
             return 1
 
-    with simulated(1, 1, plugins={"partitioner": Choosing(cast(int, Number()))}) as world:
-        delivery = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1, 1, plugins={"partitioner": Choosing(cast(int, Number()))}) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert delivery.result().partition == 1
 
 
 @pytest.mark.rule("partitioner.slow", "partitioner.slow.over")
 def test_partitions_of_a_slow_broker_are_avoided_until_it_takes_batches() -> None:
-    with simulated(1, 2, 1, 2, partitioner_availability_timeout_ms=1_000, batch_size=100) as world:
-        world.network.hosts.black_holes.add("broker-2")
-        world.network.cut(2)  # it may have given the producer its id
-        world.producer.send("t", b"v", partition=1)
-        world.pass_time(3.0)
-        world.round(until=world.clock())  # nothing was due before
+    with simulated(1, 2, 1, 2, partitioner_availability_timeout_ms=1_000, batch_size=100) as simulation:
+        simulation.network.hosts.black_holes.add("broker-2")
+        simulation.network.cut(2)  # it may have given the producer its id
+        simulation.producer.send("t", b"v", partition=1)
+        simulation.pass_time(3.0)
+        simulation.round(until=simulation.clock())  # nothing was due before
 
-        deliveries = [world.producer.send("t", bytes(90)) for _ in range(100)]
-        world.pass_time(0.1)
+        deliveries = [simulation.producer.send("t", bytes(90)) for _ in range(100)]
+        simulation.pass_time(0.1)
         assert {delivery.result(0).partition for delivery in deliveries} == {0, 2}
 
-        world.network.hosts.black_holes.clear()
-        world.settle()
-        world.pass_time(1.0)
-        deliveries = [world.producer.send("t", bytes(90)) for _ in range(100)]
-        world.settle()
+        simulation.network.hosts.black_holes.clear()
+        simulation.run_until_idle()
+        simulation.pass_time(1.0)
+        deliveries = [simulation.producer.send("t", bytes(90)) for _ in range(100)]
+        simulation.run_until_idle()
         assert {delivery.result().partition for delivery in deliveries} == {0, 1, 2, 3}
 
 
 @pytest.mark.rule("partitioner.news")
 def test_new_partitions_of_a_topic_are_used_with_and_without_keys() -> None:
-    with simulated(1) as world:
-        world.producer.send("t", b"v", b"key")
-        world.settle()
-        world.cluster.topics["t"].leaders.extend([1, 1, 1])
-        world.metadata.request_update()
-        world.pass_time(1.0)
+    with simulated(1) as simulation:
+        simulation.producer.send("t", b"v", b"key")
+        simulation.run_until_idle()
+        simulation.cluster.topics["t"].leaders.extend([1, 1, 1])
+        simulation.metadata.request_update()
+        simulation.pass_time(1.0)
 
-        keyed = [world.producer.send("t", b"v", b"%d" % n) for n in range(20)]
-        unkeyed = [world.producer.send("t", bytes(20_000)) for _ in range(200)]
-        world.settle()
+        keyed = [simulation.producer.send("t", b"v", b"%d" % n) for n in range(20)]
+        unkeyed = [simulation.producer.send("t", bytes(20_000)) for _ in range(200)]
+        simulation.run_until_idle()
 
         assert [d.result().partition for d in keyed] == [partition_for_key(b"%d" % n, 4) for n in range(20)]
         assert {d.result().partition for d in unkeyed} == {0, 1, 2, 3}
@@ -350,34 +350,34 @@ def test_new_partitions_of_a_topic_are_used_with_and_without_keys() -> None:
 @pytest.mark.rule("partitioner.run", "partitioner.keyed")
 def test_keys_are_partitioned_together_and_each_record_is_sent_to_its_own() -> None:
     partitioner = Columnar(lambda keys: [int(key or b"0") % 3 for key in keys])
-    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as world:
-        deliveries = [world.producer.send("t", b"v%d" % n, b"%d" % n) for n in range(100)]
-        world.settle()
+    with simulated(1, 1, 1, plugins={"partitioner": partitioner}) as simulation:
+        deliveries = [simulation.producer.send("t", b"v%d" % n, b"%d" % n) for n in range(100)]
+        simulation.run_until_idle()
 
         assert partitioner.columns == [[b"%d" % n for n in range(100)]]
         assert [delivery.result().partition for delivery in deliveries] == [n % 3 for n in range(100)]
-        assert world.log(1) == [b"v%d" % n for n in range(1, 100, 3)]
+        assert simulation.log(1) == [b"v%d" % n for n in range(1, 100, 3)]
 
 
 @pytest.mark.rule("partitioner.run", "accumulator.balance")
 @pytest.mark.parametrize(("partitions", "memory"), [(1, 256 << 10), (100, 800 << 10), (1_000, 2 << 20)])
 def test_an_unassigned_batch_reserves_memory_seldom_and_returns_the_rest(partitions: int, memory: int) -> None:
     partitioner = Columnar(lambda keys: [0] * len(keys))
-    with simulated(*[1] * partitions, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
-        world.producer.send("t", bytes(100), b"key")
-        run = world.producer._known_routes["t"].unassigned
+    with simulated(*[1] * partitions, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as simulation:
+        simulation.producer.send("t", bytes(100), b"key")
+        run = simulation.producer._known_routes["t"].unassigned
         first = run.open
         assert first is not None
         held = []
         while run.open is first:
             held.append(first.held_bytes)
             assert first.held_bytes <= max(5 * first.columns.memory(), 16_384)
-            world.producer.send("t", bytes(100), b"key")
-        Calling(world, world.producer.flush).rounds()
+            simulation.producer.send("t", bytes(100), b"key")
+        Calling(simulation, simulation.producer.flush).rounds()
 
         assert max(held) == memory
         assert len(set(held)) <= 6
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.parametrize(
@@ -394,17 +394,17 @@ def test_an_unassigned_batch_grows_with_partitions_and_spares_memory(
 def test_unassigned_batches_of_many_topics_spare_memory_for_each_other() -> None:
     topics = [f"t{number}" for number in range(20)]
     partitioner = Columnar(lambda keys: [0] * len(keys))
-    with simulated(1, linger_ms=HOUR_MS, max_block_ms=0, plugins={"partitioner": partitioner}) as world:
+    with simulated(1, linger_ms=HOUR_MS, max_block_ms=0, plugins={"partitioner": partitioner}) as simulation:
         for topic in topics:
-            world.cluster.create(topic, *[1] * 256)
-            world.know(topic)
+            simulation.cluster.create(topic, *[1] * 256)
+            simulation.know(topic)
 
         for topic in topics:
             for number in range(60):
-                world.producer.send(topic, bytes(100), b"%d" % number)
+                simulation.producer.send(topic, bytes(100), b"%d" % number)
 
         assert partitioner.columns == []  # none was assigned, because there was no memory
-        assert world.pool.free > world.pool.capacity // 2
+        assert simulation.pool.free > simulation.pool.capacity // 2
 
 
 @pytest.mark.rule("partitioner.run.leaves")
@@ -412,30 +412,30 @@ def test_unassigned_batches_of_many_topics_spare_memory_for_each_other() -> None
 def test_an_unassigned_batch_ends_with_everything_that_ends_linger(what: str) -> None:
     with simulated(
         1, 1, linger_ms=5_000, batch_size=300, buffer_memory=1_000_000 if what == "much" else 40_000
-    ) as world:
-        delivery = world.producer.send("t", b"v", b"key")
-        world.round(until=world.clock())
+    ) as simulation:
+        delivery = simulation.producer.send("t", b"v", b"key")
+        simulation.round(until=simulation.clock())
         assert not delivery.done()
-        started = world.clock()
+        started = simulation.clock()
 
         if what == "linger":
-            world.settle()
-            assert world.clock() - started == pytest.approx(5.0 - SEALING_SECONDS)
+            simulation.run_until_idle()
+            assert simulation.clock() - started == pytest.approx(5.0 - SEALING_SECONDS)
         elif what == "flush":
-            Calling(world, world.producer.flush).rounds()
+            Calling(simulation, simulation.producer.flush).rounds()
         elif what == "close":
-            world.producer.close()
+            simulation.producer.close()
         elif what == "memory":
-            calling = Calling(world, lambda: world.producer.send("t", bytes(39_900), partition=1))
-            world.run_until(delivery.done, time_passes=False)
+            calling = Calling(simulation, lambda: simulation.producer.send("t", bytes(39_900), partition=1))
+            simulation.run_until(delivery.done, time_passes=False)
             calling.rounds()
             assert calling.error is None
         else:
             for _ in range(2_000):
-                world.producer.send("t", bytes(100), b"key")
-            world.run_until(delivery.done, time_passes=False)
+                simulation.producer.send("t", bytes(100), b"key")
+            simulation.run_until(delivery.done, time_passes=False)
         if what != "linger":
-            assert world.clock() < started + 5.0
+            assert simulation.clock() < started + 5.0
         assert delivery.result().offset == 0
 
 
@@ -465,14 +465,14 @@ def test_a_partitioner_error_fails_only_its_unassigned_batch(fault: str) -> None
         "texts": f"{who} chose list of str for topic 't', but a partition is an int",
         "floats": f"{who} chose list of int and float for topic 't', but a partition is an int",
     }
-    told: list[OttlaError | None] = []
-    with simulated(1, 1, plugins={"partitioner": Columnar(column)}) as world:
-        named = world.producer.send("t", b"named", partition=1)
+    reported: list[OttlaError | None] = []
+    with simulated(1, 1, plugins={"partitioner": Columnar(column)}) as simulation:
+        named = simulation.producer.send("t", b"named", partition=1)
         failed = [
-            world.producer.send("t", b"v", key, on_delivery=lambda delivery: told.append(delivery.error))
+            simulation.producer.send("t", b"v", key, on_delivery=lambda delivery: reported.append(delivery.error))
             for key in (b"good", b"bad")
         ]
-        flushing = Calling(world, lambda: world.producer.flush(HANG_GUARD))
+        flushing = Calling(simulation, lambda: simulation.producer.flush(HANG_GUARD))
         flushing.rounds()
 
         assert flushing.error is None
@@ -483,10 +483,10 @@ def test_a_partitioner_error_fails_only_its_unassigned_batch(fault: str) -> None
             assert isinstance(error.__cause__, InvalidPluginError)
             assert isinstance(error.__cause__.__cause__, ZeroDivisionError if fault == "raises" else NoneType)
             assert said[fault] in str(error)
-        assert len(told) == 2
-        assert world.pool.free == world.pool.capacity
-        later = world.producer.send("t", b"v", b"good")
-        world.settle()
+        assert len(reported) == 2
+        assert simulation.pool.free == simulation.pool.capacity
+        later = simulation.producer.send("t", b"v", b"good")
+        simulation.run_until_idle()
         assert later.result().offset == 0
 
 
@@ -512,14 +512,14 @@ def test_an_unassigned_batch_that_fails_while_moving_is_maybe_written(
         moving = True
         return [int(key or b"") for key in keys]
 
-    with simulated(1, 1, 1, plugins={"partitioner": Columnar(column)}, linger_ms=5) as world:
+    with simulated(1, 1, 1, plugins={"partitioner": Columnar(column)}, linger_ms=5) as simulation:
         monkeypatch.setattr(ObjectColumns, broken, break_off)
-        deliveries = {key: world.producer.send("t", key, key) for key in (b"0", b"1", b"2")}
-        world.settle()
+        deliveries = {key: simulation.producer.send("t", key, key) for key in (b"0", b"1", b"2")}
+        simulation.run_until_idle()
         for key, delivery in deliveries.items():
             error = delivery.exception(0)
-            assert error is None or error.possibly_persisted or key not in world.log(int(key))
-        assert world.pool.free == world.pool.capacity
+            assert error is None or error.possibly_persisted or key not in simulation.log(int(key))
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 Sending = tuple[int | None, int | None, int, Sequence[Header]]
@@ -539,14 +539,14 @@ sendings = st.lists(
 def test_records_with_and_without_keys_and_partitions_keep_their_order(
     partitions: int, rows: list[Sending], pauses: list[int], memory: int
 ) -> None:
-    told: dict[int, list[int]] = defaultdict(list)
-    with simulated(*[1] * partitions, batch_size=400, buffer_memory=memory, max_block_ms=0) as world:
+    reported: dict[int, list[int]] = defaultdict(list)
+    with simulated(*[1] * partitions, batch_size=400, buffer_memory=memory, max_block_ms=0) as simulation:
         sent: list[tuple[int, Delivery, bytes | None]] = []
-        send = world.producer.send
+        send = simulation.producer.send
 
         def note(delivery: Delivery) -> None:
             metadata = delivery.result()
-            told[metadata.partition].append(metadata.offset)
+            reported[metadata.partition].append(metadata.offset)
 
         for number, (key, partition, size, headers) in enumerate(rows):
             name = None if key is None else b"%d" % key
@@ -555,32 +555,32 @@ def test_records_with_and_without_keys_and_partitions_keep_their_order(
             try:
                 delivery = send("t", value, name, headers=headers, partition=place, on_delivery=note)
             except BufferExhaustedError:
-                world.settle()
+                simulation.run_until_idle()
                 delivery = send("t", value, name, headers=headers, partition=place, on_delivery=note)
             sent.append((number, delivery, name if place is None else None))
             if place is not None:
                 assert delivery._batch.partition == place
             if number in pauses:
-                world.round(until=world.clock())
-        world.settle()
+                simulation.round(until=simulation.clock())
+        simulation.run_until_idle()
 
         in_order: dict[int, list[int]] = defaultdict(list)
         for number, delivery, name in sent:
             result = delivery.result(0)
             in_order[result.partition].append(result.offset)
-            stored = world.log(result.partition)[result.offset]
+            stored = simulation.log(result.partition)[result.offset]
             assert stored is not None
             assert stored[:2] == b"%02d" % number
             if name is not None:
                 assert result.partition == partition_for_key(name, partitions)
         assert all(offsets == list(range(len(offsets))) for offsets in in_order.values())
-        assert told == in_order
-        assert world.pool.free == world.pool.capacity
+        assert reported == in_order
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.rule("partitioner.run.deliveries", "producer.delivery.threads")
 def test_concurrent_sends_of_every_kind_get_their_own_offsets() -> None:
-    with simulated(1, 1, 1, batch_size=500, buffer_memory=100_000_000) as world:
+    with simulated(1, 1, 1, batch_size=500, buffer_memory=100_000_000) as simulation:
         sent: list[list[Delivery]] = [[] for _ in range(4)]
 
         def work(thread: int) -> None:
@@ -589,36 +589,36 @@ def test_concurrent_sends_of_every_kind_get_their_own_offsets() -> None:
                 value = b"%d %d" % (thread, number)
                 key = b"%d" % number if thread % 2 else None
                 partition = number % 3 if thread < 2 and number % 2 else None
-                own.append(world.producer.send("t", value, key, partition=partition))
+                own.append(simulation.producer.send("t", value, key, partition=partition))
 
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            world.round(until=world.clock())
-        world.settle()
+            simulation.round(until=simulation.clock())
+        simulation.run_until_idle()
 
         for sender, own in enumerate(sent):
             assert len(own) == 1_000
             for number, delivery in enumerate(own):
                 result = delivery.result(0)
-                assert world.log(result.partition)[result.offset] == b"%d %d" % (sender, number)
-        assert world.pool.free == world.pool.capacity
+                assert simulation.log(result.partition)[result.offset] == b"%d %d" % (sender, number)
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.rule("partitioner.run.order")
 def test_records_sent_during_a_partitioning_follow_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with simulated(1, linger_ms=100) as world:
-        world.producer.send("t", b"0", partition=0)
-        world.producer.send("t", b"1", b"key")
+    with simulated(1, linger_ms=100) as simulation:
+        simulation.producer.send("t", b"0", partition=0)
+        simulation.producer.send("t", b"1", b"key")
         by_partition = KeyPartitioner._by_partition
         threads: list[threading.Thread] = []
 
         def meanwhile(key_partitioner: KeyPartitioner, *arguments: Any) -> Any:
             sending = threading.Thread(
-                target=world.producer.send, args=("t", b"2"), kwargs={"partition": 0}, daemon=True
+                target=simulation.producer.send, args=("t", b"2"), kwargs={"partition": 0}, daemon=True
             )
             threads.append(sending)
             sending.start()
@@ -627,22 +627,22 @@ def test_records_sent_during_a_partitioning_follow_it(
 
         with monkeypatch.context() as patch:
             patch.setattr(KeyPartitioner, "_by_partition", meanwhile)
-            world.clock.advance(0.2)
-            world.round(until=world.clock())
+            simulation.clock.advance(0.2)
+            simulation.round(until=simulation.clock())
         [sending] = threads
         sending.join(HANG_GUARD)
-        world.settle()
+        simulation.run_until_idle()
 
-        assert world.log() == [b"0", b"1", b"2"]
+        assert simulation.log() == [b"0", b"1", b"2"]
 
 
 def test_aborted_records_with_keys_get_no_partition_and_free_memory() -> None:
     partitioner = Columnar(lambda keys: [0] * len(keys))
-    with simulated(1, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as world:
-        delivery = world.producer.send("t", b"v", b"key")
-        world.accumulator.abort(ProducerClosedError("aborted"))
-        world.settle()
+    with simulated(1, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as simulation:
+        delivery = simulation.producer.send("t", b"v", b"key")
+        simulation.accumulator.abort(ProducerClosedError("aborted"))
+        simulation.run_until_idle()
 
         assert "aborted" in str(delivery.exception())
         assert partitioner.columns == []
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity

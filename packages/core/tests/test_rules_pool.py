@@ -26,7 +26,7 @@ def make_pool(*, held: int = 0) -> BufferPool:
 
 
 class MemoryWaiter:
-    """A thread that stands in line for memory; `error` is what it was refused with."""
+    """A thread that waits for memory; `error` is the error that it got."""
 
     def __init__(self, pool: BufferPool, size: int) -> None:
         self.size = size
@@ -206,7 +206,7 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
             line.append((MemoryWaiter(pool, size), size))
             serve()
 
-    def wait_in_vain(size: int) -> None:
+    def wait_until_timeout(size: int) -> None:
         if size <= free and not line:
             take(size)
         else:
@@ -225,7 +225,7 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
         "take": take,
         "take some": take_some,
         "wait": wait,
-        "wait until the time-out": wait_in_vain,
+        "wait until the time-out": wait_until_timeout,
         "give back": give_back,
     }
     for name, number in steps:
@@ -255,7 +255,7 @@ def test_a_wait_that_is_over_takes_what_has_come_free_if_it_is_enough(least: int
 
 def test_only_the_first_in_line_can_have_collected_enough() -> None:
     pool = make_pool(held=60)
-    first, second = pool.stand_in_line(80, least=30), pool.stand_in_line(80, least=30)
+    first, second = pool.join_queue(80, least=30), pool.join_queue(80, least=30)
 
     assert not pool.accept_least(second)
     assert pool.accept_least(first)
@@ -268,7 +268,7 @@ def test_only_the_first_in_line_can_have_collected_enough() -> None:
 
 def test_a_closed_pool_gives_nothing_to_a_wait_that_is_over() -> None:
     pool = make_pool(held=60)
-    waiter = pool.stand_in_line(80, least=30)
+    waiter = pool.join_queue(80, least=30)
     pool.close(ProducerClosedError("closed"))
 
     assert pool.accept_least(waiter), "it is served, with the refusal"

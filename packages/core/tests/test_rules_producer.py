@@ -36,13 +36,13 @@ HOUR_MS = 3_600_000
 """A linger that no test waits for."""
 
 
-def codes(world: Simulated, *answers: ErrorCode | None) -> None:
+def codes(simulation: Simulated, *answers: ErrorCode | None) -> None:
     """Responses of broker 1 to its next Produce requests; None: no response."""
-    world.cluster.brokers[1].codes.extend(answers)
+    simulation.cluster.brokers[1].codes.extend(answers)
 
 
-def produced(world: Simulated, broker: int = 1) -> int:
-    return sum(name == "Produce" for name, _version in world.cluster.brokers[broker].requests)
+def produced(simulation: Simulated, broker: int = 1) -> int:
+    return sum(name == "Produce" for name, _version in simulation.cluster.brokers[broker].requests)
 
 
 COPIES: dict[str, Callable[[Any], object]] = {"pickle": pickle.dumps, "copy": copy.copy, "deepcopy": copy.deepcopy}
@@ -50,13 +50,13 @@ COPIES: dict[str, Callable[[Any], object]] = {"pickle": pickle.dumps, "copy": co
 
 @pytest.mark.parametrize("way", COPIES)
 def test_a_producer_is_not_copied_or_pickled_and_the_error_has_a_remedy(way: str) -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"a")
-        rows = world.producer.send_table("t", pa.table({"value": [b"b"]}))
-        world.settle()
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"a")
+        rows = simulation.producer.send_table("t", pa.table({"value": [b"b"]}))
+        simulation.run_until_idle()
 
         with pytest.raises(TypeError, match=r"^a producer cannot be copied .*; create one where it is used, "):
-            COPIES[way](world.producer)
+            COPIES[way](simulation.producer)
         with pytest.raises(TypeError, match=r"^a delivery cannot be copied .*; wait for its result\(\) and "):
             COPIES[way](delivery)
         with pytest.raises(TypeError, match=r"^a table's delivery cannot be copied .*; wait for its result\(\) and "):
@@ -70,63 +70,66 @@ def test_a_producer_is_not_copied_or_pickled_and_the_error_has_a_remedy(way: str
 
 @pytest.mark.rule("producer.send.returns")
 def test_send_does_no_io_and_its_delivery_completes_later() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"a")
-        assert produced(world) == 0
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"a")
+        assert produced(simulation) == 0
         assert not delivery.done()
 
-        world.settle()
+        simulation.run_until_idle()
 
         assert delivery.result().offset == 0
 
 
 @pytest.mark.rule("producer.send.wakes")
 def test_send_wakes_the_io_thread_only_for_a_new_or_full_batch() -> None:
-    with simulated(1, batch_size=1_000, linger_ms=1_000) as world:
-        world.round()
-        wakeups = world.network.wakeups
+    with simulated(1, batch_size=1_000, linger_ms=1_000) as simulation:
+        simulation.round()
+        wakeups = simulation.network.wakeups
 
         def wakes(size: int) -> int:
-            before = world.network.wakeups
-            world.producer.send("t", bytes(size))
-            return world.network.wakeups - before
+            before = simulation.network.wakeups
+            simulation.producer.send("t", bytes(size))
+            return simulation.network.wakeups - before
 
         assert [wakes(200), wakes(200), wakes(200)] == [1, 0, 0]
         assert wakes(500) == 1
         assert [wakes(100), wakes(100)] == [0, 0]
-        assert world.network.wakeups == wakeups + 2
+        assert simulation.network.wakeups == wakeups + 2
 
 
 @pytest.mark.rule("producer.send.serializers")
 def test_serializers_get_the_topic_and_the_headers() -> None:
-    told: list[tuple[str, Any, Sequence[Header]]] = []
+    reported: list[tuple[str, Any, Sequence[Header]]] = []
 
     class Noting:
         def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
-            told.append((topic, data, headers))
+            reported.append((topic, data, headers))
             return None if data is None else str(data).encode()
 
-    with simulated(1, plugins={"value_serializer": Noting(), "key_serializer": Noting()}) as world:
-        world.producer.send("t", 1, 2, headers=[("name", b"content")])
-        world.producer.send("t", None)
-        world.settle()
+    with simulated(1, plugins={"value_serializer": Noting(), "key_serializer": Noting()}) as simulation:
+        simulation.producer.send("t", 1, 2, headers=[("name", b"content")])
+        simulation.producer.send("t", None)
+        simulation.run_until_idle()
 
-        assert told == [("t", 1, (("name", b"content"),)), ("t", 2, (("name", b"content"),)), ("t", None, ())]
-        assert [(record.key, record.value) for record in world.cluster.topics["t"].log[0]] == [
+        assert reported == [("t", 1, (("name", b"content"),)), ("t", 2, (("name", b"content"),)), ("t", None, ())]
+        assert [(record.key, record.value) for record in simulation.cluster.topics["t"].log[0]] == [
             (b"2", b"1"),
             (None, None),
         ]
 
 
 REFUSALS: dict[str, tuple[type[OttlaError], Callable[[Simulated], object]]] = {
-    "type": (InvalidRecordError, lambda world: world.producer.send("t", "text")),
-    "timestamp": (InvalidRecordError, lambda world: world.producer.send("t", b"v", timestamp_ms=-1)),
-    "header": (InvalidRecordError, lambda world: world.producer.send("t", b"v", headers=[("name", "text")])),  # type: ignore[list-item]  # the test's point
-    "header name": (InvalidRecordError, lambda world: world.producer.send("t", b"v", headers=[("\ud800", b"")])),
-    "size": (RecordTooLargeError, lambda world: world.producer.send("t", bytes(40_001))),
-    "topic": (TopicUnavailableError, lambda world: world.producer.send("other", b"v")),
-    "partition": (TopicUnavailableError, lambda world: world.producer.send("t", b"v", partition=7)),
-    "negative partition": (InvalidRecordError, lambda world: world.producer.send("t", b"v", partition=-1)),
+    "type": (InvalidRecordError, lambda simulation: simulation.producer.send("t", "text")),
+    "timestamp": (InvalidRecordError, lambda simulation: simulation.producer.send("t", b"v", timestamp_ms=-1)),
+    "header": (InvalidRecordError, lambda simulation: simulation.producer.send("t", b"v", headers=[("name", "text")])),  # type: ignore[list-item]  # the test's point
+    "header name": (
+        InvalidRecordError,
+        lambda simulation: simulation.producer.send("t", b"v", headers=[("\ud800", b"")]),
+    ),
+    "size": (RecordTooLargeError, lambda simulation: simulation.producer.send("t", bytes(40_001))),
+    "topic": (TopicUnavailableError, lambda simulation: simulation.producer.send("other", b"v")),
+    "partition": (TopicUnavailableError, lambda simulation: simulation.producer.send("t", b"v", partition=7)),
+    "negative partition": (InvalidRecordError, lambda simulation: simulation.producer.send("t", b"v", partition=-1)),
 }
 
 
@@ -142,19 +145,19 @@ REFUSALS: dict[str, tuple[type[OttlaError], Callable[[Simulated], object]]] = {
 def test_a_refused_record_leaves_no_trace(why: str) -> None:
     kind, send = REFUSALS[why]
     called: list[object] = []
-    with simulated(1, max_block_ms=0, max_request_size=40_000) as world:
-        original = world.producer.send
-        world.producer.send = lambda *args, **options: original(  # type: ignore[method-assign]  # each with a callback
+    with simulated(1, max_block_ms=0, max_request_size=40_000) as simulation:
+        original = simulation.producer.send
+        simulation.producer.send = lambda *args, **options: original(  # type: ignore[method-assign]  # each with a callback
             *args, **options, on_delivery=called.append
         )
         with pytest.raises(kind):
-            send(world)
+            send(simulation)
 
-        assert world.accumulator.incomplete == 0
-        assert world.pool.free == world.pool.capacity
-        assert world.accumulator.report()[0].topics == {}
-        world.producer.send("t", b"sound")
-        world.settle()
+        assert simulation.accumulator.incomplete == 0
+        assert simulation.pool.free == simulation.pool.capacity
+        assert simulation.accumulator.report()[0].topics == {}
+        simulation.producer.send("t", b"sound")
+        simulation.run_until_idle()
         assert len(called) == 1
 
 
@@ -167,24 +170,24 @@ def test_a_refused_record_leaves_no_trace(why: str) -> None:
     ],
 )
 def test_a_record_that_is_too_large_is_refused_with_the_setting(limit: dict[str, int], name: str) -> None:
-    with simulated(1, config={"max.block.ms": 0, **limit}) as world:
+    with simulated(1, config={"max.block.ms": 0, **limit}) as simulation:
         for topic in ("t", "unknown"):
             with pytest.raises(RecordTooLargeError, match=name):
-                world.producer.send(topic, bytes(20_000))
+                simulation.producer.send(topic, bytes(20_000))
 
-        world.producer.send("t", bytes(9_000))
+        simulation.producer.send("t", bytes(9_000))
         with pytest.raises(RecordTooLargeError):
-            world.producer.send("t", bytes(20_000))  # also where a batch is open
-        world.settle()
+            simulation.producer.send("t", bytes(20_000))  # also where a batch is open
+        simulation.run_until_idle()
 
 
 @pytest.mark.rule("producer.send.refused.serializer", "producer.send.refused.silent")
 def test_an_error_of_a_serializer_fails_its_record_only() -> None:
-    with simulated(1, value_serializer=lambda data: b"%d" % (1 // data)) as world:
+    with simulated(1, value_serializer=lambda data: b"%d" % (1 // data)) as simulation:
         with pytest.raises(SerializationError) as caught:
-            world.producer.send("t", 0)
-        delivery = world.producer.send("t", 1)
-        world.settle()
+            simulation.producer.send("t", 0)
+        delivery = simulation.producer.send("t", 1)
+        simulation.run_until_idle()
 
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
         assert delivery.result().offset == 0
@@ -192,27 +195,27 @@ def test_an_error_of_a_serializer_fails_its_record_only() -> None:
 
 @pytest.mark.rule("producer.send.refused.memory")
 def test_a_record_refused_without_memory_is_accepted_later() -> None:
-    with simulated(1, buffer_memory=20_000, batch_size=100, max_block_ms=0) as world:
-        sent = [world.producer.send("t", bytes(500)) for _ in range(10)]
+    with simulated(1, buffer_memory=20_000, batch_size=100, max_block_ms=0) as simulation:
+        sent = [simulation.producer.send("t", bytes(500)) for _ in range(10)]
         with pytest.raises(BufferExhaustedError, match=r"no memory for \d+ bytes within max\.block\.ms"):
-            world.producer.send("t", bytes(15_000))
+            simulation.producer.send("t", bytes(15_000))
 
-        world.settle()
-        sent.append(world.producer.send("t", bytes(15_000)))
-        world.settle()
+        simulation.run_until_idle()
+        sent.append(simulation.producer.send("t", bytes(15_000)))
+        simulation.run_until_idle()
         assert [delivery.result().offset for delivery in sent] == list(range(11))
 
 
 @pytest.mark.rule("producer.send.after")
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.MESSAGE_TOO_LARGE])
 def test_the_result_of_a_queued_record_is_known_by_its_delivery_only(code: ErrorCode) -> None:
-    with simulated(1) as world:
-        codes(world, code)
-        failed = world.producer.send("t", b"a")
-        world.settle()
+    with simulated(1) as simulation:
+        codes(simulation, code)
+        failed = simulation.producer.send("t", b"a")
+        simulation.run_until_idle()
 
-        after = world.producer.send("t", b"b")
-        world.settle()
+        after = simulation.producer.send("t", b"b")
+        simulation.run_until_idle()
 
         error = failed.exception()
         assert error is not None
@@ -223,27 +226,27 @@ def test_the_result_of_a_queued_record_is_known_by_its_delivery_only(code: Error
 @pytest.mark.rule("producer.record.headers")
 def test_headers_keep_order_repeated_names_and_nulls() -> None:
     headers = [("b", b"1"), ("a", None), ("b", b"2"), ("", b"")]
-    with simulated(1) as world:
-        world.producer.send("t", b"v", headers=headers)
-        world.producer.send("t", b"v", headers={"one": b"x"}.items())
-        world.producer.send("t", b"v", headers={"one": b"x"})
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.producer.send("t", b"v", headers=headers)
+        simulation.producer.send("t", b"v", headers={"one": b"x"}.items())
+        simulation.producer.send("t", b"v", headers={"one": b"x"})
+        simulation.run_until_idle()
 
         one = (("one", b"x"),)
-        assert [record.headers for record in world.cluster.topics["t"].log[0]] == [tuple(headers), one, one]
+        assert [record.headers for record in simulation.cluster.topics["t"].log[0]] == [tuple(headers), one, one]
 
 
 @pytest.mark.rule("producer.record.timestamp")
 def test_a_record_keeps_its_timestamp_or_gets_the_time_of_send() -> None:
-    with simulated(1) as world:
-        own = world.producer.send("t", b"v", timestamp_ms=7)
-        zero = world.producer.send("t", b"v", timestamp_ms=0)
-        now = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1) as simulation:
+        own = simulation.producer.send("t", b"v", timestamp_ms=7)
+        zero = simulation.producer.send("t", b"v", timestamp_ms=0)
+        now = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         assert (own.result().timestamp_ms, zero.result().timestamp_ms) == (7, 0)
         assert now.result().timestamp_ms > 1_700_000_000_000
-        assert [record.timestamp_ms for record in world.cluster.topics["t"].log[0]][:2] == [7, 0]
+        assert [record.timestamp_ms for record in simulation.cluster.topics["t"].log[0]][:2] == [7, 0]
 
 
 # flush
@@ -251,33 +254,37 @@ def test_a_record_keeps_its_timestamp_or_gets_the_time_of_send() -> None:
 
 @pytest.mark.rule("producer.flush.leaves", "producer.flush.accounted", "producer.report.since")
 def test_a_flush_sends_everything_and_reports_after_the_callbacks() -> None:
-    told: list[str] = []
-    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+    reported: list[str] = []
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"a", partition=partition, on_delivery=lambda _delivery: told.append("callback"))
-        world.producer.send("t", b"with a key", b"k")
-        started = world.clock()
+            simulation.producer.send(
+                "t", b"a", partition=partition, on_delivery=lambda _delivery: reported.append("callback")
+            )
+        simulation.producer.send("t", b"with a key", b"k")
+        started = simulation.clock()
 
         def flush() -> object:
-            report = world.producer.flush()
-            told.append("flushed")
+            report = simulation.producer.flush()
+            reported.append("flushed")
             return report
 
-        flushing = Calling(world, flush)
+        flushing = Calling(simulation, flush)
         flushing.rounds()
 
-        assert told == ["callback", "callback", "flushed"]
+        assert reported == ["callback", "callback", "flushed"]
         assert str(flushing.result) == "3 acknowledged, 0 failed, 0 pending"
-        assert world.clock() == started
+        assert simulation.clock() == started
 
 
 @pytest.mark.rule("producer.flush.moment")
 def test_a_flush_does_not_wait_for_records_sent_by_its_callbacks() -> None:
-    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as simulation:
         later: list[Delivery] = []
-        world.producer.send("t", b"a", on_delivery=lambda *_told: later.append(world.producer.send("t", b"b")))
-        flushing = Calling(world, world.producer.flush)
-        world.run_until(lambda: later)
+        simulation.producer.send(
+            "t", b"a", on_delivery=lambda *_reported: later.append(simulation.producer.send("t", b"b"))
+        )
+        flushing = Calling(simulation, simulation.producer.flush)
+        simulation.run_until(lambda: later)
         flushing.thread.join(HANG_GUARD)
 
         assert flushing.error is None
@@ -286,32 +293,34 @@ def test_a_flush_does_not_wait_for_records_sent_by_its_callbacks() -> None:
 
 @pytest.mark.rule("producer.flush.timeout", "producer.report.pending")
 def test_a_flush_that_times_out_raises_the_report_and_drops_nothing() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"a")
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"a")
 
         with pytest.raises(FlushTimeoutError) as caught:
-            world.producer.flush(0)
+            simulation.producer.flush(0)
 
         assert (caught.value.report.acknowledged, caught.value.report.pending) == (0, 1)
-        world.settle()
+        simulation.run_until_idle()
         assert delivery.result().offset == 0
-        assert world.producer.flush(0).acknowledged == 1
+        assert simulation.producer.flush(0).acknowledged == 1
 
 
 @pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
 @pytest.mark.parametrize("call", ["flush", "result", "exception"])
 def test_a_callback_that_would_deadlock_is_refused(call: str) -> None:
     raised: list[BaseException] = []
-    with simulated(1) as world:
+    with simulated(1) as simulation:
 
         def wait(_delivery: Delivery) -> None:
             try:
-                getattr(world.producer if call == "flush" else world.producer.send("t", b"b"), call)(timeout=0)
+                getattr(simulation.producer if call == "flush" else simulation.producer.send("t", b"b"), call)(
+                    timeout=0
+                )
             except OttlaError as error:
                 raised.append(error)
 
-        world.producer.send("t", b"a", on_delivery=wait)
-        world.settle()
+        simulation.producer.send("t", b"a", on_delivery=wait)
+        simulation.run_until_idle()
 
         assert [type(error) for error in raised] == [IllegalStateError]
         assert "callback" in str(raised[0])
@@ -322,32 +331,32 @@ def test_a_callback_that_would_deadlock_is_refused(call: str) -> None:
 
 @pytest.mark.rule("producer.close.drains", "producer.send.refused.closed")
 def test_close_sends_queued_records_despite_errors_and_disconnects() -> None:
-    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
-        deliveries = [world.producer.send("t", b"%d" % n, partition=n % 2) for n in range(10)]
-        codes(world, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as simulation:
+        deliveries = [simulation.producer.send("t", b"%d" % n, partition=n % 2) for n in range(10)]
+        codes(simulation, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-        report = world.producer.close()
+        report = simulation.producer.close()
 
         assert str(report) == "10 acknowledged, 0 failed, 0 pending"
         assert all(delivery.exception() is None for delivery in deliveries)
         with pytest.raises(ProducerClosedError):
-            world.producer.send("t", b"late")
-        assert world.producer.close().topics == {}
+            simulation.producer.send("t", b"late")
+        assert simulation.producer.close().topics == {}
 
 
 @pytest.mark.rule("producer.close.fails-rest", "producer.close.drains")
 def test_records_that_close_cannot_send_in_time_fail_and_say_so() -> None:
-    with simulated(1, 1) as world:
-        world.cluster.brokers[1].silent = True
-        in_flight = world.producer.send("t", b"a", partition=0)
-        world.round(until=world.clock())
-        queued = world.producer.send("t", b"b", partition=1)
-        started = world.clock()
+    with simulated(1, 1) as simulation:
+        simulation.cluster.brokers[1].silent = True
+        in_flight = simulation.producer.send("t", b"a", partition=0)
+        simulation.round(until=simulation.clock())
+        queued = simulation.producer.send("t", b"b", partition=1)
+        started = simulation.clock()
 
         with pytest.raises(UndeliveredError, match="2 record") as caught:
-            world.producer.close(3.0)
+            simulation.producer.close(3.0)
 
-        assert world.clock() - started == pytest.approx(3.0, abs=0.01)
+        assert simulation.clock() - started == pytest.approx(3.0, abs=0.01)
         assert caught.value.report.failed == 2
         for delivery in (in_flight, queued):
             assert "the producer was closed before they could be sent" in str(delivery.exception())
@@ -355,79 +364,79 @@ def test_records_that_close_cannot_send_in_time_fail_and_say_so() -> None:
 
 @pytest.mark.rule("producer.close.force")
 def test_close_with_timeout_zero_waits_for_nothing() -> None:
-    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
-        delivery = world.producer.send("t", b"a")
-        started = world.clock()
+    with simulated(1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as simulation:
+        delivery = simulation.producer.send("t", b"a")
+        started = simulation.clock()
 
         with pytest.raises(UndeliveredError):
-            world.producer.close(0)
+            simulation.producer.close(0)
 
-        assert world.clock() == started
+        assert simulation.clock() == started
         assert isinstance(delivery.exception(), DeliveryError)
 
 
 @pytest.mark.rule("producer.close.bounded")
 def test_close_without_a_timeout_takes_at_most_the_delivery_timeout() -> None:
-    with simulated(1, delivery_timeout_ms=9_000, request_timeout_ms=5_000) as world:
-        world.cluster.brokers[1].up = False
-        delivery = world.producer.send("t", b"a")
-        started = world.clock()
+    with simulated(1, delivery_timeout_ms=9_000, request_timeout_ms=5_000) as simulation:
+        simulation.cluster.brokers[1].up = False
+        delivery = simulation.producer.send("t", b"a")
+        started = simulation.clock()
 
         with pytest.raises(UndeliveredError):
-            world.producer.close()
+            simulation.producer.close()
 
-        assert world.clock() - started <= 9.01
+        assert simulation.clock() - started <= 9.01
         assert delivery.done()
 
 
 @pytest.mark.rule("producer.close.callback")
 def test_close_in_a_callback_refuses_sends_and_forces_the_end() -> None:
-    told: list[str] = []
-    with simulated(1, 1) as world:
+    reported: list[str] = []
+    with simulated(1, 1) as simulation:
 
         def close(_delivery: Delivery) -> None:
-            world.producer.close()
+            simulation.producer.close()
             with pytest.raises(ProducerClosedError):
-                world.producer.send("t", b"refused")
-            told.append("finished")
+                simulation.producer.send("t", b"refused")
+            reported.append("finished")
 
-        world.producer.send("t", b"a", partition=0, on_delivery=close)
-        world.metadata.request_update()
-        world.cluster.topics["t"].leaders[1] = -1
-        stuck = world.producer.send("t", b"b", partition=1)
-        started = world.clock()
-        world.run_until(lambda: told, time_passes=False)
+        simulation.producer.send("t", b"a", partition=0, on_delivery=close)
+        simulation.metadata.request_update()
+        simulation.cluster.topics["t"].leaders[1] = -1
+        stuck = simulation.producer.send("t", b"b", partition=1)
+        started = simulation.clock()
+        simulation.run_until(lambda: reported, time_passes=False)
 
-        world.thread.join(HANG_GUARD)  # the thread goes on where the callback left it
+        simulation.thread.join(HANG_GUARD)  # the thread goes on where the callback left it
 
-        assert told == ["finished"]
+        assert reported == ["finished"]
         assert "the producer was closed" in str(stuck.exception())
-        assert world.clock() == started
+        assert simulation.clock() == started
 
 
-def fail_one(world: Simulated, error: type[BaseException] | None = None) -> None:
+def fail_one(simulation: Simulated, error: type[BaseException] | None = None) -> None:
     """A with block whose record fails, and which raises."""
-    with world.producer:
-        codes(world, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send("t", b"a")
+    with simulation.producer:
+        codes(simulation, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        simulation.producer.send("t", b"a")
         if error is not None:
             raise error
 
 
 @pytest.mark.rule("producer.close.exception")
 def test_an_exception_in_a_with_block_gets_a_note_of_failed_records() -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(ZeroDivisionError) as caught:
-            fail_one(world, ZeroDivisionError)
+            fail_one(simulation, ZeroDivisionError)
 
         assert "1 record failed and its error was never retrieved" in caught.value.__notes__[0]
-        assert world.sender.idle
+        assert simulation.sender.idle
 
 
 @pytest.mark.rule("producer.close.exception", "producer.report.unretrieved")
 def test_without_an_exception_a_with_block_raises_failed_records() -> None:
-    with simulated(1) as world, pytest.raises(UndeliveredError):
-        fail_one(world)
+    with simulated(1) as simulation, pytest.raises(UndeliveredError):
+        fail_one(simulation)
 
 
 # Reports
@@ -436,13 +445,13 @@ def test_without_an_exception_a_with_block_raises_failed_records() -> None:
 @pytest.mark.rule("producer.report.unretrieved", "producer.report.retrieved")
 @pytest.mark.parametrize("look", ["result", "exception", "on_delivery", "add_done_callback", "nothing"])
 def test_flush_raises_a_failure_unless_its_error_was_retrieved(look: str) -> None:
-    with simulated(1) as world:
-        codes(world, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        callback = (lambda *_told: None) if look == "on_delivery" else None
-        delivery = world.producer.send("t", b"a", on_delivery=callback)
+    with simulated(1) as simulation:
+        codes(simulation, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        callback = (lambda *_reported: None) if look == "on_delivery" else None
+        delivery = simulation.producer.send("t", b"a", on_delivery=callback)
         if look == "add_done_callback":
             delivery.add_done_callback(lambda _delivery: None)
-        world.settle()
+        simulation.run_until_idle()
         if look == "result":
             with pytest.raises(DeliveryError):
                 delivery.result()
@@ -451,27 +460,27 @@ def test_flush_raises_a_failure_unless_its_error_was_retrieved(look: str) -> Non
 
         if look == "nothing":
             with pytest.raises(UndeliveredError) as caught:
-                world.producer.flush(0)
+                simulation.producer.flush(0)
             assert caught.value.report.failed == 1
             assert isinstance(caught.value.__cause__, DeliveryError)
         else:
-            assert world.producer.flush(0).failed == 1
-        assert world.producer.flush(0).failed == 0  # once
+            assert simulation.producer.flush(0).failed == 1
+        assert simulation.producer.flush(0).failed == 0  # once
 
 
 @pytest.mark.rule("producer.report.since", "producer.report.pending")
 def test_consecutive_reports_have_no_gap_and_no_overlap() -> None:
-    with simulated(1, 1) as world:
-        world.producer.send("t", b"a", partition=0)
-        world.settle()
-        world.cluster.brokers[1].silent = True
-        world.producer.send("t", b"b", partition=1)
+    with simulated(1, 1) as simulation:
+        simulation.producer.send("t", b"a", partition=0)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
+        simulation.producer.send("t", b"b", partition=1)
         with pytest.raises(FlushTimeoutError) as caught:
-            world.producer.flush(0)
+            simulation.producer.flush(0)
         first = caught.value.report
-        world.cluster.brokers[1].silent = False
-        world.settle()
-        second = world.producer.flush(0)
+        simulation.cluster.brokers[1].silent = False
+        simulation.run_until_idle()
+        second = simulation.producer.flush(0)
 
         assert (first.acknowledged, first.pending) == (1, 1)
         assert (second.acknowledged, second.pending) == (1, 0)
@@ -484,18 +493,18 @@ def test_consecutive_reports_have_no_gap_and_no_overlap() -> None:
 def test_a_callback_may_send_and_is_refused_where_it_would_block() -> None:
     sent: list[Delivery] = []
     refused: list[type[BaseException]] = []
-    with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as world:
+    with simulated(1, buffer_memory=20_000, batch_size=15_000, max_block_ms=HOUR_MS) as simulation:
 
         def send_more(_delivery: Delivery) -> None:
-            sent.append(world.producer.send("t", bytes(5_000)))
+            sent.append(simulation.producer.send("t", bytes(5_000)))
             for topic in ("t", "unknown"):
                 try:
-                    world.producer.send(topic, bytes(16_000))
+                    simulation.producer.send(topic, bytes(16_000))
                 except (BufferExhaustedError, TopicUnavailableError) as error:
                     refused.append(type(error))
 
-        world.producer.send("t", b"a", on_delivery=send_more)
-        world.settle()
+        simulation.producer.send("t", b"a", on_delivery=send_more)
+        simulation.run_until_idle()
 
         assert refused == [BufferExhaustedError, TopicUnavailableError]
         assert sent[0].result().offset == 1
@@ -504,7 +513,7 @@ def test_a_callback_may_send_and_is_refused_where_it_would_block() -> None:
 @pytest.mark.rule("producer.callback.order", "producer.callback.once")
 def test_callbacks_run_in_the_order_of_each_partition() -> None:
     order: dict[int, list[int]] = defaultdict(list)
-    with simulated(1, 1, 1, batch_size=300) as world:
+    with simulated(1, 1, 1, batch_size=300) as simulation:
 
         def note(delivery: Delivery) -> None:
             metadata = delivery.result()
@@ -512,10 +521,10 @@ def test_callbacks_run_in_the_order_of_each_partition() -> None:
 
         for number in range(300):
             key, partition = (b"%d" % number, None) if number % 3 else (None, number % 2 or None)
-            world.producer.send("t", bytes(20), key, partition=partition, on_delivery=note)
+            simulation.producer.send("t", bytes(20), key, partition=partition, on_delivery=note)
             if number % 50 == 0:
-                world.round(until=world.clock())
-        world.settle()
+                simulation.round(until=simulation.clock())
+        simulation.run_until_idle()
 
         assert sum(map(len, order.values())) == 300
         assert all(offsets == list(range(len(offsets))) for offsets in order.values())
@@ -540,10 +549,10 @@ class Unusable:
 class FailingPolls:
     """Makes the next polls of a simulated network fail."""
 
-    def __init__(self, world: Simulated, times: int) -> None:
+    def __init__(self, simulation: Simulated, times: int) -> None:
         self._left = times
-        self._poll = world.network.poll
-        world.network.poll = self.poll  # type: ignore[method-assign]  # a fault of ours, anywhere in a round
+        self._poll = simulation.network.poll
+        simulation.network.poll = self.poll  # type: ignore[method-assign]  # a fault of ours, anywhere in a round
 
     def poll(self, timeout: float) -> None:
         if self._left:
@@ -554,11 +563,11 @@ class FailingPolls:
 
 @pytest.mark.rule("producer.thread.lives")
 def test_consecutive_failing_rounds_are_logged_once_and_rounds_continue(caplog: pytest.LogCaptureFixture) -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send("t", b"a")
-        FailingPolls(world, 30)
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send("t", b"a")
+        FailingPolls(simulation, 30)
 
-        world.producer.close()
+        simulation.producer.close()
 
         assert delivery.result().offset == 0
         assert caplog.text.count("a round of the I/O thread failed") == 1
@@ -568,51 +577,51 @@ def test_consecutive_failing_rounds_are_logged_once_and_rounds_continue(caplog: 
 @pytest.mark.rule("producer.thread.lives")
 def test_the_end_of_failing_rounds_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         for times in (3, 5):
-            FailingPolls(world, times)
+            FailingPolls(simulation, times)
             for _ in range(20):
-                world.rounds.run(world.clock(), world.clock() + 0.01)
+                simulation.rounds.run(simulation.clock(), simulation.clock() + 0.01)
 
     assert caplog.text.count("the I/O thread works again") == 2
 
 
 @pytest.mark.rule("producer.thread.bounded")
 def test_if_every_round_fails_records_expire_with_the_cause() -> None:
-    told: list[OttlaError | None] = []
-    with simulated(1, 1, delivery_timeout_ms=30_000) as world:
-        sent_at = world.clock()
-        delivery = world.producer.send("t", b"a", on_delivery=lambda delivery: told.append(delivery.error))
-        FailingPolls(world, 1_000_000)
+    reported: list[OttlaError | None] = []
+    with simulated(1, 1, delivery_timeout_ms=30_000) as simulation:
+        sent_at = simulation.clock()
+        delivery = simulation.producer.send("t", b"a", on_delivery=lambda delivery: reported.append(delivery.error))
+        FailingPolls(simulation, 1_000_000)
         while not delivery.done():
-            world.rounds.run(world.clock(), float("inf"))
+            simulation.rounds.run(simulation.clock(), float("inf"))
 
         error = delivery.exception()
         assert isinstance(error, DeliveryTimeoutError)
         assert "a fault of our own" in str(error)
-        assert told == [error]
-        assert 30.0 <= world.clock() - sent_at <= 31.5  # the rest before a round is at most 1.2 s
-        world.network.poll = type(world.network).poll.__get__(world.network)  # type: ignore[method-assign]
-        after = world.producer.send("t", b"b")
-        world.producer.close()
+        assert reported == [error]
+        assert 30.0 <= simulation.clock() - sent_at <= 31.5  # the rest before a round is at most 1.2 s
+        simulation.network.poll = type(simulation.network).poll.__get__(simulation.network)  # type: ignore[method-assign]
+        after = simulation.producer.send("t", b"b")
+        simulation.producer.close()
         assert after.result().offset >= 0  # the first one may have been written, too
 
 
 @pytest.mark.rule("producer.thread.dies", "producer.send.refused.failed")
 def test_if_the_io_thread_cannot_continue_all_records_fail() -> None:
-    told: list[OttlaError | None] = []
-    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as world:
+    reported: list[OttlaError | None] = []
+    with simulated(1, 1, linger_ms=HOUR_MS, delivery_timeout_ms=2 * HOUR_MS) as simulation:
         deliveries = [
-            world.producer.send(
-                "t", b"a", partition=partition, on_delivery=lambda delivery: told.append(delivery.error)
+            simulation.producer.send(
+                "t", b"a", partition=partition, on_delivery=lambda delivery: reported.append(delivery.error)
             )
             for partition in (0, 1)
         ]
-        flushing = Calling(world, world.producer.flush)
+        flushing = Calling(simulation, simulation.producer.flush)
         unusable: Any = Unusable()
-        world.thread._io_handoff = unusable  # not even a round can begin
+        simulation.thread._io_handoff = unusable  # not even a round can begin
 
-        world.thread.join(HANG_GUARD)
+        simulation.thread.join(HANG_GUARD)
         flushing.thread.join(HANG_GUARD)
 
         assert flushing.error is None
@@ -621,7 +630,7 @@ def test_if_the_io_thread_cannot_continue_all_records_fail() -> None:
             assert error is not None
             assert isinstance(error.__cause__, ProducerFailedError)
             assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
-        assert len(told) == 2
+        assert len(reported) == 2
         with pytest.raises(ProducerFailedError, match="a fault of our own"):
-            world.producer.send("t", b"b")
-        world.producer._lifecycle._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended
+            simulation.producer.send("t", b"b")
+        simulation.producer._lifecycle._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended

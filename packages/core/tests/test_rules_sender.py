@@ -44,7 +44,7 @@ def warm(machine: Machine) -> Machine:
     """The same machine, with its connections made, its topic known, and nothing left to do."""
     for partition in range(len(machine.cluster.topics["t"].leaders)):
         machine.send(b"warm", partition=partition)
-    machine.settle()
+    machine.run_until_idle()
     pass_time(machine, 1.0)
     for broker in machine.cluster.brokers.values():
         broker.requests.clear()
@@ -83,7 +83,7 @@ def test_metadata_is_requested_until_a_partition_has_a_leader() -> None:
     assert not delivery.done()
 
     machine.cluster.topics["t"].leaders[0] = 1
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
 
@@ -115,7 +115,7 @@ def test_with_one_in_flight_the_next_batch_waits_for_the_response() -> None:
 
     assert machine.metadata.cluster.leader("t", 0) == 2
     assert produced(machine, 2) == 0
-    machine.settle()
+    machine.run_until_idle()
     assert machine.log() == [b"first", b"first", b"second"]
 
 
@@ -124,7 +124,7 @@ def test_a_round_waits_until_the_linger_ends_and_not_again() -> None:
     machine = warm(machine_with_topic(1, linger=5.0))
     started = machine.clock()
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() - started == pytest.approx(5.0)
     assert machine.network.waits == [pytest.approx(5.0)]
@@ -162,7 +162,7 @@ def test_an_expired_record_fails_on_time_in_any_state(where: str) -> None:
     started = machine.clock()
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert isinstance(delivery.exception(), DeliveryTimeoutError)
     assert machine.clock() - started == pytest.approx(7.0)
@@ -205,7 +205,7 @@ def test_later_batches_of_a_partition_are_sent_without_delay() -> None:
     for _ in range(40):
         machine.send(bytes(400))
     machine.accumulator.flush(timeout=0)
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() == started
     assert produced(machine) == 40
@@ -226,7 +226,7 @@ def test_batches_behind_unencodable_ones_are_sent_at_once() -> None:
     deliveries = [machine.send(bytes(250)) for _ in range(5)]
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() == started
     assert [delivery.exception() is None for delivery in deliveries] == [False, False, False, True, True]
@@ -253,7 +253,7 @@ def test_a_codec_that_returns_no_bytes_fails_its_batch_and_is_named(made: Any) -
     delivery = machine.send(b"a")
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() == started
     said = rf"it could not be encoded: the compressor \S*Returning returned {type(made).__name__}, not bytes"
@@ -273,7 +273,7 @@ def test_a_duplicate_is_acknowledged_with_unknown_offset_and_timestamp() -> None
     )
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == -1
     assert produced(machine) == 1
@@ -286,7 +286,7 @@ def test_a_duplicate_keeps_the_timestamp_of_the_record() -> None:
     )
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().timestamp_ms == 0
 
@@ -297,7 +297,7 @@ def test_a_topic_unknown_to_its_broker_is_warned_about_and_retried(caplog: pytes
     take(machine, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -310,7 +310,7 @@ def test_a_partition_missing_in_the_response_is_retried() -> None:
     machine = edited_machine({1: lambda _answer: None})
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert [delivery.result().offset for delivery in deliveries] == [0, 1]
     assert machine.log(partition=1) == [b"a", b"a"]  # it may have been written
@@ -321,7 +321,7 @@ def test_a_partition_missing_in_every_response_fails_as_maybe_written() -> None:
     machine = edited_machine({1: lambda _answer: None}, retries=0)
     delivery = machine.send(b"a", partition=1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -336,7 +336,7 @@ def test_each_partition_of_a_response_has_its_own_action() -> None:
     )
     allowed, forbidden = (machine.send(b"a", partition=partition) for partition in (0, 1))
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert allowed.result().offset == 0
     error = forbidden.exception()
@@ -353,7 +353,7 @@ def test_metadata_of_a_stale_leader_is_requested_before_the_backoff_ends() -> No
     delivery = machine.send(b"a", partition=0)
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     assert machine.clock() - started == pytest.approx(0.1)  # the batch's own backoff, and nothing for metadata
@@ -366,7 +366,7 @@ def test_an_error_without_stale_metadata_requests_no_metadata() -> None:
     take(machine, ErrorCode.NOT_ENOUGH_REPLICAS)
     machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert [name for name, _version in machine.cluster.brokers[1].requests] == ["Produce", "Produce"]
 
@@ -385,7 +385,7 @@ def test_a_disconnect_retries_each_batch_of_all_requests_once() -> None:
     machine.cluster.brokers[1].silent = False
     machine.network.cut(1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert sorted(delivery.result().offset for delivery in deliveries) == [0, 0, 1, 1, 2, 2]
     assert {delivery._batch.attempts for delivery in deliveries} == {2}
@@ -397,7 +397,7 @@ def test_a_request_without_a_common_version_fails_all_its_batches() -> None:
     machine.cluster.brokers[1].versions[PRODUCE.key] = (3, 6)
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 1)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     for delivery in deliveries:
         error = delivery.exception()
@@ -417,7 +417,7 @@ def test_with_acks_0_an_unwritten_request_is_retried() -> None:
     assert not delivery.done()
 
     machine.cluster.brokers[1].up = True
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == -1
     assert machine.log() == [b"a"]
@@ -433,7 +433,7 @@ def test_a_batch_is_retried_as_often_as_configured(retries: int) -> None:
     take(machine, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 10)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert produced(machine) == retries + 1
     error = delivery.exception()
@@ -447,7 +447,7 @@ def test_a_response_after_the_delivery_timeout_causes_no_retry() -> None:
     take(machine, None)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert isinstance(delivery.exception(), DeliveryTimeoutError)
     machine.run(10.0)
@@ -466,7 +466,7 @@ def test_with_guaranteed_order_a_throttled_partition_stays_muted() -> None:
     delivery = machine.send(b"a", partition=0)
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     assert machine.clock() - started == pytest.approx(3.0)
@@ -477,16 +477,16 @@ def test_with_guaranteed_order_a_throttled_partition_stays_muted() -> None:
 def test_with_guaranteed_order_batches_expire_in_order() -> None:
     machine = warm(machine_with_topic(1, max_in_flight=1, batch_size=100, growing=False, delivery_timeout=5.0))
     machine.cluster.brokers[1].silent = True
-    told: list[int] = []
+    reported: list[int] = []
     for number in range(5):
         machine.send(
             bytes(90),
-            on_delivery=lambda delivery, number=number: told.append(number if delivery.error else -1),  # type: ignore[misc]  # the default binds it
+            on_delivery=lambda delivery, number=number: reported.append(number if delivery.error else -1),  # type: ignore[misc]  # the default binds it
         )
 
-    machine.settle()
+    machine.run_until_idle()
 
-    assert told == [0, 1, 2, 3, 4]
+    assert reported == [0, 1, 2, 3, 4]
 
 
 CODES = st.sampled_from(
@@ -509,25 +509,25 @@ def test_with_one_in_flight_any_responses_lose_and_reorder_nothing(
     machine = warm(machine_with_topic(1, 2, max_in_flight=1, batch_size=500, request_timeout=2.0))
     machine.cluster.brokers[1].codes = deque(codes)
     values = [b"%02d" % number * (size // 2) for number, size in enumerate(sizes)]
-    told: list[int] = []
+    reported: list[int] = []
     deliveries = []
     for number, value in enumerate(values):
         if number == 3 and moves:
             machine.cluster.topics["t"].leaders[0] = 2
 
         def note(_delivery: Delivery, number: int = number) -> None:
-            told.append(number)
+            reported.append(number)
 
         deliveries.append(machine.send(value, on_delivery=note))
         machine.round()
 
-    machine.settle()
+    machine.run_until_idle()
 
     delivered = [value for value, delivery in zip(values, deliveries, strict=True) if delivery.exception() is None]
     log = machine.log()
     first_places = [log.index(value) for value in delivered]
     assert first_places == sorted(first_places)
-    assert told == list(range(len(values)))
+    assert reported == list(range(len(values)))
     if ErrorCode.MESSAGE_TOO_LARGE not in codes:
         assert delivered == values
     assert machine.pool.free == machine.pool.capacity
@@ -580,7 +580,7 @@ def test_a_batch_that_is_too_large_arrives_in_parts_once_and_in_order(max_in_fli
     values = [b"%03d" % number * 40 for number in range(200)]
     deliveries = [machine.send(value) for value in values]
 
-    machine.settle()
+    machine.run_until_idle()
 
     arrived = [value or b"" for value in machine.log()]
     # Requests behind one that was too large arrive before its parts: one in flight, or idempotence, keeps the order.
@@ -595,7 +595,7 @@ def test_parts_are_sent_at_once_even_without_remaining_retries() -> None:
     deliveries = [machine.send(bytes(100)) for _ in range(100)]
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() == started
     assert sorted(delivery.result().offset for delivery in deliveries) == list(range(100))
@@ -607,7 +607,7 @@ def test_a_part_has_the_attempts_of_its_batch_before_the_split() -> None:
     take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS)
     deliveries = [machine.send(bytes(50)), machine.send(bytes(50))]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert sorted(delivery.result().offset for delivery in deliveries) == [0, 1]
 
@@ -617,15 +617,15 @@ def test_after_a_split_only_the_parts_have_delivery_times() -> None:
     machine = warm(machine_with_topic(1, delivery_timeout=6.0))
     machine.accumulator.report()
     take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, None)
-    told: list[OttlaError | None] = []
+    reported: list[OttlaError | None] = []
     for _ in range(2):
-        machine.send(bytes(50), on_delivery=lambda delivery: told.append(delivery.error))
+        machine.send(bytes(50), on_delivery=lambda delivery: reported.append(delivery.error))
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() - started == pytest.approx(6.0)
-    assert [type(error) for error in told] == [type(None), DeliveryTimeoutError]
+    assert [type(error) for error in reported] == [type(None), DeliveryTimeoutError]
     report = machine.accumulator.report()[0]
     assert (report.acknowledged, report.failed, report.possibly_persisted) == (1, 1, 1)
     assert machine.pool.free == machine.pool.capacity
@@ -636,7 +636,7 @@ def test_after_complete_splitting_only_records_too_large_alone_fail() -> None:
     machine = picky_machine(batch_size=100_000)
     deliveries = [machine.send(bytes(3_000 if number == 3 else 100)) for number in range(8)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     errors = [delivery.exception() for delivery in deliveries]
     assert [number for number, error in enumerate(errors) if error] == [3]
@@ -651,7 +651,7 @@ def test_a_batch_of_an_older_format_is_split_too(newest: int) -> None:
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
     deliveries = [machine.send(bytes(3_000 if number == 3 else 100)) for number in range(30)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert [number for number, delivery in enumerate(deliveries) if delivery.exception()] == [3]
     assert len(machine.log()) == 29
@@ -662,13 +662,13 @@ def test_a_topic_that_refused_a_batch_gets_smaller_ones() -> None:
     machine = picky_machine(batch_size=100_000)
     for _ in range(200):
         machine.send(bytes(100))
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].requests.clear()
     refused = machine.cluster.brokers[1].codes
 
     for _ in range(200):
         machine.send(bytes(100))
-    machine.settle()
+    machine.run_until_idle()
 
     assert not refused
     assert produced(machine) <= 200 * 120 // 900
@@ -682,7 +682,7 @@ def test_compressed_batches_are_split_too() -> None:
     take(machine, ErrorCode.MESSAGE_TOO_LARGE)
     deliveries = [machine.send(b"%03d" % number * 30) for number in range(50)]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert produced(machine) >= 3
     assert [delivery.result().offset for delivery in deliveries] == list(range(50))
@@ -697,13 +697,13 @@ def test_a_batch_that_cannot_be_split_fails_alone_with_the_cause() -> None:
     deliveries = [machine.send(b"a", partition=partition) for partition in (0, 0, 1)]
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.clock() == started
     for delivery in deliveries[:2]:
         assert "a fault in a codec" in str(delivery.exception())
         assert "MESSAGE_TOO_LARGE" in str(delivery.exception())
     after = machine.send(b"after", partition=0)
-    machine.settle()
+    machine.run_until_idle()
     assert after.result().offset == 0
     assert machine.pool.free == machine.pool.capacity

@@ -300,8 +300,8 @@ def test_a_transport_without_targets_for_a_broker_fails_that_one_only(
 
     selector = make_selector(transport=Lost())
     with contextlib.closing(Shutdown(selector)):
-        for host, told in (("nowhere", "knows no address"), ("refused", "proxy says no"), ("any", "a fault")):
-            with pytest.raises(NameResolutionError, match=told):
+        for host, reported in (("nowhere", "knows no address"), ("refused", "proxy says no"), ("any", "a fault")):
+            with pytest.raises(NameResolutionError, match=reported):
                 selector.resolve(host, 9092)
 
     assert caplog.text.count("Traceback") == 1

@@ -45,7 +45,7 @@ class Using(PlaintextTransport):
         return self.layer(sock)
 
 
-class Told(SocketLayer):
+class NotingLayer(SocketLayer):
     """A layer that notes what is asked of it; its handshake takes as many calls as `handshakes`."""
 
     def __init__(self, sock: socket.socket, *, handshakes: int = 1) -> None:
@@ -166,10 +166,10 @@ def test_a_process_with_over_a_thousand_open_files_connects_normally(listener: s
 
 @pytest.mark.rule("selector.round.steps")
 def test_a_round_does_handshake_then_reads_then_writes(listener: socket.socket) -> None:
-    made: list[Told] = []
+    made: list[NotingLayer] = []
 
     def layer(sock: socket.socket) -> TransportLayer:
-        made.append(Told(sock))
+        made.append(NotingLayer(sock))
         return made[-1]
 
     selector = make_selector(transport=Using(layer))
@@ -190,10 +190,10 @@ def test_a_round_does_handshake_then_reads_then_writes(listener: socket.socket) 
 
 @pytest.mark.rule("selector.receive.ready", "selector.interest.read")
 def test_no_data_is_read_before_the_handshake_is_complete(listener: socket.socket) -> None:
-    made: list[Told] = []
+    made: list[NotingLayer] = []
 
     def layer(sock: socket.socket) -> TransportLayer:
-        made.append(Told(sock, handshakes=3))
+        made.append(NotingLayer(sock, handshakes=3))
         return made[-1]
 
     selector = make_selector(transport=Using(layer))
@@ -353,7 +353,7 @@ def echo_each(listener: socket.socket, count: int) -> None:
 # Bytes that the transport holds
 
 
-class Holding(Told):
+class Holding(NotingLayer):
     """Reads ahead, as TLS does, and says so; `promises` makes it say so even when it holds nothing."""
 
     promises = False

@@ -65,8 +65,8 @@ def test_encoder_serializers_and_interceptors_decide_which_send_is_used(
 ) -> None:
     pytest.importorskip("ottla_accel", exc_type=ImportError)
     plugins = {"interceptors": {"passive": Passive()}} if interceptors else {}
-    with simulated(1, config={"record.encoder": encoder, **config}, plugins=plugins) as world:
-        send: Any = world.producer.send
+    with simulated(1, config={"record.encoder": encoder, **config}, plugins=plugins) as simulation:
+        send: Any = simulation.producer.send
 
         if interceptors:
             assert send.__qualname__ == "Interceptors.around.<locals>.intercepted"

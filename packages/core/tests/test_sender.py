@@ -51,7 +51,7 @@ def test_a_record_arrives_and_its_delivery_has_the_offset() -> None:
     machine = machine_with_topic(1)
     deliveries = [machine.send(b"a"), machine.send(b"b")]
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == [b"a", b"b"]
     assert [delivery.result().offset for delivery in deliveries] == [0, 1]
@@ -62,12 +62,12 @@ def test_a_record_arrives_and_its_delivery_has_the_offset() -> None:
 def test_batches_of_one_broker_are_sent_in_one_request() -> None:
     machine = machine_with_topic(1, 1, 1)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     before = produced(machine)
     for partition in range(3):
         machine.send(b"x", partition=partition)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert produced(machine) == before + 1
 
@@ -77,7 +77,7 @@ def test_several_requests_to_one_broker_may_be_in_flight() -> None:
     for number in range(10):
         machine.send(b"%03d" % number * 30)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == [b"%03d" % number * 30 for number in range(10)]
 
@@ -89,7 +89,7 @@ def test_a_retriable_error_is_retried(code: ErrorCode) -> None:
     machine.cluster.brokers[1].codes.extend([code] * 3)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     assert machine.log() == [b"a"]
@@ -103,7 +103,7 @@ def test_a_permanent_error_fails_the_record_and_is_its_cause(code: ErrorCode) ->
     machine.cluster.brokers[1].codes.append(code)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -119,7 +119,7 @@ def test_a_batch_that_the_topic_refuses_is_an_error_with_a_remedy() -> None:
     machine.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert "max.message.bytes" in str(delivery.exception())
 
@@ -130,7 +130,7 @@ def test_an_endless_error_ends_with_the_delivery_timeout_and_history() -> None:
     machine.cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -147,7 +147,7 @@ def test_retries_end_with_the_configured_number() -> None:
     machine.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 5)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -159,11 +159,11 @@ def test_retries_end_with_the_configured_number() -> None:
 def test_a_new_leader_is_found() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"before")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.topics["t"].leaders[0] = 2
     delivery = machine.send(b"after")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 1
     assert produced(machine, broker=2) == 1
@@ -173,11 +173,11 @@ def test_a_new_leader_is_found() -> None:
 def test_a_lost_connection_is_retried_on_a_new_one() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     delivery = machine.send(b"a")
     machine.network.cut(1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset >= 1
 
@@ -188,7 +188,7 @@ def test_a_response_lost_after_the_write_may_duplicate_but_not_lose() -> None:
     machine.cluster.brokers[1].codes.append(None)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 1
     assert machine.log() == [b"a", b"a"]
@@ -198,12 +198,12 @@ def test_a_response_lost_after_the_write_may_duplicate_but_not_lose() -> None:
 def test_a_broker_that_never_responds_is_abandoned_as_maybe_written() -> None:
     machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=9.0)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].silent = True
     delivery = machine.send(b"a")
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -216,11 +216,11 @@ def test_a_broker_that_never_responds_is_abandoned_as_maybe_written() -> None:
 def test_a_record_in_flight_expires_and_its_late_response_is_ignored() -> None:
     machine = machine_with_topic(1, request_timeout=60.0, delivery_timeout=5.0)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].codes.append(None)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
     error = delivery.exception()
     machine.run(120)
 
@@ -234,12 +234,12 @@ def test_a_record_in_flight_expires_and_its_late_response_is_ignored() -> None:
 def test_an_unreachable_cluster_ends_with_the_delivery_timeout() -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].up = False
     delivery = machine.send(b"a")
     started = machine.clock()
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert isinstance(delivery.exception(), DeliveryTimeoutError)
     assert machine.clock() - started == pytest.approx(20.0, abs=0.1)
@@ -248,14 +248,14 @@ def test_an_unreachable_cluster_ends_with_the_delivery_timeout() -> None:
 def test_a_broker_that_comes_back_gets_the_waiting_records() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].up = False
     delivery = machine.send(b"a")
     machine.run(30)
     assert not delivery.done()
 
     machine.cluster.brokers[1].up = True
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 1
 
@@ -270,7 +270,7 @@ def test_with_one_request_in_flight_every_retry_keeps_the_order() -> None:
     for value in values:
         machine.send(value)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == values
 
@@ -280,7 +280,7 @@ def test_with_acks_0_a_record_is_acknowledged_when_it_is_written() -> None:
     machine = machine_with_topic(1, acks=0)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == -1
     assert machine.log() == [b"a"]
@@ -291,11 +291,11 @@ def test_a_throttled_broker_gets_nothing_until_its_throttle_time_ends() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].throttle_ms = 3_000
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     started = machine.clock()
     delivery = machine.send(b"b")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.done()
     assert machine.clock() - started == pytest.approx(3.0, abs=0.1)
@@ -308,7 +308,7 @@ def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> 
     machine.cluster.brokers[1].throttle_ms = throttle_ms
     deliveries = [machine.send(bytes(90)) for _ in range(200)]  # five in each 0.9 s
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = deliveries[-1].exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -323,7 +323,7 @@ def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> 
 def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
     machine = machine_with_topic(1, 1, delivery_timeout=20.0, request_timeout=15.0)
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     broker = machine.cluster.brokers[1]
     broker.throttle_ms = 60_000
     broker.codes.extend([ErrorCode.NONE, None])  # as if it had not read the second one by then
@@ -333,7 +333,7 @@ def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
     machine.sender.run_once(machine.clock(), until=machine.clock() + 1.0)
     delivery = machine.send(b"b", partition=1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert "1 attempt" in str(delivery.exception())
     assert "throttles this client because of a quota" in str(delivery.exception())
@@ -345,11 +345,11 @@ def test_an_earlier_quota_is_not_named() -> None:
     broker = machine.cluster.brokers[1]
     broker.throttle_ms = 3_000
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     broker.silent = True
     delivery = machine.send(b"b")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is not None
     assert "quota" not in str(delivery.exception())
@@ -362,7 +362,7 @@ def test_an_older_broker_gets_the_record_format_that_it_supports(newest: int, ma
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, newest)
     first, second = machine.send(b"a"), machine.send(b"b")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == [b"a", b"b"]
     assert [first.result().offset, second.result().offset] == [0, 1]
@@ -379,7 +379,7 @@ def test_a_batch_made_for_a_newer_broker_is_converted_for_an_older_one() -> None
     machine.run(0.05)
     machine.cluster.topics["t"].leaders[0] = 2
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     assert machine.log() == [b"a"]
@@ -393,7 +393,7 @@ def test_zstd_is_refused_if_the_broker_does_not_support_it() -> None:
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 6)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -408,7 +408,7 @@ def test_records_that_an_older_format_cannot_hold_fail_alone() -> None:
     record = (None, b"a", (("name", b"content"),), 0, None)
     delivery = Delivery(*machine.accumulator.appender.append("t", 0, record, 20))
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -422,7 +422,7 @@ def test_every_version_with_our_record_formats_works(version: int) -> None:
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, version)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.result().offset == 0
     assert machine.cluster.brokers[1].requests[-1] == ("Produce", version)
@@ -440,7 +440,7 @@ def test_callbacks_run_once_in_the_order_of_the_records() -> None:
     for _ in range(10):
         machine.send(bytes(50), on_delivery=note)
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert seen == [(offset, None) for offset in range(10)]
 
@@ -455,7 +455,7 @@ def test_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) 
     machine.send(b"a", on_delivery=fail)
     after = machine.send(b"b")
 
-    machine.settle()
+    machine.run_until_idle()
 
     assert after.result().offset == 1
     assert "the user's own fault" in caplog.text
@@ -466,7 +466,7 @@ def test_only_errors_that_were_not_retrieved_are_counted() -> None:
     machine.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     unseen = machine.send(b"a")
     seen = machine.send(b"b")
-    machine.settle()
+    machine.run_until_idle()
     assert isinstance(seen.exception(), DeliveryError)
 
     report, count, first = machine.accumulator.report()
@@ -482,7 +482,7 @@ def test_only_errors_that_were_not_retrieved_are_counted() -> None:
 def test_the_report_covers_completions_since_the_last_one() -> None:
     machine = machine_with_topic(1)
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
     first, _unseen, _error = machine.accumulator.report()
     machine.send(b"b")
     second, _unseen, _error = machine.accumulator.report()
@@ -494,11 +494,11 @@ def test_the_report_covers_completions_since_the_last_one() -> None:
 def test_the_last_error_of_a_timed_out_batch_is_the_cause() -> None:
     machine = machine_with_topic(1, request_timeout=2.0, delivery_timeout=5.0)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].codes.extend([None] * 10)
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert error is not None
@@ -510,13 +510,13 @@ def test_the_last_error_of_a_timed_out_batch_is_the_cause() -> None:
 def test_a_leader_named_by_a_response_is_used_without_metadata_or_backoff(hints: bool) -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].hints = hints
     machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
     asked, sent_at = metadata_requests(machine), machine.clock()
 
     machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
 
     assert machine.log() == [b"first", b"second"]
     assert (metadata_requests(machine) == asked) is hints
@@ -536,7 +536,7 @@ def test_a_broker_restarted_before_it_was_ever_reached_loses_no_record() -> None
     assert not delivery.done()
 
     machine.network.hosts.refusing.clear()
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     assert machine.log() == [b"a"]
@@ -548,7 +548,7 @@ def test_an_unreachable_address_is_the_error_at_the_delivery_timeout() -> None:
     machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"a")
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -588,7 +588,7 @@ def test_an_unreachable_address_stays_the_error_during_a_rebootstrap() -> None:
     machine.run(9.0)
     machine.metadata.rebootstrap(machine.clock())
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -649,7 +649,7 @@ def test_a_broker_that_moves_before_it_was_reached_is_found_again(
 def test_a_record_of_a_removed_partition_has_a_clear_error(refused_before: bool) -> None:
     machine = machine_with_topic(1, 1)
     machine.send(b"warm", partition=1)
-    machine.settle()
+    machine.run_until_idle()
     topic = machine.cluster.topics["t"]
     if refused_before:
         machine.cluster.brokers[1].codes.extend([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
@@ -662,7 +662,7 @@ def test_a_record_of_a_removed_partition_has_a_clear_error(refused_before: bool)
         machine.run(1.0)
         delivery = machine.send(b"a", partition=1)
 
-    machine.settle()
+    machine.run_until_idle()
 
     error = delivery.exception()
     assert isinstance(error, DeliveryTimeoutError)
@@ -675,7 +675,7 @@ def test_a_record_of_a_removed_partition_has_a_clear_error(refused_before: bool)
 def test_a_record_of_a_deleted_topic_has_a_clear_error() -> None:
     machine = machine_with_topic(1)
     machine.send(b"warm")
-    machine.settle()
+    machine.run_until_idle()
     brokers = machine.metadata.cluster.brokers
     gone = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     machine.metadata.update(brokers, {"t": gone}, machine.clock())
@@ -694,7 +694,7 @@ def test_a_broker_removed_from_metadata_may_still_respond() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"warm")
     machine.send(b"warm", partition=1)
-    machine.settle()
+    machine.run_until_idle()
     machine.network.held.add(1)
     delivery = machine.send(b"a")
     for _ in range(3):
@@ -723,7 +723,7 @@ def test_a_broker_removed_from_metadata_may_still_respond() -> None:
 def test_every_batch_in_flight_uses_a_new_leader(hints: bool) -> None:
     machine = machine_with_topic(1, 2, batch_size=10, growing=False)
     machine.send(b"first, and long enough")
-    machine.settle()
+    machine.run_until_idle()
     machine.run(1.0)
     machine.cluster.brokers[1].hints = hints
     machine.network.held.add(1)
@@ -748,14 +748,14 @@ def test_every_batch_in_flight_uses_a_new_leader(hints: bool) -> None:
 def test_a_leader_that_refuses_again_is_retried_after_the_backoff() -> None:
     machine = machine_with_topic(1, 2)
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     machine.cluster.brokers[1].hints = True
     machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
     machine.cluster.brokers[2].codes.extend([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3)
     sent_at = machine.clock()
 
     delivery = machine.send(b"second")
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
     produced = [name for name, _ in machine.cluster.brokers[2].requests].count("Produce")
@@ -767,12 +767,12 @@ def test_advertised_addresses_that_become_reachable_take_records_again() -> None
     machine = machine_with_topic(1)
     machine.network.hosts.refusing.add("broker-1")
     machine.send(b"a")
-    machine.settle()
+    machine.run_until_idle()
 
     machine.network.hosts.refusing.clear()
     machine.clock.advance(1.2)  # the longest backoff
     delivery = machine.send(b"b")
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None
 
@@ -792,7 +792,7 @@ def test_a_silent_advertised_address_is_warned_about_at_setup_timeout(caplog: py
 def test_a_broker_that_was_reached_once_is_waited_for_without_limit() -> None:
     machine = machine_with_topic(1, delivery_timeout=120.0)
     machine.send(b"first")
-    machine.settle()
+    machine.run_until_idle()
     machine.network.cut(1)
     machine.network.hosts.refusing.add("broker-1")
     delivery = machine.send(b"second")
@@ -800,6 +800,6 @@ def test_a_broker_that_was_reached_once_is_waited_for_without_limit() -> None:
     assert not delivery.done()
 
     machine.network.hosts.refusing.clear()
-    machine.settle()
+    machine.run_until_idle()
 
     assert delivery.exception() is None

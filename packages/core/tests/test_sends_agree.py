@@ -71,14 +71,14 @@ def _up_to_the_first_fault(sends: Sequence[Arguments]) -> Sequence[Arguments]:
     return sends[: faults.index(True) + 1] if True in faults else sends
 
 
-def waiting(world: Simulated) -> Send:
-    return world.producer.send
+def waiting(simulation: Simulated) -> Send:
+    return simulation.producer.send
 
 
-def nonblocking(world: Simulated) -> Send:
+def nonblocking(simulation: Simulated) -> Send:
     """The send of an event loop, with waits that end at once, as those of `max.block.ms=0` do."""
     slow, quick = build_nonblocking_send(
-        world.producer._engine, world.producer._check_sendable, event_loop=RUNNING_LOOP
+        simulation.producer._engine, simulation.producer._check_sendable, event_loop=RUNNING_LOOP
     )
 
     def send(**arguments: Any) -> Delivery:
@@ -107,19 +107,19 @@ def after(
     plugins = {"interceptors": {"noting": noting}} if intercepted else {}
     closed = config.get("closed", False)
     config = {name: value for name, value in config.items() if name != "closed"}
-    with simulated(1, 1, config={"max.block.ms": 0, **config}, plugins=plugins) as world:
+    with simulated(1, 1, config={"max.block.ms": 0, **config}, plugins=plugins) as simulation:
         if closed:
-            world.producer.close()
+            simulation.producer.close()
         if "transactional.id" in config:
-            world.producer.init_transactions(60)
-        send = choose(world)
+            simulation.producer.init_transactions(60)
+        send = choose(simulation)
         outcomes = [outcome(send, arguments) for arguments in sends]
-        world.settle()
+        simulation.run_until_idle()
         return (
             [(each.partition, each.error, each.metadata) if isinstance(each, Delivery) else each for each in outcomes],
             [
                 [(record.key, record.value, tuple(record.headers), record.timestamp_ms) for record in log]
-                for _partition, log in sorted(world.cluster.topics["t"].log.items())
+                for _partition, log in sorted(simulation.cluster.topics["t"].log.items())
             ],
             noting.outcomes,
         )
@@ -168,10 +168,10 @@ def test_both_sends_refuse_and_send_the_same_records(
 def test_the_first_fault_of_a_record_is_reported(
     choose: Callable[[Simulated], Send], first: str, second: str, topic: str
 ) -> None:
-    with simulated(1, config={"max.block.ms": 0}) as world:
+    with simulated(1, config={"max.block.ms": 0}) as simulation:
         lone = {"topic": topic, "value": b"v", first: FAULTY[first][0]}
 
-        assert outcome(choose(world), {**lone, second: FAULTY[second][0]}) == outcome(choose(world), lone)
+        assert outcome(choose(simulation), {**lone, second: FAULTY[second][0]}) == outcome(choose(simulation), lone)
 
 
 @pytest.mark.parametrize("choose", [waiting, nonblocking])
@@ -179,8 +179,8 @@ def test_the_first_fault_of_a_record_is_reported(
 def test_a_partition_is_checked_before_the_size_and_both_before_any_wait(
     choose: Callable[[Simulated], Send], topic: str
 ) -> None:
-    with simulated(1, config={"max.block.ms": 0}) as world:
-        send = choose(world)
+    with simulated(1, config={"max.block.ms": 0}) as simulation:
+        send = choose(simulation)
 
         def refusal(**arguments: Any) -> str:
             made = outcome(send, {"value": bytes(2_000_000), **arguments})

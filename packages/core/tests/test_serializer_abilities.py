@@ -13,7 +13,7 @@ from ottla import Producer, ProducerClosedError
 from ottla.concurrency import io_threads
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError, TopicUnavailableError
 from ottla.interfaces import Header
-from ottla.plugins.serializer_lookups import MOST_LOOKUPS, Lookup
+from ottla.plugins.serializer_lookups import MAX_LOOKUPS, Lookup
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import Simulated, simulated
@@ -67,9 +67,9 @@ class Schemas(Tagging):
             self.known.add(str(data.type) if isinstance(data, pa.Array) else type(data).__name__)
 
 
-def log(world: Simulated) -> list[Any]:
-    world.settle()
-    return world.cluster.topics["t"].log[0]
+def log(simulation: Simulated) -> list[Any]:
+    simulation.run_until_idle()
+    return simulation.cluster.topics["t"].log[0]
 
 
 # Headers
@@ -77,12 +77,12 @@ def log(world: Simulated) -> list[Any]:
 
 @pytest.mark.rule("producer.send.serializer-headers")
 def test_headers_of_both_serializers_follow_those_of_the_record() -> None:
-    with simulated(1, plugins={"value_serializer": Tagging("value"), "key_serializer": Tagging("key")}) as world:
-        world.producer.send("t", 1, 2, headers={"own": b"x"})
-        world.producer.send("t", 3)
-        world.producer.send("t", None, 4)
+    with simulated(1, plugins={"value_serializer": Tagging("value"), "key_serializer": Tagging("key")}) as simulation:
+        simulation.producer.send("t", 1, 2, headers={"own": b"x"})
+        simulation.producer.send("t", 3)
+        simulation.producer.send("t", None, 4)
 
-        assert [(record.key, record.value, record.headers) for record in log(world)] == [
+        assert [(record.key, record.value, record.headers) for record in log(simulation)] == [
             (b"2", b"1", (("own", b"x"), ("value", b"1"), ("key", b"2"))),
             (None, b"3", (("value", b"3"),)),
             (b"4", None, (("value", b"None"), ("key", b"4"))),
@@ -92,21 +92,25 @@ def test_headers_of_both_serializers_follow_those_of_the_record() -> None:
 @pytest.mark.rule("producer.send.serializer-headers")
 def test_the_caller_keeps_the_headers_that_it_gave() -> None:
     given = [("own", b"x")]
-    with simulated(1, plugins={"value_serializer": Tagging("value", also=lambda headers: headers.pop(0))}) as world:
-        world.producer.send("t", 1, headers=given)
+    with simulated(
+        1, plugins={"value_serializer": Tagging("value", also=lambda headers: headers.pop(0))}
+    ) as simulation:
+        simulation.producer.send("t", 1, headers=given)
 
-        assert [record.headers for record in log(world)] == [(("value", b"1"),)]
+        assert [record.headers for record in log(simulation)] == [(("value", b"1"),)]
     assert given == [("own", b"x")]
 
 
 @pytest.mark.rule("producer.send.serializer-headers")
 @pytest.mark.parametrize("bad", [("name", "text"), (7, b""), "pair", ("a", b"b", b"c")])
 def test_a_header_that_a_serializer_set_wrongly_is_an_error_of_it(bad: Any) -> None:
-    with simulated(1, plugins={"value_serializer": Tagging("v", also=lambda headers: headers.append(bad))}) as world:
+    with simulated(
+        1, plugins={"value_serializer": Tagging("v", also=lambda headers: headers.append(bad))}
+    ) as simulation:
         with pytest.raises(SerializationError, match=r"^the value for topic 't' could not be serialized: a header"):
-            world.producer.send("t", 1)
+            simulation.producer.send("t", 1)
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_a_serializer_without_the_flag_gets_headers_that_it_cannot_change() -> None:
@@ -115,10 +119,10 @@ def test_a_serializer_without_the_flag_gets_headers_that_it_cannot_change() -> N
             assert isinstance(headers, tuple)
             return b"plain"
 
-    with simulated(1, plugins={"value_serializer": Plain(), "key_serializer": Tagging("key")}) as world:
-        world.producer.send("t", 1, 2)
+    with simulated(1, plugins={"value_serializer": Plain(), "key_serializer": Tagging("key")}) as simulation:
+        simulation.producer.send("t", 1, 2)
 
-        assert [(record.value, record.headers) for record in log(world)] == [(b"plain", (("key", b"2"),))]
+        assert [(record.value, record.headers) for record in log(simulation)] == [(b"plain", (("key", b"2"),))]
 
 
 # Lookups
@@ -127,11 +131,11 @@ def test_a_serializer_without_the_flag_gets_headers_that_it_cannot_change() -> N
 @pytest.mark.rule("producer.send.lookup")
 def test_send_waits_for_a_lookup_only_while_the_serializer_needs_it() -> None:
     serializer = Schemas()
-    with simulated(1, plugins={"value_serializer": serializer}, max_block_ms=60_000) as world:
+    with simulated(1, plugins={"value_serializer": serializer}, max_block_ms=60_000) as simulation:
         for value in (1, 2, "text", 3):
-            world.producer.send("t", value, headers={"own": b"x"})
+            simulation.producer.send("t", value, headers={"own": b"x"})
 
-        assert [(record.value, record.headers) for record in log(world)] == [
+        assert [(record.value, record.headers) for record in log(simulation)] == [
             (str(value).encode(), (("own", b"x"), ("schema", str(value).encode()))) for value in (1, 2, "text", 3)
         ]
     own = (("own", b"x"),)
@@ -165,10 +169,10 @@ def test_time_spent_on_a_lookup_is_missing_for_metadata() -> None:
     with (
         simulated(
             1, plugins={"value_serializer": Schemas(clock=clock, seconds=BLOCK)}, clock=clock, max_block_ms=60_000
-        ) as world,
+        ) as simulation,
         pytest.raises(TopicUnavailableError, match="other"),  # at once, since no time is left
     ):
-        world.producer.send("other", 1)
+        simulation.producer.send("other", 1)
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
@@ -178,7 +182,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "never prepared": (
         lambda _topic, _data, _headers, timeout: None,
-        f"was not prepared by {MOST_LOOKUPS} lookups of its serializer",
+        f"was not prepared by {MAX_LOOKUPS} lookups of its serializer",
     ),
 }
 
@@ -188,15 +192,15 @@ FAULTS: dict[str, tuple[Any, str]] = {
 def test_a_lookup_that_fails_refuses_its_record_only(fault: str) -> None:
     serializer = Schemas()
     prepare, said = FAULTS[fault]
-    with simulated(1, plugins={"value_serializer": serializer}) as world:
+    with simulated(1, plugins={"value_serializer": serializer}) as simulation:
         serializer.prepare = prepare  # type: ignore[method-assign]
-        world.producer._serialize.__self__._value.prepares = serializer  # type: ignore[attr-defined]
+        simulation.producer._serialize.__self__._value.prepares = serializer  # type: ignore[attr-defined]
         with pytest.raises(SerializationError, match=said):
-            world.producer.send("t", 1)
+            simulation.producer.send("t", 1)
         del serializer.prepare
-        world.producer.send("t", 2)
+        simulation.producer.send("t", 2)
 
-        assert [record.value for record in log(world)] == [b"2"]
+        assert [record.value for record in log(simulation)] == [b"2"]
 
 
 @pytest.mark.rule("producer.send.lookup")
@@ -225,10 +229,10 @@ def test_a_serializer_that_python_takes_for_false_is_prepared() -> None:
         def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
             self.prepared = True
 
-    with simulated(1, plugins={"value_serializer": Empty()}) as world:
-        world.producer.send("t", 7)
+    with simulated(1, plugins={"value_serializer": Empty()}) as simulation:
+        simulation.producer.send("t", 7)
 
-        [record] = log(world)
+        [record] = log(simulation)
         assert record.value == b"7"
 
 
@@ -239,23 +243,23 @@ def test_a_serializer_that_cannot_prepare_must_not_ask_for_it() -> None:
 
     for serializer in (Lost(), type("Tagged", (Lost,), {"sets_headers": True})()):
         with (
-            simulated(1, plugins={"value_serializer": serializer}) as world,
+            simulated(1, plugins={"value_serializer": serializer}) as simulation,
             pytest.raises(SerializationError, match="could not be serialized: no schema") as caught,
         ):
-            world.producer.send("t", 1)
+            simulation.producer.send("t", 1)
         assert isinstance(caught.value.__cause__, NotPreparedError)
 
 
 @pytest.mark.rule("producer.send.lookup")
 def test_a_callback_does_not_wait_for_a_lookup() -> None:
     serializer = Schemas()
-    with simulated(1, plugins={"value_serializer": serializer}) as world:
+    with simulated(1, plugins={"value_serializer": serializer}) as simulation:
         io_threads.enter()
         try:
             with pytest.raises(
                 SerializationError, match="a callback cannot wait for that; send the record from another"
             ):
-                world.producer.send("t", 1)
+                simulation.producer.send("t", 1)
         finally:
             io_threads.leave()
 
@@ -282,18 +286,18 @@ def test_a_memoryview_that_was_released_is_an_invalid_record(part: str) -> None:
     released.release()
     record: dict[str, Any] = {"value": b"value", part: released}
     with (
-        simulated(1) as world,
+        simulated(1) as simulation,
         pytest.raises(InvalidRecordError, match=f"the {part} for topic 't' cannot be read: .*released memoryview"),
     ):
-        world.producer.send("t", **record)
+        simulation.producer.send("t", **record)
 
 
 def test_data_that_must_be_bytes_is_refused_with_the_key_that_changes_it() -> None:
     with (
-        simulated(1, plugins={"value_serializer": Schemas()}) as world,
+        simulated(1, plugins={"value_serializer": Schemas()}) as simulation,
         pytest.raises(InvalidRecordError, match=r"the key for topic 't' must be bytes, not str.*key\.serializer"),
     ):
-        world.producer.send("t", 1, "text")
+        simulation.producer.send("t", 1, "text")
 
 
 # Columns
@@ -303,11 +307,11 @@ def test_data_that_must_be_bytes_is_refused_with_the_key_that_changes_it() -> No
 def test_a_column_waits_for_the_lookup_of_its_type() -> None:
     serializer = Schemas()
     table = pa.table({"value": [1, 2]})
-    with simulated(1, max_block_ms=60_000) as world:
-        world.producer._engine.plugins.value_formats._made["schemas"] = serializer
-        sent = world.producer.send_table("t", table, value_format="schemas")
+    with simulated(1, max_block_ms=60_000) as simulation:
+        simulation.producer._engine.plugins.value_formats._made["schemas"] = serializer
+        sent = simulation.producer.send_table("t", table, value_format="schemas")
 
-        assert [record.value for record in log(world)] == [b"1", b"2"]
+        assert [record.value for record in log(simulation)] == [b"1", b"2"]
         assert sent.exception(0) is None
     [(topic, column, headers, timeout)] = serializer.lookups
     assert (topic, column.type, headers, timeout) == ("t", pa.int64(), (), BLOCK)
@@ -315,17 +319,17 @@ def test_a_column_waits_for_the_lookup_of_its_type() -> None:
 
 def test_a_failed_lookup_refuses_a_table_before_its_first_row() -> None:
     serializer = Schemas(finds=False)
-    with simulated(1) as world:
-        world.producer._engine.plugins.value_formats._made["schemas"] = serializer
+    with simulated(1) as simulation:
+        simulation.producer._engine.plugins.value_formats._made["schemas"] = serializer
         with pytest.raises(SerializationError, match=r"value_format='schemas': column 'value' .* was not prepared"):
-            world.producer.send_table("t", pa.table({"value": [1]}), value_format="schemas")
+            simulation.producer.send_table("t", pa.table({"value": [1]}), value_format="schemas")
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_a_closed_producer_is_reported_by_send_with_lookups() -> None:
-    with simulated(1, plugins={"value_serializer": Schemas()}) as world:
-        producer: Producer = world.producer
+    with simulated(1, plugins={"value_serializer": Schemas()}) as simulation:
+        producer: Producer = simulation.producer
         producer.close(0)
         with pytest.raises(ProducerClosedError):
             producer.send("t", 1)

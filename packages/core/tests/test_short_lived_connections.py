@@ -65,7 +65,7 @@ def test_a_connection_ended_after_each_record_is_made_twice_a_second() -> None:
     end = machine.clock() + 60.0
     while machine.clock() < end:
         deliveries.append(machine.send(b"value"))
-        machine.settle()
+        machine.run_until_idle()
         machine.network.hang_up(1)
 
     assert machine.network.connects - before <= 140
@@ -85,7 +85,7 @@ def serving_machine(*ids: int, broker_idle: float = float("inf")) -> Machine:
 def deliver(machine: Machine, *, partitions: int) -> None:
     for partition in range(partitions):
         machine.send(b"value", partition=partition)
-    machine.settle()
+    machine.run_until_idle()
 
 
 def pass_time(machine: Machine, seconds: float) -> None:

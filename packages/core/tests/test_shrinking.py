@@ -39,6 +39,6 @@ def test_a_plan_is_shrunk_to_the_fault_and_the_call_that_fail() -> None:
 
 
 def test_a_plan_that_does_not_fail_stays_as_it_is() -> None:
-    plan = history_plans.plan("calm", 1)
+    plan = history_plans.plan("faultless", 1)
 
     assert shrinking.shrunk(plan) is plan

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from interrupted_anywhere import Interruption, free
 from long_forms import LONG
-from test_signals_anywhere import WAIT, is_whole, locks, world
+from test_signals_anywhere import WAIT, broker_and_producers, is_whole, locks
 
 from ottla import AbortableTransactionError, OttlaError, Producer, ProducerClosedError
 from ottla.concurrency import signals
@@ -221,16 +221,16 @@ def taking() -> Iterator[Callable[[Producer], Taking]]:
 
 @pytest.mark.rule("producer.log.no-lock")
 def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Producer], Taking]) -> None:
-    with simulated(1, transactional_id="x", linger_ms=0) as world:
-        handler = taking(world.producer)
-        world.producer.init_transactions()
-        world.producer.begin_transaction()
-        world.producer.send("t", b"v")
-        world.clock.advance(3_600)  # the record expires, and with it the transaction
+    with simulated(1, transactional_id="x", linger_ms=0) as simulation:
+        handler = taking(simulation.producer)
+        simulation.producer.init_transactions()
+        simulation.producer.begin_transaction()
+        simulation.producer.send("t", b"v")
+        simulation.clock.advance(3_600)  # the record expires, and with it the transaction
         with pytest.raises(AbortableTransactionError):
-            world.producer.commit_transaction()
-        world.producer.abort_transaction()
-        world.producer.begin_transaction()
+            simulation.producer.commit_transaction()
+        simulation.producer.abort_transaction()
+        simulation.producer.begin_transaction()
 
     assert any("cannot be committed" in line for line in handler.lines)
 
@@ -300,7 +300,7 @@ def interrupt_by_alarm() -> list[int]:
 def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
     chance, table = random.Random(24), fifty_rows()
     came = interrupt_by_alarm()
-    with world(encoder) as made, made.producer(linger_ms=1) as producer:
+    with broker_and_producers(encoder) as made, made.producer(linger_ms=1) as producer:
         for _ in range(MOMENTS):
             with contextlib.suppress(KeyboardInterrupt):
                 came.clear()
@@ -324,7 +324,7 @@ def end_open(producer: Producer) -> None:
 def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) -> None:
     chance = random.Random(24)
     came = interrupt_by_alarm()
-    with world(encoder) as made, made.producer(transactional_id="x", linger_ms=1) as producer:
+    with broker_and_producers(encoder) as made, made.producer(transactional_id="x", linger_ms=1) as producer:
         producer.init_transactions(WAIT)
         for moment in range(MOMENTS):
             number, ended = 0, []
@@ -355,7 +355,7 @@ def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) ->
 def test_ctrl_c_during_close_leaves_a_producer_that_can_be_closed(encoder: str) -> None:
     chance = random.Random(24)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         for moment in range(MOMENTS):
             producer = made.producer(linger_ms=chance.choice([0, 5_000]))
             deliveries = [producer.send("t", b"v", b"k%d" % (number % 9)) for number in range(100)]
@@ -374,7 +374,7 @@ def test_ctrl_c_during_close_leaves_a_producer_that_can_be_closed(encoder: str) 
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_a_handler_that_closes_during_a_loop_completes_every_record(encoder: str) -> None:
     chance = random.Random(24)
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         for _ in range(MOMENTS // 10):
             producer = made.producer()
             reports = []

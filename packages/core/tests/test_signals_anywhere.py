@@ -34,7 +34,7 @@ def usual_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-class World:
+class BrokerAndProducers:
     """One broker on a socket with topics "t" and "u", of two partitions each, and producers of it."""
 
     def __init__(self, encoder: str) -> None:
@@ -71,8 +71,8 @@ class World:
 
 
 @contextmanager
-def world(encoder: str) -> Iterator[World]:
-    made = World(encoder)
+def broker_and_producers(encoder: str) -> Iterator[BrokerAndProducers]:
+    made = BrokerAndProducers(encoder)
     with made.broker.serving() as servers:
         made.servers = servers
         yield made
@@ -87,7 +87,7 @@ def locks(producer: Producer) -> list[Any]:
         metadata._changed.raw,
         queueing.accumulator._completion._counts._lock.raw,
     ]
-    found += [producer._spent.flush._lock, producer._spent.metadata_wait._lock]
+    found += [producer._call_times.flush._lock, producer._call_times.metadata_wait._lock]
     if producer._transactions is not None:
         found.append(producer._transactions.manager._state.lock.raw)
     return found
@@ -164,7 +164,7 @@ def raise_ctrl_c(_number: int, _frame: object) -> None:
 def test_a_handler_that_raises_at_any_step_leaves_a_working_producer(
     call: Callable[[Producer], None], encoder: str
 ) -> None:
-    with world(encoder) as made, made.producer(linger_ms=5) as producer:
+    with broker_and_producers(encoder) as made, made.producer(linger_ms=5) as producer:
         call(producer)
         for where, came, raised in interruptions(partial(call, producer), raise_ctrl_c):
             assert type(raised) is (KeyboardInterrupt if came else NoneType), where
@@ -175,7 +175,7 @@ def test_a_handler_that_raises_at_any_step_leaves_a_working_producer(
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_handler_may_send_and_flush_at_any_step(call: Callable[[Producer], None], encoder: str) -> None:
-    with world(encoder) as made, made.producer(linger_ms=5) as producer:
+    with broker_and_producers(encoder) as made, made.producer(linger_ms=5) as producer:
         deliveries: list[Delivery] = []
 
         def handle(_number: int, _frame: object) -> None:
@@ -194,7 +194,7 @@ def test_a_handler_may_send_and_flush_at_any_step(call: Callable[[Producer], Non
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Producer], None], encoder: str) -> None:
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         producers = [made.producer(linger_ms=5)]
         reports: list[DeliveryReport] = []
 
@@ -216,7 +216,7 @@ def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Pro
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("options", [{}, {"partition": 0}])
 def test_a_send_during_which_a_handler_closes_reports_if_it_sent(options: Mapping[str, Any], encoder: str) -> None:
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         producers: list[Producer] = []
         taken: list[Delivery] = []
 
@@ -248,7 +248,7 @@ def transaction(producer: Producer) -> None:
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_handler_that_raises_leaves_a_transaction_that_can_end(encoder: str) -> None:
-    with world(encoder) as made, made.producer(transactional_id="x", linger_ms=0) as producer:
+    with broker_and_producers(encoder) as made, made.producer(transactional_id="x", linger_ms=0) as producer:
         producer.init_transactions(WAIT)
         transaction(producer)
         for where, came, raised in interruptions(partial(transaction, producer), raise_ctrl_c):
@@ -261,7 +261,7 @@ def test_a_handler_that_raises_leaves_a_transaction_that_can_end(encoder: str) -
 @pytest.mark.rule("producer.signals.raise")
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) -> None:
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         producers = [made.producer(linger_ms=5_000)]
         delivery = producers[-1].send("t", b"v", b"k")
         for where, came, raised in interruptions(lambda: producers[-1].close(WAIT), raise_ctrl_c, stride=3 * STRIDE):
@@ -278,7 +278,7 @@ def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) ->
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("call", [transaction, Producer.close])
 def test_a_handler_may_close_in_a_transaction_and_in_close(call: Callable[[Producer], object], encoder: str) -> None:
-    with world(encoder) as made:
+    with broker_and_producers(encoder) as made:
         producers: list[Producer] = []
 
         def begin() -> None:

@@ -175,11 +175,11 @@ def test_a_thread_that_waits_for_a_record_waits_for_its_part() -> None:
 
 @pytest.mark.rule("batch.split.deliveries", "producer.callback.order")
 def test_callbacks_before_and_after_the_split_run_once_in_order() -> None:
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
 
     def note(name: str, delivery: Delivery) -> None:
         assert delivery.metadata is not None
-        told.append((name, delivery.metadata.offset))
+        reported.append((name, delivery.metadata.offset))
 
     rows: list[NewRecord] = [
         (None, bytes(50), (), 0, lambda delivery, name=f"sent {number}": note(name, delivery))  # type: ignore[misc]  # the default binds it
@@ -193,7 +193,7 @@ def test_callbacks_before_and_after_the_split_run_once_in_order() -> None:
         part.complete_and_call_back(Acknowledged(base_offset=offset))
     batch.call_when_complete(2, lambda delivery: note("late 2", delivery))
 
-    assert told == [("sent 0", 0), ("sent 1", 1), ("added 1", 1), ("sent 2", 2), ("late 2", 2)]
+    assert reported == [("sent 0", 0), ("sent 1", 1), ("added 1", 1), ("sent 2", 2), ("late 2", 2)]
 
 
 @pytest.mark.rule("batch.split.deliveries")

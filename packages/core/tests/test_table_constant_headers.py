@@ -21,8 +21,8 @@ from simulated_producer import Simulated, simulated
 ENCODERS = ["python", "native"]
 
 
-def headers_of(world: Simulated) -> list[tuple[tuple[str, bytes | None], ...]]:
-    log = world.cluster.topics["t"].log
+def headers_of(simulation: Simulated) -> list[tuple[tuple[str, bytes | None], ...]]:
+    log = simulation.cluster.topics["t"].log
     return [tuple(record.headers) for partition in sorted(log) for record in log[partition]]
 
 
@@ -53,11 +53,11 @@ class Adding:
 @pytest.mark.parametrize("form", [dict, list, tuple, iter])
 def test_all_rows_get_headers_that_are_given_as_pairs_or_mapping(encoder: str, form: Any) -> None:
     pairs = [("source", b"nightly"), ("empty", b""), ("null", None)]
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send_table("t", numbered(3), headers=form(pairs))
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", numbered(3), headers=form(pairs))
+        simulation.run_until_idle()
 
-        assert headers_of(world) == [tuple(pairs)] * 3
+        assert headers_of(simulation) == [tuple(pairs)] * 3
 
 
 @settings(deadline=None, max_examples=30)
@@ -70,48 +70,48 @@ def test_rows_have_the_headers_that_send_gives_a_record(headers: Any, encoder: s
         ours.producer.send_table("t", numbered(2), headers=headers)
         for value in (b"0", b"1"):
             theirs.producer.send("t", value, headers=headers)
-        ours.settle()
-        theirs.settle()
+        ours.run_until_idle()
+        theirs.run_until_idle()
 
         assert headers_of(ours) == headers_of(theirs)
 
 
 def test_interceptors_get_the_headers_of_all_rows_and_add_theirs() -> None:
     interceptor = Adding()
-    with simulated(1, interceptor_classes=[interceptor]) as world:
-        world.producer.send_table("t", numbered(2), headers={"source": b"nightly"}).add_done_callback(print)
-        world.settle()
+    with simulated(1, interceptor_classes=[interceptor]) as simulation:
+        simulation.producer.send_table("t", numbered(2), headers={"source": b"nightly"}).add_done_callback(print)
+        simulation.run_until_idle()
 
-        assert headers_of(world) == [(("source", b"nightly"), ("trace", b"7"))] * 2
+        assert headers_of(simulation) == [(("source", b"nightly"), ("trace", b"7"))] * 2
     [rows] = interceptor.seen
     assert rows.headers.to_pylist() == [[{"key": "source", "value": b"nightly"}]] * 2
 
 
 def test_headers_of_all_rows_go_with_a_value_format() -> None:
-    with simulated(1) as world:
-        world.producer.send_table("t", numbered(1), value="*", value_format="json", headers={"a": b"b"})
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.producer.send_table("t", numbered(1), value="*", value_format="json", headers={"a": b"b"})
+        simulation.run_until_idle()
 
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
     assert (record.value, record.headers) == (b'{"value":"MA=="}', (("a", b"b"),))
 
 
 def test_sealed_batches_have_the_headers_of_all_rows() -> None:
     sealer = TableSealer({"bootstrap.servers": "127.0.0.1:1"}, {"t": 1})
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         for batch in sealer.seal("t", numbered(2), headers=[("a", b"b"), ("a", b"c")]).batches:
-            world.producer.send_sealed(batch)
-        world.settle()
+            simulation.producer.send_sealed(batch)
+        simulation.run_until_idle()
 
-        assert headers_of(world) == [(("a", b"b"), ("a", b"c"))] * 2
+        assert headers_of(simulation) == [(("a", b"b"), ("a", b"c"))] * 2
 
 
 def test_no_headers_for_all_rows_is_none() -> None:
-    with simulated(1) as world:
-        world.producer.send_table("t", numbered(1), headers=())
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.producer.send_table("t", numbered(1), headers=())
+        simulation.run_until_idle()
 
-        assert headers_of(world) == [()]
+        assert headers_of(simulation) == [()]
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,17 @@ def test_no_headers_for_all_rows_is_none() -> None:
     ],
 )
 def test_headers_that_no_record_can_have_are_refused_before_the_first_row(headers: Any, words: str) -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(InvalidRecordError, match=words):
-            world.producer.send_table("t", numbered(1), headers=headers)
-        world.settle()
+            simulation.producer.send_table("t", numbered(1), headers=headers)
+        simulation.run_until_idle()
 
-        assert world.cluster.topics["t"].log == {}
+        assert simulation.cluster.topics["t"].log == {}
 
 
 def test_headers_that_make_a_row_too_large_fail_the_row() -> None:
-    with simulated(1, max_request_size=2_000) as world:
-        delivery = world.producer.send_table("t", numbered(1), headers={"a": bytes(3_000)})
+    with simulated(1, max_request_size=2_000) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(1), headers={"a": bytes(3_000)})
 
         assert "above max.request.size" in str(delivery.failed_rows()[0])
         with pytest.raises(TableDeliveryError):

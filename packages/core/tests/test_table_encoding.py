@@ -20,7 +20,7 @@ from ottla_accel.tables import cut_rows as native_cut_rows
 
 CutRows = Callable[..., Iterator[Cut]]
 NOW = 1_700_000_000_000
-PLENTY = 1 << 40
+ENOUGH_BYTES = 1 << 40
 LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MAP = pa.map_(pa.string(), pa.binary())
 
@@ -71,7 +71,7 @@ def content(cut: Cut, magic: int = 2) -> tuple[object, ...]:
 
 
 def sent_one_by_one(rows: list[Row]) -> Cut:
-    columns = ObjectColumns(PLENTY)
+    columns = ObjectColumns(ENOUGH_BYTES)
     for row in rows:
         columns.append(*row)
     return Cut(-1, range(len(rows)), columns)
@@ -82,7 +82,7 @@ def sent_one_by_one(rows: list[Row]) -> Cut:
 def test_a_batch_has_the_bytes_of_row_by_row_appends(cut: CutRows, rows: list[Row], before: int, large: bool) -> None:
     kind = pa.large_binary() if large else pa.binary()
 
-    [made] = cut(table_rows(rows, before=before, kind=kind), None, max_bytes=PLENTY)
+    [made] = cut(table_rows(rows, before=before, kind=kind), None, max_bytes=ENOUGH_BYTES)
 
     assert list(made.rows) == list(range(len(rows)))
     assert content(made) == content(sent_one_by_one(rows))
@@ -117,7 +117,7 @@ def test_batches_of_rows_of_one_size_have_their_own_offsets(cut: CutRows, timest
         timestamps=None if timestamps is None else pa.array([timestamps] * (first + second), pa.int64()),
     )
 
-    cuts = list(cut(made, pa.array([0] * first + [1] * second, pa.int32()), max_bytes=PLENTY))
+    cuts = list(cut(made, pa.array([0] * first + [1] * second, pa.int32()), max_bytes=ENOUGH_BYTES))
 
     assert [content(batch) for batch in cuts] == [
         content(sent_one_by_one([(key, value, [], NOW)] * count)) for count in (first, second)
@@ -126,7 +126,7 @@ def test_batches_of_rows_of_one_size_have_their_own_offsets(cut: CutRows, timest
 
 @both
 def test_missing_columns_are_null_and_timestamps_are_the_current_time(cut: CutRows) -> None:
-    [made] = cut(TableRows(count=100, now_ms=NOW), None, max_bytes=PLENTY)
+    [made] = cut(TableRows(count=100, now_ms=NOW), None, max_bytes=ENOUGH_BYTES)
 
     assert content(made) == content(sent_one_by_one([(None, None, [], NOW)] * 100))
 
@@ -140,9 +140,9 @@ def test_no_rows_make_no_batch(cut: CutRows) -> None:
 
 @both
 def test_finished_columns_take_no_more_rows(cut: CutRows) -> None:
-    [made] = cut(TableRows(count=2, now_ms=NOW), None, max_bytes=PLENTY)
+    [made] = cut(TableRows(count=2, now_ms=NOW), None, max_bytes=ENOUGH_BYTES)
 
-    made.columns.allow(PLENTY)
+    made.columns.allow(ENOUGH_BYTES)
 
     assert made.columns.append(None, b"v", (), NOW) is None
 
@@ -152,14 +152,14 @@ def test_finished_columns_take_no_more_rows(cut: CutRows) -> None:
 def test_an_older_broker_gets_its_own_format(cut: CutRows, magic: int) -> None:
     rows: list[Row] = [(b"k", b"v%d" % number, [], NOW + number) for number in range(20)]
 
-    [made] = cut(table_rows(rows), None, max_bytes=PLENTY)
+    [made] = cut(table_rows(rows), None, max_bytes=ENOUGH_BYTES)
 
     assert content(made, magic)[:4] == content(sent_one_by_one(rows), magic)[:4]
 
 
 @both
 def test_headers_are_refused_by_a_format_without_them(cut: CutRows) -> None:
-    [made] = cut(table_rows([(None, b"v", [("h", b"")], NOW)]), None, max_bytes=PLENTY)
+    [made] = cut(table_rows([(None, b"v", [("h", b"")], NOW)]), None, max_bytes=ENOUGH_BYTES)
 
     with pytest.raises(UnsupportedVersionError, match="header"):
         made.columns.encode(1)

@@ -77,44 +77,44 @@ def in_formats(**options: Any) -> Any:
     return simulated(1, plugins={"value_formats": ValueFormats(make=made)}, **options)
 
 
-def values(world: Simulated) -> list[bytes | None]:
-    world.settle()
-    return world.log()
+def values(simulation: Simulated) -> list[bytes | None]:
+    simulation.run_until_idle()
+    return simulation.log()
 
 
 @pytest.mark.parametrize("encoder", ["python", "native"])
 def test_a_struct_column_is_sent_as_json_and_a_null_row_as_a_tombstone(encoder: str) -> None:
-    with in_formats(record_encoder=encoder) as world:
-        delivery = world.producer.send_table("t", TABLE, value_format="json")
+    with in_formats(record_encoder=encoder) as simulation:
+        delivery = simulation.producer.send_table("t", TABLE, value_format="json")
 
-        assert values(world) == [b'{"id":1,"name":"a"}', None, '{"name":"ü"}'.encode(), b'{"id":4}']
+        assert values(simulation) == [b'{"id":1,"name":"a"}', None, '{"name":"ü"}'.encode(), b'{"id":4}']
         assert delivery.result(0).acknowledged == 4
-        assert [record.key for record in world.cluster.topics["t"].log[0]] == [b"k", b"l", b"m", b"n"]
+        assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b"k", b"l", b"m", b"n"]
 
 
 def test_several_columns_are_the_fields_of_one_value() -> None:
-    with in_formats() as world:
-        world.producer.send_table("t", TABLE, value=["text", "price", "key"], value_format="json")
+    with in_formats() as simulation:
+        simulation.producer.send_table("t", TABLE, value=["text", "price", "key"], value_format="json")
 
-        found = [json.loads(value or b"") for value in values(world)]
+        found = [json.loads(value or b"") for value in values(simulation)]
         assert found[:2] == [{"text": "a", "price": 1.5, "key": "k"}, {"text": "b", "key": "l"}]
 
 
 def test_a_column_may_be_both_value_and_key() -> None:
-    with in_formats() as world:
-        world.producer.send_table("t", TABLE, value="text", key="text", value_format="bracketed")
-        world.settle()
+    with in_formats() as simulation:
+        simulation.producer.send_table("t", TABLE, value="text", key="text", value_format="bracketed")
+        simulation.run_until_idle()
 
-        [first, *_] = world.cluster.topics["t"].log[0]
+        [first, *_] = simulation.cluster.topics["t"].log[0]
         assert (first.key, first.value) == (b"a", b"<a>")
 
 
 def test_a_stream_of_many_batches_keeps_its_order() -> None:
     table = pa.table({"value": pa.array([{"n": number, "text": "x" * 500} for number in range(5_000)])})
-    with in_formats(buffer_memory=16 << 20) as world:
-        world.producer.send_table("t", table.to_reader(max_chunksize=70), value_format="json")
+    with in_formats(buffer_memory=16 << 20) as simulation:
+        simulation.producer.send_table("t", table.to_reader(max_chunksize=70), value_format="json")
 
-        assert [json.loads(value or b"")["n"] for value in values(world)] == list(range(5_000))
+        assert [json.loads(value or b"")["n"] for value in values(simulation)] == list(range(5_000))
 
 
 @pytest.mark.parametrize(
@@ -141,21 +141,21 @@ def test_a_stream_of_many_batches_keeps_its_order() -> None:
 def test_an_impossible_format_is_reported_before_any_row_is_queued(
     arguments: dict[str, Any], error: type[Exception], said: str
 ) -> None:
-    with in_formats() as world:
+    with in_formats() as simulation:
         with pytest.raises(error, match=said):
-            world.producer.send_table("t", TABLE, **arguments)
+            simulation.producer.send_table("t", TABLE, **arguments)
 
-        assert not world.accumulator.incomplete
+        assert not simulation.accumulator.incomplete
 
 
 def test_a_cell_that_cannot_be_serialized_ends_the_table_after_the_rows() -> None:
     good = pa.record_batch({"value": ["x" * 500] * 2_000})
     reader = pa.RecordBatchReader.from_batches(good.schema, [good, pa.record_batch({"value": ["bad"]})])
-    with in_formats() as world:
+    with in_formats() as simulation:
         with pytest.raises(SerializationError, match="a cell is bad") as raised:
-            world.producer.send_table("t", reader, value_format="bracketed")
+            simulation.producer.send_table("t", reader, value_format="bracketed")
 
-        assert len(values(world)) == 2_000
+        assert len(values(simulation)) == 2_000
         assert raised.value.delivery is not None
         assert raised.value.delivery.rows == 2_000
 
@@ -167,13 +167,13 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
             return wrong
 
     with (
-        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
+        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as simulation,
         pytest.raises(
             InvalidPluginError,
             match=r"value_format='acme': serialize_column of the serializer .* returned .*bytes or texts; .*_format",
         ),
     ):
-        world.producer.send_table("t", TABLE, value="text", value_format="acme")
+        simulation.producer.send_table("t", TABLE, value="text", value_format="acme")
 
 
 def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
@@ -182,13 +182,13 @@ def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
             return super().serialize_column(topic, column) if len(column) else pa.array([])
 
     with (
-        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as world,
+        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as simulation,
         pytest.raises(
             InvalidPluginError,
             match=r"value_format='acme': serialize_column of the serializer .* returned .* of .*not null, the type",
         ),
     ):
-        world.producer.send_table("t", TABLE, value="text", value_format="acme")
+        simulation.producer.send_table("t", TABLE, value="text", value_format="acme")
 
 
 def test_a_serializer_without_columns_is_refused_with_a_remedy() -> None:
@@ -203,7 +203,7 @@ def test_a_serializer_without_columns_is_refused_with_a_remedy() -> None:
 
 
 @pytest.fixture
-def strangers(monkeypatch: pytest.MonkeyPatch) -> Registry:
+def third_party(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """Install a third-party serializer in addition to the others."""
     module = ModuleType("acme_serializer")
     module.plugin = Plugin()  # type: ignore[attr-defined]
@@ -219,8 +219,8 @@ def formats(registry: Registry, **config: Any) -> ValueFormats:
     return choose(draft, registry)[1].value_formats
 
 
-def test_a_third_party_serializer_is_used_by_name_with_its_own_keys(strangers: Registry) -> None:
-    found = formats(strangers, **{"acme.left": "["})
+def test_a_third_party_serializer_is_used_by_name_with_its_own_keys(third_party: Registry) -> None:
+    found = formats(third_party, **{"acme.left": "["})
 
     assert Bracketed.made == []
     assert found.of("acme").serialize_column("t", pa.array(["a"])).to_pylist() == [b"[a>"]
@@ -228,18 +228,18 @@ def test_a_third_party_serializer_is_used_by_name_with_its_own_keys(strangers: R
     assert Bracketed.made == ["["]
 
 
-def test_the_value_serializer_of_the_producer_is_used_by_its_name(strangers: Registry) -> None:
-    found = formats(strangers, **{"value.serializer": "acme"})
+def test_the_value_serializer_of_the_producer_is_used_by_its_name(third_party: Registry) -> None:
+    found = formats(third_party, **{"value.serializer": "acme"})
     found.of("acme")
 
     assert Bracketed.made == ["<"]
 
 
-def test_a_wrong_key_of_a_format_is_reported_when_it_is_used(strangers: Registry) -> None:
+def test_a_wrong_key_of_a_format_is_reported_when_it_is_used(third_party: Registry) -> None:
     with pytest.raises(ConfigError, match=r"acme\.left"):
-        formats(strangers, **{"acme.left": "wrong"}).of("acme")
+        formats(third_party, **{"acme.left": "wrong"}).of("acme")
 
 
-def test_an_unknown_format_is_reported_as_missing(strangers: Registry) -> None:
+def test_an_unknown_format_is_reported_as_missing(third_party: Registry) -> None:
     with pytest.raises(PluginNotFoundError, match="no serializer is named 'thrift'"):
-        formats(strangers).of("thrift")
+        formats(third_party).of("thrift")

@@ -21,8 +21,8 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel", exc_type=ImportError)
     config = {"transactional.id": "mine", "record.encoder": encoder}
-    with simulated(config=config, cluster=cluster()) as world:
-        producer = world.producer
+    with simulated(config=config, cluster=cluster()) as simulation:
+        producer = simulation.producer
         table = pa.table({"value": [b"a", b"b"], "key": [b"1", b"1"]})
         producer.init_transactions()
         with pytest.raises(IllegalStateError):
@@ -32,5 +32,5 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
             delivery = producer.send_table("t", table)
 
         assert delivery.result(0).rows == 2
-        log = world.cluster.topics["t"]
+        log = simulation.cluster.topics["t"]
         assert [b"a", b"b"] in (log.committed(0), log.committed(1))  # one key, one partition

@@ -85,7 +85,7 @@ class Failing(Tracing):
         raise self.error
 
 
-def world_with(*interceptors: Any, **options: Any) -> Any:
+def simulated_with(*interceptors: Any, **options: Any) -> Any:
     """A simulated producer with these interceptors, and a topic with two partitions."""
     return simulated(1, 1, plugins={"interceptors": named(*interceptors)}, **options)
 
@@ -94,9 +94,9 @@ def named(*interceptors: Any) -> dict[str, Any]:
     return {f"interceptor {number}": each for number, each in enumerate(interceptors)}
 
 
-def records(world: Simulated) -> list[tuple[bytes | None, tuple[Header, ...]]]:
+def records(simulation: Simulated) -> list[tuple[bytes | None, tuple[Header, ...]]]:
     """The values and headers in the log, partition by partition."""
-    log = world.cluster.topics["t"].log
+    log = simulation.cluster.topics["t"].log
     return [(record.value, record.headers) for partition in sorted(log) for record in log[partition]]
 
 
@@ -120,12 +120,12 @@ def batch(*values: bytes | None, **columns: Any) -> Any:
 def test_interceptors_change_rows_in_order_before_they_are_partitioned() -> None:
     first = Tracing("1", values=lambda rows: pc.binary_join_element_wise(rows.values, pa.scalar(b"!"), b""))
     second = Tracing("2", partitions=lambda rows: pa.array([1] * rows.count))
-    with world_with(first, second) as world:
-        world.producer.send_table("t", pa.table({"value": ["a", "b"]})).add_done_callback(print)
-        world.settle()
+    with simulated_with(first, second) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": ["a", "b"]})).add_done_callback(print)
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a!", (("1", b"1"), ("2", b"1"))), (b"b!", (("1", b"1"), ("2", b"1")))]
-        assert list(world.cluster.topics["t"].log) == [1]
+        assert records(simulation) == [(b"a!", (("1", b"1"), ("2", b"1"))), (b"b!", (("1", b"1"), ("2", b"1")))]
+        assert list(simulation.cluster.topics["t"].log) == [1]
     assert first.seen[0].values.to_pylist() == [b"a", b"b"]
     assert (first.seen[0].added_headers, second.seen[0].added_headers) == ((), (("1", b"1"),))
     assert second.seen[0].values.to_pylist() == [b"a!", b"b!"]
@@ -142,8 +142,8 @@ def test_columns_have_the_types_that_the_contract_names() -> None:
         }
     )
     interceptor = Tracing()
-    with world_with(interceptor) as world:
-        world.producer.send_table("t", table, headers="headers", partition="to", timestamp="at")
+    with simulated_with(interceptor) as simulation:
+        simulation.producer.send_table("t", table, headers="headers", partition="to", timestamp="at")
 
         [rows] = interceptor.seen
     columns = {name: getattr(rows, name) for name in ("keys", "values", "headers", "partitions", "timestamps_ms")}
@@ -170,11 +170,11 @@ def test_parts_that_the_table_lacks_are_none_and_may_be_added() -> None:
         timestamps_ms=lambda rows: pa.array([NOW] * rows.count, pa.timestamp("ms")),
         partitions=lambda rows: pa.array([0] * rows.count, pa.int8()),
     )
-    with world_with(interceptor) as world:
-        world.producer.send_table("t", pa.table({"value": [b"a"]}))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": [b"a"]}))
+        simulation.run_until_idle()
 
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
     assert (record.key, record.timestamp_ms, record.headers) == (b"k", NOW, (("own", None), ("trace", b"1")))
     [rows] = interceptor.seen
     assert (rows.keys, rows.headers, rows.partitions, rows.timestamps_ms) == (None,) * 4
@@ -192,12 +192,12 @@ def test_a_part_may_be_removed_from_all_rows(part: str) -> None:
     }
     changes: dict[str, Any] = {part: None, "added_headers": ()}
     interceptor = Tracing(**changes)
-    with pytest.MonkeyPatch.context() as patch, world_with(interceptor) as world:
+    with pytest.MonkeyPatch.context() as patch, simulated_with(interceptor) as simulation:
         patch.setattr("ottla.tables.sending.time_ns", lambda: int(1e9 * 1_234.5))
-        world.producer.send_table("t", table, headers="h", timestamp="at", partition="to")
-        world.settle()
+        simulation.producer.send_table("t", table, headers="h", timestamp="at", partition="to")
+        simulation.run_until_idle()
 
-        [record] = world.cluster.topics["t"].log[0]
+        [record] = simulation.cluster.topics["t"].log[0]
     assert {name: getattr(record, name) for name in given} == {**given, **removed[part]}
 
 
@@ -210,13 +210,13 @@ def test_added_headers_follow_those_of_each_row(kind: Any) -> None:
     if not pa.types.is_map(kind):
         headers = headers.cast(PAIRS)
     first, second = Tracing("1"), Tracing("2", added_headers=lambda rows: [*rows.added_headers, ("\u00e9", None)])
-    with world_with(first, second) as world:
+    with simulated_with(first, second) as simulation:
         table = pa.table({"value": [b"%d" % row for row in range(4)], "h": headers.cast(kind)})
-        world.producer.send_table("t", table, headers="h")
-        world.settle()
+        simulation.producer.send_table("t", table, headers="h")
+        simulation.run_until_idle()
 
         added = (("1", b"1"), ("\u00e9", None))
-        assert records(world) == [(b"%d" % row, (*(own or ()), *added)) for row, own in enumerate(given)]
+        assert records(simulation) == [(b"%d" % row, (*(own or ()), *added)) for row, own in enumerate(given)]
 
 
 def test_large_headers_that_are_added_do_not_take_much_memory_at_once() -> None:
@@ -227,10 +227,10 @@ def test_large_headers_that_are_added_do_not_take_much_memory_at_once() -> None:
         sizes.append(count)
         return repeated_section(headers, count)
 
-    with pytest.MonkeyPatch.context() as patch, world_with(interceptor, buffer_memory=16_000_000) as world:
+    with pytest.MonkeyPatch.context() as patch, simulated_with(interceptor, buffer_memory=16_000_000) as simulation:
         patch.setattr(interception, "repeated_section", counted)
-        delivery = world.producer.send_table("t", batch(*(b"%d" % row for row in range(200))))
-        world.settle()
+        delivery = simulation.producer.send_table("t", batch(*(b"%d" % row for row in range(200))))
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 200
     assert len(interceptor.seen) == 1
@@ -244,12 +244,12 @@ def test_small_batches_of_a_stream_may_be_changed_differently() -> None:
         values=lambda rows: rows.values.cast(pa.large_binary()) if rows.context else rows.values,
         timestamps_ms=lambda rows: pa.array([NOW]) if rows.context == 1 else rows.timestamps_ms,
     )
-    with world_with(changing) as world:
-        delivery = world.producer.send_table("t", stream(batch(b"a"), batch(b"b"), batch(b"c")))
-        world.settle()
+    with simulated_with(changing) as simulation:
+        delivery = simulation.producer.send_table("t", stream(batch(b"a"), batch(b"b"), batch(b"c")))
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 3
-        log = [record for records in world.cluster.topics["t"].log.values() for record in records]
+        log = [record for records in simulation.cluster.topics["t"].log.values() for record in records]
         assert sorted((record.value, record.key) for record in log) == [(b"a", None), (b"b", b"k"), (b"c", b"k")]
         assert [record.value for record in log if record.timestamp_ms == NOW] == [b"b"]
     assert [rows.context for rows in changing.seen] == [None, 1, 2]
@@ -261,43 +261,43 @@ def test_values_of_a_format_are_intercepted_before_their_serializer() -> None:
         return pa.StructArray.from_arrays(fields, fields=list(rows.values.type))
 
     interceptor = Tracing(values=doubled)
-    with world_with(interceptor) as world:
+    with simulated_with(interceptor) as simulation:
         table = pa.table({"id": [1, 2], "other": [0, 0], "name": ["a", None], "key": ["k", "k"]})
-        world.producer.send_table("t", table, value=["id", "name"], value_format="json")
-        world.settle()
+        simulation.producer.send_table("t", table, value=["id", "name"], value_format="json")
+        simulation.run_until_idle()
 
         headers = (("trace", b"1"),)
-        assert records(world) == [(b'{"id":2,"name":"a"}', headers), (b'{"id":4}', headers)]
+        assert records(simulation) == [(b'{"id":2,"name":"a"}', headers), (b'{"id":4}', headers)]
     assert interceptor.seen[0].values.type == pa.struct([("id", pa.int64()), ("name", pa.string())])
 
 
 def test_values_of_a_format_keep_their_type(caplog: pytest.LogCaptureFixture) -> None:
-    with world_with(Tracing(values=lambda rows: pc.cast(rows.values, pa.string()))) as world:
-        world.producer.send_table("t", pa.table({"id": [1]}), value="id", value_format="json")
-        world.settle()
+    with simulated_with(Tracing(values=lambda rows: pc.cast(rows.values, pa.string()))) as simulation:
+        simulation.producer.send_table("t", pa.table({"id": [1]}), value="id", value_format="json")
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"1", ())]
+        assert records(simulation) == [(b"1", ())]
     assert "values of type string; it must be int64, which the serializer has accepted" in caplog.text
 
 
 def test_large_batches_are_intercepted_in_parts() -> None:
     interceptor = Tracing()
-    with world_with(interceptor, buffer_memory=600_000) as world:
-        world.producer.send_table("t", pa.table({"value": [bytes(200)] * 1_000}))
-        world.settle()
+    with simulated_with(interceptor, buffer_memory=600_000) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": [bytes(200)] * 1_000}))
+        simulation.run_until_idle()
 
-        assert len(records(world)) == 1_000
+        assert len(records(simulation)) == 1_000
     assert [rows.count for rows in interceptor.seen] == [638, 362]
 
 
 def test_without_interceptors_no_rows_are_prepared_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(tables, "TableInterceptors")
     monkeypatch.delattr(tables, "Intercepted")
-    with simulated(1) as world:
-        world.producer.send_table("t", batch(b"a"))
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.producer.send_table("t", batch(b"a"))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", ())]
+        assert records(simulation) == [(b"a", ())]
 
 
 # Faults of an interceptor
@@ -309,11 +309,11 @@ def test_an_interceptor_that_fails_is_logged_and_the_rows_are_sent(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, last = Tracing("1"), Tracing("3")
-    with world_with(first, Failing(error), last) as world:
-        delivery = world.producer.send_table("t", batch(b"a"))
-        world.settle()
+    with simulated_with(first, Failing(error), last) as simulation:
+        delivery = simulation.producer.send_table("t", batch(b"a"))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", (("1", b"1"), ("3", b"1")))]
+        assert records(simulation) == [(b"a", (("1", b"1"), ("3", b"1")))]
         assert delivery.result(0).acknowledged == 1
     kind = type(error).__name__
     assert caplog.messages == [
@@ -369,11 +369,11 @@ def test_a_wrong_change_of_rows_is_the_fault_of_the_interceptor(
     changes: dict[str, Any], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong, last = Tracing("1", **changes), Tracing("2")
-    with world_with(wrong, last) as world:
-        delivery = world.producer.send_table("t", batch(b"a", b"b"))
-        world.settle()
+    with simulated_with(wrong, last) as simulation:
+        delivery = simulation.producer.send_table("t", batch(b"a", b"b"))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", (("2", b"1"),)), (b"b", (("2", b"1"),))]
+        assert records(simulation) == [(b"a", (("2", b"1"),)), (b"b", (("2", b"1"),))]
         assert delivery.result(0).acknowledged == 2
     [line] = caplog.messages
     assert line.startswith("the interceptor 0 failed in on_send_table; the rows are sent without its change: ")
@@ -386,11 +386,11 @@ def test_a_wrong_change_of_rows_is_the_fault_of_the_interceptor(
 def test_a_result_that_is_no_rows_is_the_fault_of_the_interceptor(made: Any, caplog: pytest.LogCaptureFixture) -> None:
     wrong = Tracing()
     wrong.on_send_table = lambda rows: made  # type: ignore[method-assign]
-    with world_with(wrong) as world:
-        world.producer.send_table("t", batch(b"a"))
-        world.settle()
+    with simulated_with(wrong) as simulation:
+        simulation.producer.send_table("t", batch(b"a"))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", ())]
+        assert records(simulation) == [(b"a", ())]
     assert f"on_send_table returned {type(made).__name__}, not ProducerRows" in caplog.text
 
 
@@ -401,11 +401,11 @@ def test_a_fault_for_some_rows_leaves_the_context_of_the_others() -> None:
         return rows.values
 
     interceptor = Tracing(values=failing_once)
-    with world_with(interceptor) as world:
-        world.producer.send_table("t", stream(batch(b"a"), batch(b"b"), batch(b"c")))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        simulation.producer.send_table("t", stream(batch(b"a"), batch(b"b"), batch(b"c")))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", (("trace", b"1"),)), (b"b", ()), (b"c", (("trace", b"3"),))]
+        assert records(simulation) == [(b"a", (("trace", b"1"),)), (b"b", ()), (b"c", (("trace", b"3"),))]
     assert [rows.context for rows in interceptor.seen] == [None, 1, 1]
     assert [context for _result, _error, context in interceptor.outcomes] == [2]
 
@@ -424,11 +424,11 @@ def test_invalid_rows_of_the_caller_fail_alone_and_blame_no_interceptor(caplog: 
         timestamps_ms=lambda rows: pc.add(rows.timestamps_ms, 0),
         partitions=lambda rows: pc.add(rows.partitions, 0),
     )
-    with world_with(touching) as world:
-        delivery = world.producer.send_table("t", table, headers="h", timestamp="at", partition="to")
-        world.settle()
+    with simulated_with(touching) as simulation:
+        delivery = simulation.producer.send_table("t", table, headers="h", timestamp="at", partition="to")
+        simulation.run_until_idle()
 
-        assert [value for value, _headers in records(world)] == [b"a", b"e"]
+        assert [value for value, _headers in records(simulation)] == [b"a", b"e"]
         assert list(delivery.failed_rows()) == [1, 2, 3]
     assert not caplog.messages
     [(result, error, _context)] = touching.outcomes
@@ -438,11 +438,11 @@ def test_invalid_rows_of_the_caller_fail_alone_and_blame_no_interceptor(caplog: 
 
 def test_an_interceptor_of_generation_1_may_have_the_ability() -> None:
     former: Any = Tracing()
-    with simulated(1, plugins={"interceptors": {"former": AdaptedInterceptor(former)}}) as world:
-        world.producer.send_table("t", batch(b"a"))
-        world.settle()
+    with simulated(1, plugins={"interceptors": {"former": AdaptedInterceptor(former)}}) as simulation:
+        simulation.producer.send_table("t", batch(b"a"))
+        simulation.run_until_idle()
 
-        assert records(world) == [(b"a", (("trace", b"1"),))]
+        assert records(simulation) == [(b"a", (("trace", b"1"),))]
     assert len(former.outcomes) == 1
 
 
@@ -452,10 +452,10 @@ def test_an_interceptor_of_generation_1_may_have_the_ability() -> None:
 @pytest.mark.rule("producer.send-table.interceptors.outcomes")
 def test_the_outcome_comes_once_for_a_table_with_counts_and_context() -> None:
     first, second = Tracing("1"), Tracing("2", context="span")
-    with world_with(first, second) as world:
-        delivery = world.producer.send_table("t", stream(batch(b"a", b"b"), batch(b"c")))
+    with simulated_with(first, second) as simulation:
+        delivery = simulation.producer.send_table("t", stream(batch(b"a", b"b"), batch(b"c")))
         assert not first.outcomes
-        world.settle()
+        simulation.run_until_idle()
 
         assert first.outcomes == [(delivery.result(0), None, 2)]
         assert second.outcomes == [(delivery.result(0), None, "span")]
@@ -465,11 +465,11 @@ def test_the_outcome_comes_once_for_a_table_with_counts_and_context() -> None:
 @pytest.mark.rule("producer.send-table.interceptors.outcomes")
 def test_rows_pass_on_the_sending_thread_and_the_outcome_on_the_io_thread() -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world:
-        sender = threading.Thread(target=lambda: world.producer.send_table("t", batch(b"a")), name="sender")
+    with simulated_with(interceptor) as simulation:
+        sender = threading.Thread(target=lambda: simulation.producer.send_table("t", batch(b"a")), name="sender")
         sender.start()
         sender.join()
-        world.settle()
+        simulation.run_until_idle()
 
     [rows, outcome] = interceptor.threads
     assert rows == ("rows", "sender", False)
@@ -480,8 +480,8 @@ def test_rows_pass_on_the_sending_thread_and_the_outcome_on_the_io_thread() -> N
 @pytest.mark.parametrize("table", [batch(), batch(b"a", at=pa.array([-1]))], ids=["no row", "no valid row"])
 def test_an_outcome_known_at_the_end_of_the_call_comes_on_its_thread(table: Any) -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world:
-        world.producer.send_table("t", table, timestamp="at" if "at" in table.schema.names else None).exception(0)
+    with simulated_with(interceptor) as simulation:
+        simulation.producer.send_table("t", table, timestamp="at" if "at" in table.schema.names else None).exception(0)
 
     assert interceptor.threads[-1] == ("outcome", threading.current_thread().name, False)
     [(result, error, _context)] = interceptor.outcomes
@@ -492,38 +492,38 @@ def test_an_outcome_known_at_the_end_of_the_call_comes_on_its_thread(table: Any)
 @pytest.mark.rule("producer.send-table.interceptors.outcomes")
 def test_failed_rows_are_reported_with_the_error_and_stay_unretrieved() -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send_table("t", batch(b"a", b"b"))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        simulation.producer.send_table("t", batch(b"a", b"b"))
+        simulation.run_until_idle()
 
         [(result, error, context)] = interceptor.outcomes
         assert (result.rows, result.acknowledged, result.failed, context) == (2, 0, 2, 1)
         assert isinstance(error, TableDeliveryError)
         assert error.result == result
         with pytest.raises(UndeliveredError, match="2 records failed and their errors were never retrieved"):
-            world.producer.close()
+            simulation.producer.close()
 
 
 def test_a_callback_of_the_program_follows_the_interceptors_and_retrieves() -> None:
     order: list[str] = []
     interceptor = Tracing()
     interceptor.on_table_acknowledgement = lambda *outcome: order.append("interceptor")  # type: ignore[method-assign]
-    with world_with(interceptor) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        world.producer.send_table("t", batch(b"a")).add_done_callback(lambda _delivery: order.append("program"))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        simulation.producer.send_table("t", batch(b"a")).add_done_callback(lambda _delivery: order.append("program"))
+        simulation.run_until_idle()
 
-        assert world.producer.close().failed == 1
+        assert simulation.producer.close().failed == 1
     assert order == ["interceptor", "program"]
 
 
 def test_the_outcome_comes_once_if_a_batch_is_split() -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-        world.producer.send_table("t", batch(*(b"%d" % row for row in range(20))))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        simulation.producer.send_table("t", batch(*(b"%d" % row for row in range(20))))
+        simulation.run_until_idle()
 
     assert [(result.acknowledged, error) for result, error, _context in interceptor.outcomes] == [(20, None)]
 
@@ -541,8 +541,8 @@ def test_a_table_that_is_refused_is_reported_at_once_and_raised(
     topic: str, table: Any, refused: type[Exception]
 ) -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world, pytest.raises(refused) as raised:
-        world.producer.send_table(topic, table)
+    with simulated_with(interceptor) as simulation, pytest.raises(refused) as raised:
+        simulation.producer.send_table(topic, table)
 
     assert not interceptor.seen
     assert interceptor.outcomes == [(TableResult(rows=0, acknowledged=0, failed=0, partitions={}), raised.value, None)]
@@ -552,11 +552,11 @@ def test_a_table_that_is_refused_is_reported_at_once_and_raised(
 @pytest.mark.rule("producer.send-table.interceptors.outcomes")
 def test_an_error_in_the_middle_of_a_table_comes_with_the_rows_before() -> None:
     interceptor = Tracing()
-    with world_with(interceptor) as world:
+    with simulated_with(interceptor) as simulation:
         with pytest.raises(TableReadError) as raised:
-            world.producer.send_table("t", stream(batch(b"a", b"b"), error=OSError("torn")))
+            simulation.producer.send_table("t", stream(batch(b"a", b"b"), error=OSError("torn")))
         assert not interceptor.outcomes
-        world.settle()
+        simulation.run_until_idle()
 
         [(result, error, context)] = interceptor.outcomes
     assert (result.rows, result.acknowledged, context) == (2, 2, 1)
@@ -566,13 +566,13 @@ def test_an_error_in_the_middle_of_a_table_comes_with_the_rows_before() -> None:
 def test_an_interceptor_of_rows_alone_gets_no_outcome() -> None:
     interceptor = Tracing()
     interceptor.on_table_acknowledgement = None  # type: ignore[assignment, method-assign]
-    with world_with(interceptor) as world:
-        delivery = world.producer.send_table("t", batch(b"a"))
-        world.settle()
+    with simulated_with(interceptor) as simulation:
+        delivery = simulation.producer.send_table("t", batch(b"a"))
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 1
         with pytest.raises(InvalidRecordError):
-            world.producer.send_table("t", b"no table")
+            simulation.producer.send_table("t", b"no table")
     assert not interceptor.outcomes
 
 

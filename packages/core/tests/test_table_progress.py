@@ -36,12 +36,12 @@ def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
 
 
-def on_a_thread(world: Simulated, call: Callable[[], Any]) -> Any:
+def on_a_thread(simulation: Simulated, call: Callable[[], Any]) -> Any:
     """What *call* returns, made on a thread while this one runs rounds."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
-    world.settle()
+    simulation.run_until_idle()
     thread.join(HANG_GUARD)
     return results[0]
 
@@ -52,10 +52,10 @@ def on_a_thread(world: Simulated, call: Callable[[], Any]) -> Any:
 @pytest.mark.usefixtures("always_due")
 def test_progress_counts_rows_as_they_are_queued_and_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[TableProgress] = []
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", in_batches(3, monkeypatch), on_progress=seen.append)
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", in_batches(3, monkeypatch), on_progress=seen.append)
         queued = list(seen)
-        world.settle()
+        simulation.run_until_idle()
         delivery.result(0)
 
     assert [(each.rows, each.acknowledged, each.pending) for each in queued] == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
@@ -65,9 +65,9 @@ def test_progress_counts_rows_as_they_are_queued_and_acknowledged(monkeypatch: p
 
 def test_the_end_of_the_call_and_the_result_are_always_reported_once() -> None:
     seen: list[TableProgress] = []
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", numbered(2), on_progress=seen.append)
-        world.settle()
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(2), on_progress=seen.append)
+        simulation.run_until_idle()
         for _ in range(3):
             delivery.result(0)
 
@@ -76,10 +76,10 @@ def test_the_end_of_the_call_and_the_result_are_always_reported_once() -> None:
 
 def test_refused_rows_count_as_failed() -> None:
     seen: list[TableProgress] = []
-    with simulated(1, max_block_ms=0) as world:
+    with simulated(1, max_block_ms=0) as simulation:
         table = numbered(3, p=[0, 7, 0])
-        delivery = world.producer.send_table("t", table, partition="p", on_progress=seen.append)
-        world.settle()
+        delivery = simulation.producer.send_table("t", table, partition="p", on_progress=seen.append)
+        simulation.run_until_idle()
         with pytest.raises(TableDeliveryError):
             delivery.result(0)
 
@@ -88,8 +88,10 @@ def test_refused_rows_count_as_failed() -> None:
 
 def test_rows_of_all_topics_are_counted() -> None:
     seen: list[TableProgress] = []
-    with simulated(1) as world:
-        world.producer.send_table("t", numbered(2, topic=["t", None]), topic_column="topic", on_progress=seen.append)
+    with simulated(1) as simulation:
+        simulation.producer.send_table(
+            "t", numbered(2, topic=["t", None]), topic_column="topic", on_progress=seen.append
+        )
 
     assert seen == [TableProgress(rows=2, acknowledged=0, failed=0)]
 
@@ -114,11 +116,11 @@ def test_calls_come_on_the_thread_that_waits_never_on_the_io_thread() -> None:
     def note(_progress: TableProgress) -> None:
         threads.append((threading.current_thread().name, io_threads.on_io_thread()))
 
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", numbered(2), on_progress=note)
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(2), on_progress=note)
         delivery.add_done_callback(lambda done: done.result(0))
         here = list(threads)
-        on_a_thread(world, lambda: delivery.result(HANG_GUARD))
+        on_a_thread(simulation, lambda: delivery.result(HANG_GUARD))
 
     assert here == [("MainThread", False)]
     assert threads[1:]
@@ -147,8 +149,8 @@ def test_two_threads_never_call_at_the_same_time() -> None:
 
 
 def test_a_wait_without_an_outcome_times_out_as_before() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", numbered(1), on_progress=lambda _progress: None)
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(1), on_progress=lambda _progress: None)
         with pytest.raises(TimeoutError, match=r"pending after 0\.3 s"):
             delivery.result(0.3)
 
@@ -166,9 +168,9 @@ def test_an_exception_is_logged_with_the_name_and_the_table_is_sent(
         calls.append(given)
         raise ZeroDivisionError("no width")
 
-    with simulated(1) as world, caplog.at_level(logging.ERROR):
-        delivery = world.producer.send_table("t", in_batches(3, monkeypatch), on_progress=draw_bar)
-        world.settle()
+    with simulated(1) as simulation, caplog.at_level(logging.ERROR):
+        delivery = simulation.producer.send_table("t", in_batches(3, monkeypatch), on_progress=draw_bar)
+        simulation.run_until_idle()
         assert delivery.result(0).acknowledged == 3
 
     [record] = caplog.records
@@ -184,10 +186,10 @@ def test_ctrl_c_in_it_has_the_delivery_of_the_rows_before(monkeypatch: pytest.Mo
         if given.rows == 2 and not given.acknowledged:
             raise KeyboardInterrupt
 
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(KeyboardInterrupt) as raised:
-            world.producer.send_table("t", in_batches(5, monkeypatch), on_progress=interrupt)
-        world.settle()
+            simulation.producer.send_table("t", in_batches(5, monkeypatch), on_progress=interrupt)
+        simulation.run_until_idle()
         taken: Any = raised.value.delivery  # type: ignore[attr-defined]
 
     assert taken.result(0).acknowledged == taken.rows == 2
@@ -212,10 +214,10 @@ async def coroutine(_progress: TableProgress) -> None:
     ],
 )
 def test_a_wrong_callback_is_refused_before_rows_are_read(callback: Any, kind: Any, words: str) -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         stream = numbered(3).to_reader()
         with pytest.raises(kind, match=words):
-            world.producer.send_table("t", stream, on_progress=callback)
+            simulation.producer.send_table("t", stream, on_progress=callback)
 
         assert stream.read_all().num_rows == 3
 

@@ -45,12 +45,12 @@ def sealer(partitions: Mapping[str, int] | None = None, **more: Any) -> TableSea
     return TableSealer({**SEED, **options}, partitions or {"t": 3}, **bounds)
 
 
-def log(world: Simulated, partition: int, topic: str = "t") -> list[Any]:
-    return list(world.cluster.topics[topic].log.get(partition, []))
+def log(simulation: Simulated, partition: int, topic: str = "t") -> list[Any]:
+    return list(simulation.cluster.topics[topic].log.get(partition, []))
 
 
-def parts(world: Simulated) -> list[list[tuple[Any, ...]]]:
-    found = (log(world, partition) for partition in range(3))
+def parts(simulation: Simulated) -> list[list[tuple[Any, ...]]]:
+    found = (log(simulation, partition) for partition in range(3))
     return [[(r.key, r.value, tuple(r.headers), r.timestamp_ms) for r in records] for records in found]
 
 
@@ -94,8 +94,8 @@ def test_sealed_rows_equal_those_that_the_producer_would_send(
     with simulated(1, 2, 1, compression_type=codec) as ours, simulated(1, 2, 1) as theirs:
         deliveries = [ours.producer.send_sealed(batch) for batch in made.batches]
         theirs.producer.send_table("t", table, **columns)
-        ours.settle()
-        theirs.settle()
+        ours.run_until_idle()
+        theirs.run_until_idle()
 
         assert parts(ours) == parts(theirs)
         assert sum(delivery.result(0).acknowledged for delivery in deliveries) == len(rows)
@@ -105,12 +105,12 @@ def test_sealed_rows_equal_those_that_the_producer_would_send(
 
 def test_the_delivery_has_the_offset_of_each_record_but_not_its_size() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b", b"c"]})).batches
-    with simulated(1) as world:
-        world.producer.send("t", b"before")
-        delivery = world.producer.send_sealed(batch)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.producer.send("t", b"before")
+        delivery = simulation.producer.send_sealed(batch)
+        simulation.run_until_idle()
 
-        assert [record.value for record in log(world, 0)] == [b"before", b"a", b"b", b"c"]
+        assert [record.value for record in log(simulation, 0)] == [b"before", b"a", b"b", b"c"]
         assert delivery.result(0).partitions[0].first_offset == 1
         assert delivery.metadata(2) == ("t", 0, 3, -1, -1, -1)
 
@@ -121,34 +121,34 @@ def test_a_batch_can_be_passed_to_another_process(codec: str, encoder: str) -> N
     made = sealer({"t": 1}, compression_type=codec, record_encoder=encoder)
     [batch] = made.seal("t", pa.table({"value": [b"a", b"b"], "key": [b"k", None]})).batches
     arrived = pickle.loads(pickle.dumps(batch))
-    with simulated(1, compression_type=codec) as world:
-        world.producer.send_sealed(arrived)
-        world.settle()
+    with simulated(1, compression_type=codec) as simulation:
+        simulation.producer.send_sealed(arrived)
+        simulation.run_until_idle()
 
-        assert [(record.key, record.value) for record in log(world, 0)] == [(b"k", b"a"), (None, b"b")]
+        assert [(record.key, record.value) for record in log(simulation, 0)] == [(b"k", b"a"), (None, b"b")]
 
 
 def test_later_records_stay_behind_a_batch_sealed_elsewhere() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"sealed"]})).batches
-    with simulated(1, linger_ms=50) as world:
-        world.producer.send("t", b"before")
-        world.producer.send_sealed(batch)
-        world.producer.send("t", b"behind")
-        world.settle()
+    with simulated(1, linger_ms=50) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.producer.send_sealed(batch)
+        simulation.producer.send("t", b"behind")
+        simulation.run_until_idle()
 
-        assert [record.value for record in log(world, 0)] == [b"before", b"sealed", b"behind"]
+        assert [record.value for record in log(simulation, 0)] == [b"before", b"sealed", b"behind"]
 
 
 def test_a_sealed_batch_needs_and_joins_the_open_transaction() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
-    with simulated(config={"transactional.id": "mine"}, cluster=cluster) as world:
-        world.producer.init_transactions()
+    with simulated(config={"transactional.id": "mine"}, cluster=cluster) as simulation:
+        simulation.producer.init_transactions()
         with pytest.raises(IllegalStateError):
-            world.producer.send_sealed(batch)
-        with world.producer.transaction():
-            world.producer.send_sealed(batch)
+            simulation.producer.send_sealed(batch)
+        with simulation.producer.transaction():
+            simulation.producer.send_sealed(batch)
 
         assert cluster.topics["t"].committed(0) == [b"a", b"b"]
 
@@ -157,21 +157,21 @@ def test_a_sealed_batch_needs_and_joins_the_open_transaction() -> None:
 def test_a_batch_that_the_topic_finds_too_large_is_split(codec: str) -> None:
     table = pa.table({"value": [b"%d" % number * 20 for number in range(100)]})
     [batch] = sealer({"t": 1}, compression_type=codec).seal("t", table).batches
-    with simulated(1, compression_type=codec, batch_size=500) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
-        delivery = world.producer.send_sealed(batch)
-        world.settle()
+    with simulated(1, compression_type=codec, batch_size=500) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+        delivery = simulation.producer.send_sealed(batch)
+        simulation.run_until_idle()
 
-        assert [record.value for record in log(world, 0)] == table["value"].to_pylist()
+        assert [record.value for record in log(simulation, 0)] == table["value"].to_pylist()
         assert delivery.result(0).acknowledged == 100
 
 
 def test_a_batch_that_the_broker_refuses_fails_with_all_its_records() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a", b"b"]})).batches
-    with simulated(1) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        delivery = world.producer.send_sealed(batch)
-        world.settle()
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        delivery = simulation.producer.send_sealed(batch)
+        simulation.run_until_idle()
 
         assert list(delivery.failed_rows()) == [0, 1]
         with pytest.raises(TableDeliveryError):
@@ -251,12 +251,12 @@ def test_rows_of_a_failed_table_are_not_in_the_batches_of_the_next() -> None:
 def test_a_batch_larger_than_any_request_is_refused_with_the_remedy() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [bytes(5_000)]})).batches
     with (
-        simulated(1, max_request_size=2_000) as world,
+        simulated(1, max_request_size=2_000) as simulation,
         pytest.raises(
             RecordTooLargeError, match=r"above max.request.size: 2000; seal with the settings of the producer"
         ),
     ):
-        world.producer.send_sealed(batch)
+        simulation.producer.send_sealed(batch)
 
 
 def test_the_largest_record_is_sent_although_its_codec_enlarges_it() -> None:
@@ -264,30 +264,30 @@ def test_the_largest_record_is_sent_although_its_codec_enlarges_it() -> None:
     options: dict[str, Any] = {"compression_type": "snappy", "max_request_size": len(value) + 82}
     [batch] = sealer({"t": 1}, **options).seal("t", pa.table({"value": [value]})).batches
     assert batch.section.size > batch.section.plain_size, "the test tests nothing"
-    with simulated(1, **options) as world:
-        world.producer.send_sealed(batch)
-        world.settle()
+    with simulated(1, **options) as simulation:
+        simulation.producer.send_sealed(batch)
+        simulation.run_until_idle()
 
-        assert [record.value for record in log(world, 0)] == [value]
+        assert [record.value for record in log(simulation, 0)] == [value]
 
 
 def test_a_missing_partition_is_waited_for_and_then_refused() -> None:
     [batch] = sealer({"t": 9}).seal("t", pa.table({"value": [b"a"], "to": [8]}), partition="to").batches
-    with simulated(1, max_block_ms=0) as world, pytest.raises(TopicUnavailableError):
-        world.producer.send_sealed(batch)
+    with simulated(1, max_block_ms=0) as simulation, pytest.raises(TopicUnavailableError):
+        simulation.producer.send_sealed(batch)
 
 
 def test_a_batch_without_a_partition_or_of_another_codec_is_refused() -> None:
     table = pa.table({"value": [b"a"]})
     [packed] = sealer({"t": 1}, compression_type="lz4").seal("t", table).batches
     [plain] = sealer({"t": 1}).seal("t", table).batches
-    with simulated(1, compression_type="zstd") as world:
+    with simulated(1, compression_type="zstd") as simulation:
         with pytest.raises(InvalidRecordError, match=r"compressed with codec 3, and compression.type is codec 4"):
-            world.producer.send_sealed(packed)
+            simulation.producer.send_sealed(packed)
         with pytest.raises(InvalidRecordError, match="is for partition -1"):
-            world.producer.send_sealed(attrs.evolve(plain, partition=-1))
-        delivery = world.producer.send_sealed(plain)
-        world.settle()
+            simulation.producer.send_sealed(attrs.evolve(plain, partition=-1))
+        delivery = simulation.producer.send_sealed(plain)
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 1
 
@@ -329,10 +329,10 @@ def test_sealing_with_interceptors_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_sending_sealed_batches_with_interceptors_is_refused() -> None:
     [batch] = sealer({"t": 1}).seal("t", pa.table({"value": [b"a"]})).batches
     with (
-        simulated(1, plugins={"interceptors": {"one": object()}}) as world,
+        simulated(1, plugins={"interceptors": {"one": object()}}) as simulation,
         pytest.raises(IllegalStateError, match="rows of a sealed batch would go past the one: use send_table"),
     ):
-        world.producer.send_sealed(batch)
+        simulation.producer.send_sealed(batch)
 
 
 def test_an_older_broker_takes_it_in_its_own_format() -> None:
@@ -342,13 +342,13 @@ def test_an_older_broker_takes_it_in_its_own_format() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
-    with simulated(cluster=cluster, compression_type="gzip", enable_idempotence="false") as world:
-        delivery = world.producer.send_sealed(made.batches[0])
-        world.settle()
+    with simulated(cluster=cluster, compression_type="gzip", enable_idempotence="false") as simulation:
+        delivery = simulation.producer.send_sealed(made.batches[0])
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 2
-        assert world.cluster.brokers[1].magics == [1]
-        assert [record.value for record in log(world, 0)] == [b"a", b"b"]
+        assert simulation.cluster.brokers[1].magics == [1]
+        assert [record.value for record in log(simulation, 0)] == [b"a", b"b"]
 
 
 def test_the_repr_of_a_sealed_batch_shows_no_records() -> None:

@@ -40,12 +40,12 @@ def encoder(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def log(world: Simulated, partition: int) -> list[Any]:
-    return list(world.cluster.topics["t"].log.get(partition, []))
+def log(simulation: Simulated, partition: int) -> list[Any]:
+    return list(simulation.cluster.topics["t"].log.get(partition, []))
 
 
-def values(world: Simulated, partition: int) -> list[bytes | None]:
-    return [record.value for record in log(world, partition)]
+def values(simulation: Simulated, partition: int) -> list[bytes | None]:
+    return [record.value for record in log(simulation, partition)]
 
 
 def numbered(count: int, **columns: Any) -> Any:
@@ -81,12 +81,12 @@ def test_a_partitioner_by_records_gets_each_row_without_a_partition(encoder: str
             "part": pa.array([None, None, None, 0], pa.int32()),
         }
     )
-    with simulated(1, 1, 1, record_encoder=encoder, plugins={"partitioner": partitioner}) as world:
-        sent = world.producer.send_table("t", rows, headers="headers", partition="part", timestamp="time")
-        Calling(world, world.producer.flush).rounds()
+    with simulated(1, 1, 1, record_encoder=encoder, plugins={"partitioner": partitioner}) as simulation:
+        sent = simulation.producer.send_table("t", rows, headers="headers", partition="part", timestamp="time")
+        Calling(simulation, simulation.producer.flush).rounds()
 
         assert sent.exception(0) is None
-        assert [values(world, partition) for partition in range(3)] == [[None, b"c"], [b"a"], [b"bb"]]
+        assert [values(simulation, partition) for partition in range(3)] == [[None, b"c"], [b"a"], [b"bb"]]
     assert partitioner.records == [
         RecordView(topic="t", key=b"k", value=b"a", headers=(("x", b"1"), ("y", None)), timestamp_ms=5),
         RecordView(topic="t", key=None, value=b"bb", headers=(), timestamp_ms=None),
@@ -124,21 +124,21 @@ def test_rows_arrive_as_if_they_were_sent_one_by_one(
         delivery = ours.producer.send_table("t", stream, partition="to", timestamp="at")
         for key, value, partition, time in rows:
             theirs.producer.send("t", value, key, partition=partition, timestamp_ms=time)
-        ours.settle()
-        theirs.settle()
+        ours.run_until_idle()
+        theirs.run_until_idle()
 
         placed: Counter[int] = Counter()
         for number, (key, value, partition, time) in enumerate(rows):
-            told = delivery.metadata(number)
-            assert told is not None
-            record = log(ours, told.partition)[told.offset]
+            reported = delivery.metadata(number)
+            assert reported is not None
+            record = log(ours, reported.partition)[reported.offset]
             assert (record.key, record.value, record.timestamp_ms) == (key, value, time)
-            assert told.timestamp_ms == time
-            assert partition in (None, told.partition)
-            placed[told.partition] += 1
+            assert reported.timestamp_ms == time
+            assert partition in (None, reported.partition)
+            placed[reported.partition] += 1
         assert delivery.result(0).partitions.keys() == placed.keys()
         for number in range(3):
-            mine, other = ([record for record in log(world, number)] for world in (ours, theirs))
+            mine, other = ([record for record in log(simulation, number)] for simulation in (ours, theirs))
             assert len(mine) == placed[number]
             if None not in keys:
                 assert [(r.key, r.value, r.timestamp_ms) for r in mine] == [
@@ -148,32 +148,32 @@ def test_rows_arrive_as_if_they_were_sent_one_by_one(
 
 def test_rows_keep_their_order_in_a_partition_however_it_is_chosen(encoder: str) -> None:
     """Keys, partitions and neither, in chunks of their own, between records of `send`."""
-    with simulated(1, 2, record_encoder=encoder, linger_ms=1_000) as world:
+    with simulated(1, 2, record_encoder=encoder, linger_ms=1_000) as simulation:
         sent = 0
         for columns in ({}, {"key": True}, {"to": True}, {"key": True, "to": True}):
             for number in range(sent, sent + 20):
-                world.producer.send("t", b"%d" % number, b"k" if number % 2 else None)
+                simulation.producer.send("t", b"%d" % number, b"k" if number % 2 else None)
             sent += 20
             chosen: dict[str, Any] = {"value": [b"%d" % number for number in range(sent, sent + 300)]}
             if "key" in columns:
                 chosen["key"] = [None if number % 3 else b"%d" % number for number in range(300)]
             if "to" in columns:
                 chosen["to"] = [None if number % 4 else number % 2 for number in range(300)]
-            world.producer.send_table("t", pa.table(chosen), partition="to" if "to" in columns else None)
+            simulation.producer.send_table("t", pa.table(chosen), partition="to" if "to" in columns else None)
             sent += 300
-        world.settle()
+        simulation.run_until_idle()
 
-        found = [[int(value or b"") for value in values(world, partition)] for partition in range(2)]
+        found = [[int(value or b"") for value in values(simulation, partition)] for partition in range(2)]
         assert sorted(found[0] + found[1]) == list(range(sent))
         assert found == [sorted(numbers) for numbers in found]
 
 
 def test_rows_without_a_key_change_partition_after_a_batch(encoder: str) -> None:
-    with simulated(*[1] * 8, record_encoder=encoder) as world:
-        world.producer.send_table("t", pa.table({"value": [bytes(10_000)] * 800}))
-        world.settle()
+    with simulated(*[1] * 8, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": [bytes(10_000)] * 800}))
+        simulation.run_until_idle()
 
-        counts = [len(log(world, partition)) for partition in range(8)]
+        counts = [len(log(simulation, partition)) for partition in range(8)]
         assert sum(counts) == 800
         assert len([count for count in counts if count]) > 2
 
@@ -191,19 +191,19 @@ class Backwards:
 
 
 def test_a_partitioner_without_columns_is_called_for_each_row(encoder: str) -> None:
-    with simulated(1, 1, 1, plugins={"partitioner": Backwards()}, record_encoder=encoder) as world:
-        world.producer.send_table("t", numbered(6, key=[b"a", None, b"b", None, b"c", None]))
-        world.settle()
+    with simulated(1, 1, 1, plugins={"partitioner": Backwards()}, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", numbered(6, key=[b"a", None, b"b", None, b"c", None]))
+        simulation.run_until_idle()
 
-        assert [values(world, partition) for partition in range(3)] == [[b"2", b"5"], [b"1", b"4"], [b"0", b"3"]]
+        assert [values(simulation, partition) for partition in range(3)] == [[b"2", b"5"], [b"1", b"4"], [b"0", b"3"]]
 
 
 def test_an_invalid_partition_is_reported_before_a_row_is_queued(encoder: str) -> None:
-    with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as world:
+    with simulated(1, plugins={"partitioner": Backwards(more=7)}, record_encoder=encoder) as simulation:
         with pytest.raises(InvalidPluginError, match=r"the partitioner \S*Backwards chose partition 7 for .* has 1,"):
-            world.producer.send_table("t", numbered(2))
+            simulation.producer.send_table("t", numbered(2))
 
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ def test_an_error_of_a_column_partitioner_is_reported_as_its_own(
         def partition_column(self, topic: str, keys: Sequence[bytes | None], view: TopicView) -> Any:
             return column(keys)
 
-    with simulated(1, 1, plugins={"partitioner": Columnar()}) as world:
+    with simulated(1, 1, plugins={"partitioner": Columnar()}) as simulation:
         with pytest.raises(InvalidPluginError, match=rf"^the partitioner \S*Columnar {re.escape(said)}"):
-            world.producer.send_table("t", numbered(2, key=[b"a", b"b"]))
+            simulation.producer.send_table("t", numbered(2, key=[b"a", b"b"]))
 
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 # What tables may be
@@ -267,12 +267,12 @@ class Arrays(Streaming):
     ids=["table", "batch", "reader", "stream", "array", "pandas"],
 )
 def test_any_arrow_stream_or_array_is_a_table(made: Any) -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", made(numbered(5)))
-        world.settle()
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", made(numbered(5)))
+        simulation.run_until_idle()
 
         assert delivery.result(0).acknowledged == 5
-        assert values(world, 0) == [b"0", b"1", b"2", b"3", b"4"]
+        assert values(simulation, 0) == [b"0", b"1", b"2", b"3", b"4"]
 
 
 TEXTS = ["a", None, "", "ü" * 40, "a"]
@@ -299,22 +299,22 @@ def test_bytes_and_text_arrive_from_every_arrow_type(encoder: str, kind: Any) ->
         column = (text if pa.types.is_string(kind.value_type) else plain).dictionary_encode()
     else:
         column = (text if "string" in str(kind) else plain).cast(kind)
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send_table("t", pa.table({"v": column.slice(1), "k": column.slice(1)}), value="v", key="k")
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", pa.table({"v": column.slice(1), "k": column.slice(1)}), value="v", key="k")
+        simulation.run_until_idle()
 
         expected = plain.to_pylist()[1:]
-        assert [(record.key, record.value) for record in log(world, 0)] == [(part, part) for part in expected]
+        assert [(record.key, record.value) for record in log(simulation, 0)] == [(part, part) for part in expected]
 
 
 def test_fixed_size_bytes_and_untyped_nulls_are_accepted(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder) as world:
+    with simulated(1, record_encoder=encoder) as simulation:
         table = pa.table({"v": pa.array([b"abc", None, b"xyz"], pa.binary(3)), "nothing": pa.nulls(3)})
-        world.producer.send_table("t", table, value="v", key="nothing", headers="nothing", partition="nothing")
-        world.producer.send_table("t", table, value=None, key="v")
-        world.settle()
+        simulation.producer.send_table("t", table, value="v", key="nothing", headers="nothing", partition="nothing")
+        simulation.producer.send_table("t", table, value=None, key="v")
+        simulation.run_until_idle()
 
-        assert [(record.key, record.value) for record in log(world, 0)] == [
+        assert [(record.key, record.value) for record in log(simulation, 0)] == [
             (None, b"abc"),
             (None, None),
             (None, b"xyz"),
@@ -340,43 +340,43 @@ def test_fixed_size_bytes_and_untyped_nulls_are_accepted(encoder: str) -> None:
 def test_timestamps_are_rounded_down_to_milliseconds(
     encoder: str, kind: Any, numbers: list[int], expected: list[int]
 ) -> None:
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send_table("t", numbered(2, at=pa.array(numbers, kind)), timestamp="at")
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", numbered(2, at=pa.array(numbers, kind)), timestamp="at")
+        simulation.run_until_idle()
 
-        assert [record.timestamp_ms for record in log(world, 0)] == expected
+        assert [record.timestamp_ms for record in log(simulation, 0)] == expected
 
 
 def test_a_row_without_a_timestamp_gets_the_time_of_send(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send_table("t", numbered(3, at=pa.array([None, 5, None], pa.int64())), timestamp="at")
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", numbered(3, at=pa.array([None, 5, None], pa.int64())), timestamp="at")
+        simulation.run_until_idle()
 
-        times = [record.timestamp_ms for record in log(world, 0)]
+        times = [record.timestamp_ms for record in log(simulation, 0)]
         assert times[1] == 5
         assert times[0] == times[2] > NOW
 
 
 def test_a_column_named_key_is_the_key_unless_another_or_none_is_named() -> None:
     table = numbered(2, key=[b"a", b"b"], other=[b"c", b"d"])
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         for options in ({}, {"key": "other"}, {"key": None}):
-            world.producer.send_table("t", table, **options)
-        world.settle()
+            simulation.producer.send_table("t", table, **options)
+        simulation.run_until_idle()
 
-        assert [record.key for record in log(world, 0)] == [b"a", b"b", b"c", b"d", None, None]
+        assert [record.key for record in log(simulation, 0)] == [b"a", b"b", b"c", b"d", None, None]
 
 
 @pytest.mark.parametrize("table", [pa.table({"value": pa.array([], pa.binary())}), pa.table({"value": pa.nulls(0)})])
 def test_a_table_without_rows_completes_at_once(table: Any) -> None:
-    told: list[int] = []
-    with simulated(1) as world:
-        delivery = world.producer.send_table("t", table)
-        delivery.add_done_callback(lambda done: told.append(done.rows))
+    reported: list[int] = []
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table("t", table)
+        delivery.add_done_callback(lambda done: reported.append(done.rows))
 
         assert delivery.done()
         assert delivery.result(0).rows == 0
-        assert told == [0]
+        assert reported == [0]
 
 
 # What is wrong with a whole table
@@ -416,18 +416,18 @@ def test_a_table_without_rows_completes_at_once(table: Any) -> None:
 def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
     table: Any, options: dict[str, Any], words: str
 ) -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(InvalidRecordError, match=words):
-            world.producer.send_table("t", table, **options)
+            simulation.producer.send_table("t", table, **options)
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_an_unknown_topic_is_reported_before_the_stream_is_read() -> None:
-    with simulated(1, max_block_ms=0) as world:
+    with simulated(1, max_block_ms=0) as simulation:
         stream = numbered(3).to_reader()
         with pytest.raises(TopicUnavailableError):
-            world.producer.send_table("unknown", stream)
+            simulation.producer.send_table("unknown", stream)
 
         assert stream.read_all().num_rows == 3
 
@@ -445,11 +445,11 @@ def test_a_row_that_cannot_be_a_record_fails_alone(encoder: str) -> None:
             "h": pa.array([None, None, None, None, None, [{"key": None, "value": b""}]], pa.list_(pair)),
         }
     )
-    with simulated(1, record_encoder=encoder, max_block_ms=0) as world:
-        delivery = world.producer.send_table("t", table, partition="to", timestamp="at", headers="h")
-        world.settle()
+    with simulated(1, record_encoder=encoder, max_block_ms=0) as simulation:
+        delivery = simulation.producer.send_table("t", table, partition="to", timestamp="at", headers="h")
+        simulation.run_until_idle()
 
-        assert values(world, 0) == [b"0"]
+        assert values(simulation, 0) == [b"0"]
         failed = delivery.failed_rows()
         assert list(failed) == [1, 2, 3, 4, 5]
         reasons = ["partition 7 of topic 't', which has 1", "above max.request.size", "partition -1", "time", "no name"]
@@ -465,34 +465,34 @@ def test_a_row_that_cannot_be_a_record_fails_alone(encoder: str) -> None:
 
 def test_impossible_timestamps_are_refused_in_every_unit() -> None:
     for kind, number in (("s", 2**62), ("us", -1), ("ns", -1), ("s", -1)):
-        with simulated(1) as world:
-            delivery = world.producer.send_table(
+        with simulated(1) as simulation:
+            delivery = simulation.producer.send_table(
                 "t", numbered(2, at=pa.array([0, number], pa.timestamp(kind))), timestamp="at"
             )
-            world.settle()
+            simulation.run_until_idle()
 
             assert list(delivery.failed_rows()) == [1]
 
 
 def test_flush_raises_failures_unless_their_errors_were_retrieved() -> None:
     table = numbered(3, to=[0, 5, 0])
-    with simulated(1, max_block_ms=0) as world:
-        delivery = world.producer.send_table("t", table, partition="to")
-        world.settle()
+    with simulated(1, max_block_ms=0) as simulation:
+        delivery = simulation.producer.send_table("t", table, partition="to")
+        simulation.run_until_idle()
         with pytest.raises(UndeliveredError, match=r"1 record failed"):
-            world.producer.flush(0)
+            simulation.producer.flush(0)
 
-        delivery = world.producer.send_table("t", table, partition="to")
-        world.settle()
+        delivery = simulation.producer.send_table("t", table, partition="to")
+        simulation.run_until_idle()
         assert isinstance(delivery.exception(0), TableDeliveryError)
-        report = world.producer.flush(0)
+        report = simulation.producer.flush(0)
         assert (report.acknowledged, report.failed) == (2, 1)
 
 
 def test_a_result_with_failures_is_raised_with_its_counts(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder, max_block_ms=0) as world:
-        delivery = world.producer.send_table("t", numbered(3, to=[0, 5, 0]), partition="to")
-        world.settle()
+    with simulated(1, record_encoder=encoder, max_block_ms=0) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(3, to=[0, 5, 0]), partition="to")
+        simulation.run_until_idle()
 
         with pytest.raises(TableDeliveryError, match="1 of 3 rows") as caught:
             delivery.result(0)
@@ -513,73 +513,73 @@ def broken_after(batches: int, schema: Any, size: int) -> Iterator[Any]:
 @pytest.mark.parametrize("size", [100_000, 1], ids=["each batch leaves", "small batches are joined first"])
 def test_a_stream_that_fails_leaves_earlier_rows_and_their_number(size: int) -> None:
     schema = pa.schema([("value", pa.binary())])
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         stream = pa.RecordBatchReader.from_batches(schema, broken_after(3, schema, size))
         with pytest.raises(TableReadError, match="the disk is gone") as caught:
-            world.producer.send_table("t", stream)
-        world.settle()
+            simulation.producer.send_table("t", stream)
+        simulation.run_until_idle()
 
         delivery = caught.value.delivery
         assert delivery is not None
-        assert delivery.rows == len(log(world, 0)) == 24
+        assert delivery.rows == len(log(simulation, 0)) == 24
 
 
 def test_rows_not_queued_for_lack_of_memory_are_reported(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder, buffer_memory=200_000, max_block_ms=0, batch_size=1_000) as world:
+    with simulated(1, record_encoder=encoder, buffer_memory=200_000, max_block_ms=0, batch_size=1_000) as simulation:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
         with pytest.raises(BufferExhaustedError) as caught:
-            world.producer.send_table("t", table)
-        world.settle()
+            simulation.producer.send_table("t", table)
+        simulation.run_until_idle()
 
-        report = world.producer.flush(0)  # which does not raise what was raised already
+        report = simulation.producer.flush(0)  # which does not raise what was raised already
         delivery = caught.value.delivery
         assert delivery is not None
         left = delivery.failed_rows()
-        sent = [int((value or b"")[:4]) for value in values(world, 0)]
+        sent = [int((value or b"")[:4]) for value in values(simulation, 0)]
         assert 0 < len(sent) < delivery.rows < 1_000
         assert sorted([*sent, *left]) == list(range(delivery.rows))
         assert report.failed == len(left)
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_a_table_waits_for_memory_and_never_exceeds_it(encoder: str) -> None:
     options: dict[str, Any] = {"record_encoder": encoder, "buffer_memory": 200_000, "max_block_ms": 60_000}
-    with simulated(1, **options) as world:
+    with simulated(1, **options) as simulation:
         table = pa.table({"value": [b"%4d" % number + bytes(996) for number in range(1_000)]})
-        call = Calling(world, lambda: world.producer.send_table("t", table))
+        call = Calling(simulation, lambda: simulation.producer.send_table("t", table))
         while call.thread.is_alive():
-            world.pass_time(0.1)
-        world.settle()
+            simulation.pass_time(0.1)
+        simulation.run_until_idle()
 
         assert call.error is None
-        assert [int((value or b"")[:4]) for value in values(world, 0)] == list(range(1_000))
-        assert world.pool.free == world.pool.capacity
+        assert [int((value or b"")[:4]) for value in values(simulation, 0)] == list(range(1_000))
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_a_closed_producer_takes_no_table() -> None:
-    with simulated(1) as world:
-        world.producer.close()
+    with simulated(1) as simulation:
+        simulation.producer.close()
         with pytest.raises(ProducerClosedError):
-            world.producer.send_table("t", numbered(3))
+            simulation.producer.send_table("t", numbered(3))
 
 
 # The contents of its delivery
 
 
 def test_a_delivery_is_pending_until_its_last_row_is_complete(encoder: str) -> None:
-    told: list[object] = []
-    with simulated(1, 2, record_encoder=encoder) as world:
-        delivery = world.producer.send_table("t", numbered(10, to=[0, 1] * 5), partition="to")
-        delivery.add_done_callback(told.append)
+    reported: list[object] = []
+    with simulated(1, 2, record_encoder=encoder) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(10, to=[0, 1] * 5), partition="to")
+        delivery.add_done_callback(reported.append)
 
         assert not delivery.done()
         assert delivery.metadata(3) is None
         with pytest.raises(TimeoutError, match="pending after 0"):
             delivery.result(0)
-        world.settle()
+        simulation.run_until_idle()
 
         assert delivery.done()
-        assert told == [delivery]
+        assert reported == [delivery]
         assert delivery.exception(0) is None
         assert "done" in repr(delivery)
         with pytest.raises(IndexError, match="row 10"):
@@ -587,41 +587,41 @@ def test_a_delivery_is_pending_until_its_last_row_is_complete(encoder: str) -> N
 
 
 def test_a_batch_that_is_split_keeps_its_rows_separate(encoder: str) -> None:
-    told: list[object] = []
-    with simulated(1, record_encoder=encoder) as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
+    reported: list[object] = []
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
         table = pa.table({"value": [b"%4d" % number + bytes(96) for number in range(200)]})
-        delivery = world.producer.send_table("t", table)
-        delivery.add_done_callback(told.append)
-        world.settle()
+        delivery = simulation.producer.send_table("t", table)
+        delivery.add_done_callback(reported.append)
+        simulation.run_until_idle()
 
         for row in range(200):
             metadata = delivery.metadata(row)
             assert metadata is not None
-            assert (log(world, 0)[metadata.offset].value or b"")[:4] == b"%4d" % row
+            assert (log(simulation, 0)[metadata.offset].value or b"")[:4] == b"%4d" % row
         assert delivery.result(0).partitions[0].rows == 200
-        assert told == [delivery]
+        assert reported == [delivery]
 
 
 def test_only_the_rows_of_the_refused_part_of_a_split_batch_fail(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder) as world:
+    with simulated(1, record_encoder=encoder) as simulation:
         codes = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NONE, ErrorCode.INVALID_RECORD]
-        world.cluster.brokers[1].codes.extend(codes)
+        simulation.cluster.brokers[1].codes.extend(codes)
         table = pa.table({"value": [b"%4d" % number + bytes(96) for number in range(200)]})
-        delivery = world.producer.send_table("t", table)
-        world.settle()
+        delivery = simulation.producer.send_table("t", table)
+        simulation.run_until_idle()
 
         failed = list(delivery.failed_rows())
-        arrived = [int((value or b"")[:4]) for value in values(world, 0)]
+        arrived = [int((value or b"")[:4]) for value in values(simulation, 0)]
         assert failed
         assert sorted([*arrived, *failed]) == list(range(200))
 
 
 def test_rows_that_expire_have_a_clear_error(encoder: str) -> None:
-    with simulated(1, record_encoder=encoder, delivery_timeout_ms=1_000, request_timeout_ms=500) as world:
-        delivery = world.producer.send_table("t", numbered(10))
-        world.clock.advance(5)
-        world.settle()
+    with simulated(1, record_encoder=encoder, delivery_timeout_ms=1_000, request_timeout_ms=500) as simulation:
+        delivery = simulation.producer.send_table("t", numbered(10))
+        simulation.clock.advance(5)
+        simulation.run_until_idle()
 
         assert list(delivery.failed_rows()) == list(range(10))
         assert all(isinstance(error, DeliveryTimeoutError) for error in delivery.failed_rows().values())
@@ -635,8 +635,8 @@ def test_offsets_outside_their_data_are_refused(encoder: str, offsets: tuple[int
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(struct.pack("<3i", *offsets)), data])
     table = pa.RecordBatch.from_arrays([lying, pa.array([b"x", b"y"])], [column, "value" if column == "key" else "key"])
 
-    with simulated(1, config={"record.encoder": encoder}) as world, pytest.raises(TableReadError):
-        world.producer.send_table("t", table)
+    with simulated(1, config={"record.encoder": encoder}) as simulation, pytest.raises(TableReadError):
+        simulation.producer.send_table("t", table)
 
 
 def of_bytes(kind: Any, count: int, *buffers: bytes | None, children: list[Any] | None = None) -> Any:
@@ -662,23 +662,23 @@ LYING_LISTS = {
 @pytest.mark.parametrize("form", LYING)
 def test_columns_of_every_type_with_offsets_outside_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([LYING[form]], ["value"])
-    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
-        world.producer.send_table("t", table)
+    with simulated(1, record_encoder=encoder) as simulation, pytest.raises(TableReadError):
+        simulation.producer.send_table("t", table)
 
 
 @pytest.mark.parametrize("form", LYING_LISTS)
 def test_headers_with_wrong_offsets_or_names_are_refused(encoder: str, form: str) -> None:
     table = pa.RecordBatch.from_arrays([pa.array([b"a", b"b"]), LYING_LISTS[form]], ["value", "h"])
-    with simulated(1, record_encoder=encoder) as world, pytest.raises(TableReadError):
-        world.producer.send_table("t", table, headers="h")
+    with simulated(1, record_encoder=encoder) as simulation, pytest.raises(TableReadError):
+        simulation.producer.send_table("t", table, headers="h")
 
 
 def test_a_text_that_is_not_utf8_is_sent_unchanged(encoder: str) -> None:
     table = pa.RecordBatch.from_arrays(
         [of_bytes(pa.string(), 2, None, struct.pack("<3i", 0, 1, 3), b"\xff\xfe\xfd")], ["value"]
     )
-    with simulated(1, record_encoder=encoder) as world:
-        world.producer.send_table("t", table)
-        world.settle()
+    with simulated(1, record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", table)
+        simulation.run_until_idle()
 
-        assert values(world, 0) == [b"\xff", b"\xfe\xfd"]
+        assert values(simulation, 0) == [b"\xff", b"\xfe\xfd"]

@@ -18,25 +18,25 @@ class Sticky:
     sticky = True
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.reported: list[tuple[str, int]] = []
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         return 1
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        self.told.append(("appended", size))
+        self.reported.append(("appended", size))
 
 
 class StickyForTables(Sticky):
     """Distinguishes tables from single records."""
 
     def finished(self, topic: str, partition: int, size: int) -> None:
-        self.told.append(("finished", size))
+        self.reported.append(("finished", size))
 
 
-@pytest.mark.parametrize(("partitioner", "told"), [(Sticky(), "appended"), (StickyForTables(), "finished")])
-def test_rows_of_tables_are_counted_if_the_partitioner_wants_it(partitioner: Sticky, told: str) -> None:
+@pytest.mark.parametrize(("partitioner", "reported"), [(Sticky(), "appended"), (StickyForTables(), "finished")])
+def test_rows_of_tables_are_counted_if_the_partitioner_wants_it(partitioner: Sticky, reported: str) -> None:
     partitions = RowPartitions("t", partitioner=PartitionerAbilities.of(partitioner), encoder=ObjectEncoder())
 
     assert partitions.sticky_partition(VIEW, 7) == 1
-    assert partitioner.told == [(told, 7)]
+    assert partitioner.reported == [(reported, 7)]

@@ -42,19 +42,19 @@ def cluster_of(*topics: str, partitions: int = 1) -> SimulatedCluster:
     return cluster
 
 
-def knowing(world: Simulated, *topics: str) -> Simulated:
+def knowing(simulation: Simulated, *topics: str) -> Simulated:
     for topic in topics:
-        world.know(topic)
-    return world
+        simulation.know(topic)
+    return simulation
 
 
-def log(world: Simulated, topic: str, partition: int = 0) -> list[Any]:
-    return list(world.cluster.topics[topic].log.get(partition, []))
+def log(simulation: Simulated, topic: str, partition: int = 0) -> list[Any]:
+    return list(simulation.cluster.topics[topic].log.get(partition, []))
 
 
-def values(world: Simulated, topic: str) -> list[bytes | None]:
-    partitions = sorted(world.cluster.topics[topic].log)
-    return [record.value for partition in partitions for record in log(world, topic, partition)]
+def values(simulation: Simulated, topic: str) -> list[bytes | None]:
+    partitions = sorted(simulation.cluster.topics[topic].log)
+    return [record.value for partition in partitions for record in log(simulation, topic, partition)]
 
 
 def rows(topics: Sequence[str | None], **columns: Any) -> Any:
@@ -65,12 +65,12 @@ def rows(topics: Sequence[str | None], **columns: Any) -> Any:
 
 
 def test_each_row_goes_to_the_topic_that_its_column_names(encoder: str) -> None:
-    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as world:
-        knowing(world, "a", "b")
-        delivery = world.producer.send_table(None, rows(["b", "a", "b", "a", "b"]), topic_column="topic")
-        world.settle()
+    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as simulation:
+        knowing(simulation, "a", "b")
+        delivery = simulation.producer.send_table(None, rows(["b", "a", "b", "a", "b"]), topic_column="topic")
+        simulation.run_until_idle()
 
-        assert (values(world, "a"), values(world, "b")) == ([b"1", b"3"], [b"0", b"2", b"4"])
+        assert (values(simulation, "a"), values(simulation, "b")) == ([b"1", b"3"], [b"0", b"2", b"4"])
         assert delivery.result(0) == TableResult(
             rows=5,
             acknowledged=5,
@@ -91,12 +91,12 @@ def test_each_row_goes_to_the_topic_that_its_column_names(encoder: str) -> None:
 
 
 def test_a_row_without_a_topic_goes_to_the_topic_of_the_call(encoder: str) -> None:
-    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as world:
-        knowing(world, "a")
-        world.producer.send_table("t", rows([None, "a", None, "t"]), topic_column="topic")
-        world.settle()
+    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as simulation:
+        knowing(simulation, "a")
+        simulation.producer.send_table("t", rows([None, "a", None, "t"]), topic_column="topic")
+        simulation.run_until_idle()
 
-        assert (values(world, "t"), values(world, "a")) == ([b"0", b"2", b"3"], [b"1"])
+        assert (values(simulation, "t"), values(simulation, "a")) == ([b"0", b"2", b"3"], [b"1"])
 
 
 @pytest.mark.parametrize(
@@ -104,20 +104,20 @@ def test_a_row_without_a_topic_goes_to_the_topic_of_the_call(encoder: str) -> No
 )
 def test_topics_are_text_of_any_arrow_type(kind: Any) -> None:
     table = pa.table({"value": ["x", "y"], "where": pa.array(["a", "b"]).cast(kind)})
-    with simulated(cluster=cluster_of(*TOPICS)) as world:
-        knowing(world, "a", "b")
-        world.producer.send_table(None, table, topic_column="where")
-        world.settle()
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
+        knowing(simulation, "a", "b")
+        simulation.producer.send_table(None, table, topic_column="where")
+        simulation.run_until_idle()
 
-        assert (values(world, "a"), values(world, "b")) == ([b"x"], [b"y"])
+        assert (values(simulation, "a"), values(simulation, "b")) == ([b"x"], [b"y"])
 
 
 def test_a_column_of_nulls_without_a_type_is_the_topic_of_the_call() -> None:
-    with simulated(cluster=cluster_of("t")) as world:
-        world.producer.send_table("t", pa.table({"value": ["x"], "topic": pa.nulls(1)}), topic_column="topic")
-        world.settle()
+    with simulated(cluster=cluster_of("t")) as simulation:
+        simulation.producer.send_table("t", pa.table({"value": ["x"], "topic": pa.nulls(1)}), topic_column="topic")
+        simulation.run_until_idle()
 
-        assert values(world, "t") == [b"x"]
+        assert values(simulation, "t") == [b"x"]
 
 
 SENT = st.tuples(
@@ -165,13 +165,13 @@ def test_rows_arrive_as_if_they_were_sent_one_by_one(sent: list[Any], cuts: list
                 theirs.producer.send(
                     topic or "t", value, key, partition=partition, timestamp_ms=at, headers=headers or ()
                 )
-        ours.settle()
-        theirs.settle()
+        ours.run_until_idle()
+        theirs.run_until_idle()
 
-        def placed(world: Simulated) -> Any:
+        def placed(simulation: Simulated) -> Any:
             return {
                 (topic, partition): [
-                    (record.key, record.value, record.headers) for record in log(world, topic, partition)
+                    (record.key, record.value, record.headers) for record in log(simulation, topic, partition)
                 ]
                 for topic in TOPICS
                 for partition in range(3)
@@ -190,13 +190,13 @@ def test_a_large_table_is_sent_in_pieces_and_keeps_its_order(encoder: str, monke
     monkeypatch.setattr(topic_sending, "GATHERED_BYTES", 100)
     names = ["a", "b", "b"] * 2_000
     batches = rows(names).to_batches(max_chunksize=50)
-    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as world:
-        knowing(world, "a", "b")
-        delivery = world.producer.send_table(None, batches, topic_column="topic")
-        world.settle()
+    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as simulation:
+        knowing(simulation, "a", "b")
+        delivery = simulation.producer.send_table(None, batches, topic_column="topic")
+        simulation.run_until_idle()
 
-        assert values(world, "a") == [b"%d" % number for number in range(0, 6_000, 3)]
-        assert values(world, "b") == [b"%d" % number for number in range(6_000) if number % 3]
+        assert values(simulation, "a") == [b"%d" % number for number in range(0, 6_000, 3)]
+        assert values(simulation, "b") == [b"%d" % number for number in range(6_000) if number % 3]
         assert len(delivery._chunks) > 10
         assert delivery.rows == delivery.result(0).acknowledged == 6_000
 
@@ -207,14 +207,14 @@ def test_a_large_table_is_sent_in_pieces_and_keeps_its_order(encoder: str, monke
 @pytest.mark.parametrize("kind", [pa.string(), pa.string_view()], ids=str)
 def test_other_columns_in_a_format_leave_the_topic_out(kind: Any) -> None:
     table = rows(["a", "b"], name=pa.array(["x", "y"], kind)).drop(["value"])
-    with simulated(cluster=cluster_of(*TOPICS)) as world:
-        knowing(world, "a", "b")
-        world.producer.send_table(
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
+        knowing(simulation, "a", "b")
+        simulation.producer.send_table(
             None, table, topic_column="topic", value="*", value_format="json", headers={"source": b"s"}
         )
-        world.settle()
+        simulation.run_until_idle()
 
-        [record] = log(world, "b")
+        [record] = log(simulation, "b")
         assert (record.value, record.headers) == (b'{"name":"y"}', (("source", b"s"),))
 
 
@@ -234,29 +234,29 @@ class SchemaById:
 
 def test_a_serializer_gets_the_topic_of_its_rows() -> None:
     table = pa.table({"topic": ["a", "t", "a"], "id": [1, 2, 3]})
-    with simulated(cluster=cluster_of(*TOPICS), config={"value.serializer": SchemaById()}) as world:
-        knowing(world, "a")
-        name = world.producer.config["value.serializer"]
-        world.producer._engine.plugins.value_formats._made["by-topic"] = SchemaById()
-        world.producer.send_table(None, table, topic_column="topic", value="id", value_format="by-topic")
-        world.settle()
+    with simulated(cluster=cluster_of(*TOPICS), config={"value.serializer": SchemaById()}) as simulation:
+        knowing(simulation, "a")
+        name = simulation.producer.config["value.serializer"]
+        simulation.producer._engine.plugins.value_formats._made["by-topic"] = SchemaById()
+        simulation.producer.send_table(None, table, topic_column="topic", value="id", value_format="by-topic")
+        simulation.run_until_idle()
 
-        assert (values(world, "a"), values(world, "t")) == ([b"a/1", b"a/3"], [b"t/2"]), name
+        assert (values(simulation, "a"), values(simulation, "t")) == ([b"a/1", b"a/3"], [b"t/2"]), name
 
 
 def test_a_topic_whose_rows_cannot_be_serialized_ends_the_table() -> None:
     table = pa.table({"topic": ["a", "b", "t"], "id": [1, 2, 3]})
-    with simulated(cluster=cluster_of(*TOPICS)) as world:
-        knowing(world, "a", "b")
-        world.producer._engine.plugins.value_formats._made["by-topic"] = SchemaById()
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
+        knowing(simulation, "a", "b")
+        simulation.producer._engine.plugins.value_formats._made["by-topic"] = SchemaById()
         with pytest.raises(SerializationError, match="topic 'b'") as raised:
-            world.producer.send_table(None, table, topic_column="topic", value="id", value_format="by-topic")
-        world.settle()
+            simulation.producer.send_table(None, table, topic_column="topic", value="id", value_format="by-topic")
+        simulation.run_until_idle()
 
         taken: Any = raised.value.delivery
         assert taken.rows == 3
         assert {row: error.topic for row, error in taken.failed_rows().items()} == {1: "b", 2: "t"}
-        assert values(world, "a") == [b"a/1"]
+        assert values(simulation, "a") == [b"a/1"]
 
 
 class Recording:
@@ -286,10 +286,10 @@ def test_interceptors_get_the_rows_and_the_outcome_of_each_topic(encoder: str) -
     interceptor = Recording()
     with simulated(
         cluster=cluster_of(*TOPICS), config={"interceptor.classes": [interceptor]}, record_encoder=encoder
-    ) as world:
-        knowing(world, "a", "b")
-        world.producer.send_table(None, rows(["a", "b", "a", ".."]), topic_column="topic").add_done_callback(print)
-        world.settle()
+    ) as simulation:
+        knowing(simulation, "a", "b")
+        simulation.producer.send_table(None, rows(["a", "b", "a", ".."]), topic_column="topic").add_done_callback(print)
+        simulation.run_until_idle()
 
     assert sorted(interceptor.seen) == [("a", [b"0", b"2"], None), ("b", [b"1"], None)]
     assert sorted(interceptor.outcomes) == [("a", 2, 0, None, "A"), ("b", 1, 0, None, "B")]
@@ -299,30 +299,30 @@ def test_interceptors_get_the_rows_and_the_outcome_of_each_topic(encoder: str) -
 
 
 def test_rows_without_a_valid_topic_fail_alone(encoder: str) -> None:
-    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder, max_block_ms=0) as world:
-        delivery = world.producer.send_table(
+    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder, max_block_ms=0) as simulation:
+        delivery = simulation.producer.send_table(
             None, rows(["t", None, "no name", "t", ""], p=[0, 0, 0, 9, 0]), topic_column="topic", partition="p"
         )
-        world.settle()
+        simulation.run_until_idle()
 
         failed = {row: str(error) for row, error in delivery.failed_rows().items()}
-        assert values(world, "t") == [b"0"]
+        assert values(simulation, "t") == [b"0"]
         assert list(failed) == [1, 2, 3, 4]
         assert "row 1 for topic '' was not queued: its topic, the column 'topic', is null; name the topic" in failed[1]
         assert "row 2 for topic 'no name' was not queued: 'no name' is not a topic name" in failed[2]
         assert "row 3 for topic 't' was not queued: it is for partition 9 of topic 't', which has 1" in failed[3]
         with pytest.raises(TableDeliveryError, match="4 of 5 rows for the topics of column 'topic' were not delivered"):
             delivery.result(0)
-        report = world.producer.flush()
+        report = simulation.producer.flush()
         assert report.topics["no name"] == TopicReport(failed=1)
 
 
 def test_a_missing_topic_is_reported_before_its_piece_is_queued() -> None:
-    with simulated(cluster=cluster_of(*TOPICS), max_block_ms=0) as world:
+    with simulated(cluster=cluster_of(*TOPICS), max_block_ms=0) as simulation:
         with pytest.raises(TopicUnavailableError, match="missing"):
-            world.producer.send_table(None, rows(["t", "missing"]), topic_column="topic")
+            simulation.producer.send_table(None, rows(["t", "missing"]), topic_column="topic")
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_a_stream_that_fails_leaves_earlier_rows_of_all_topics(encoder: str) -> None:
@@ -330,11 +330,11 @@ def test_a_stream_that_fails_leaves_earlier_rows_of_all_topics(encoder: str) -> 
         yield from rows(["a", "b"]).to_batches()
         raise OSError("the disk is gone")
 
-    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as world:
-        knowing(world, "a", "b")
+    with simulated(cluster=cluster_of(*TOPICS), record_encoder=encoder) as simulation:
+        knowing(simulation, "a", "b")
         with pytest.raises(TableReadError, match="the disk is gone") as raised:
-            world.producer.send_table(None, failing(), topic_column="topic")
-        world.settle()
+            simulation.producer.send_table(None, failing(), topic_column="topic")
+        simulation.run_until_idle()
 
         taken: Any = raised.value.delivery
         assert taken.result(0).acknowledged == 2
@@ -363,33 +363,33 @@ def test_a_stream_that_fails_leaves_earlier_rows_of_all_topics(encoder: str) -> 
 def test_a_table_that_cannot_be_sent_is_refused_before_a_row_is_queued(
     table: Any, options: dict[str, Any], words: str
 ) -> None:
-    with simulated(cluster=cluster_of(*TOPICS)) as world:
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
         with pytest.raises(InvalidRecordError, match=words):
-            world.producer.send_table(None, table, **options)
+            simulation.producer.send_table(None, table, **options)
 
-        assert world.accumulator.incomplete == 0
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_a_call_needs_a_topic_or_a_column_of_topics() -> None:
-    with simulated(1) as world:
+    with simulated(1) as simulation:
         with pytest.raises(InvalidRecordError, match="NoneType is not a topic name"):
-            world.producer.send_table(None, rows(["t"]))
+            simulation.producer.send_table(None, rows(["t"]))
         with pytest.raises(InvalidRecordError, match="'no name' is not a topic name"):
-            world.producer.send_table("no name", rows(["t"]), topic_column="topic")
+            simulation.producer.send_table("no name", rows(["t"]), topic_column="topic")
 
 
 def test_a_table_of_no_rows_is_complete_at_once() -> None:
-    with simulated(1) as world:
-        delivery = world.producer.send_table(None, rows(["t"]).slice(0, 0), topic_column="topic")
+    with simulated(1) as simulation:
+        delivery = simulation.producer.send_table(None, rows(["t"]).slice(0, 0), topic_column="topic")
 
         assert delivery.result(0) == TableResult(rows=0, acknowledged=0, failed=0, partitions={}, topics={})
         assert repr(delivery) == "<TableDelivery of 0 rows for the topics of column 'topic': done>"
 
 
 def test_rows_not_queued_because_of_an_interrupt_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(cluster=cluster_of(*TOPICS)) as world:
-        knowing(world, "a", "b")
-        appender: Any = world.accumulator.appender
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
+        knowing(simulation, "a", "b")
+        appender: Any = simulation.accumulator.appender
         queued = appender.enqueue
 
         def interrupted(topic: str, *given: Any, **options: Any) -> Any:
@@ -399,10 +399,10 @@ def test_rows_not_queued_because_of_an_interrupt_are_reported(monkeypatch: pytes
 
         monkeypatch.setattr(type(appender), "enqueue", lambda _self, *given, **options: interrupted(*given, **options))
         with pytest.raises(KeyboardInterrupt) as raised:
-            world.producer.send_table(None, rows(["a", "b", "a", "t"]), topic_column="topic")
+            simulation.producer.send_table(None, rows(["a", "b", "a", "t"]), topic_column="topic")
         monkeypatch.undo()
-        world.settle()
+        simulation.run_until_idle()
 
         taken: Any = raised.value.delivery  # type: ignore[attr-defined]
         assert {row: error.topic for row, error in taken.failed_rows().items()} == {1: "b", 3: "t"}
-        assert values(world, "a") == [b"0", b"2"]
+        assert values(simulation, "a") == [b"0", b"2"]

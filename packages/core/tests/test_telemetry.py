@@ -36,20 +36,20 @@ def collecting(
     cluster.create("t", *(leaders or (1,)))
     wants = cluster.telemetry = telemetry or SimulatedTelemetry()
     settings = {"client_id": "me", "metadata_max_idle_ms": 36_000_000, **options}  # no topic is forgotten
-    with simulated(cluster=cluster, **settings) as world:
-        yield world, wants
+    with simulated(cluster=cluster, **settings) as simulation:
+        yield simulation, wants
 
 
-def send(world: Simulated, records: int = 1) -> None:
+def send(simulation: Simulated, records: int = 1) -> None:
     """Send records, and wait for their results."""
     for _ in range(records):
-        world.producer.send("t", b"value")
-    world.settle()
+        simulation.producer.send("t", b"value")
+    simulation.run_until_idle()
 
 
-def until_pushed(world: Simulated, wants: SimulatedTelemetry, number: int) -> None:
+def until_pushed(simulation: Simulated, wants: SimulatedTelemetry, number: int) -> None:
     """Let time pass until brokers have got so many pushes."""
-    world.run_until(lambda: len(wants.pushes) >= number)
+    simulation.run_until(lambda: len(wants.pushes) >= number)
 
 
 def content(push: PushTelemetryRequest) -> MetricsData:
@@ -74,9 +74,9 @@ def value(push: PushTelemetryRequest, name: str) -> float:
     return float(point.as_double)
 
 
-def asked(world: Simulated) -> list[str]:
+def asked(simulation: Simulated) -> list[str]:
     """The telemetry requests of all brokers, in order for each of them."""
-    named = (name for broker in world.cluster.brokers.values() for name, _version in broker.requests)
+    named = (name for broker in simulation.cluster.brokers.values() for name, _version in broker.requests)
     return [name for name in named if "Telemetry" in name]
 
 
@@ -85,14 +85,14 @@ def asked(world: Simulated) -> list[str]:
 
 @pytest.mark.rule("producer.telemetry.subscription")
 def test_metrics_are_pushed_in_the_interval_that_brokers_name() -> None:
-    with collecting() as (world, wants):
-        send(world, 3)
-        world.pass_time(1.5 * INTERVAL)
+    with collecting() as (simulation, wants):
+        send(simulation, 3)
+        simulation.pass_time(1.5 * INTERVAL)
         assert len(wants.pushes) == 1
-        world.pass_time(10 * INTERVAL)
+        simulation.pass_time(10 * INTERVAL)
 
     assert len(wants.pushes) in (11, 12)  # the last one is the close's
-    assert asked(world).count("GetTelemetrySubscriptions") == 1
+    assert asked(simulation).count("GetTelemetrySubscriptions") == 1
     push = wants.pushes[0]
     assert push.client_instance_id == (1).to_bytes(16, "big")
     assert push.subscription_id == wants.subscription_id
@@ -104,12 +104,12 @@ def test_the_first_push_comes_after_a_half_to_one_and_a_half_intervals() -> None
     times = []
     for seed in range(12):
         with collecting(network=lambda cluster, clock, seed=seed: SimulatedNetwork(cluster, clock, seed=seed)) as (
-            world,
+            simulation,
             wants,
         ):
-            began = world.clock()
-            until_pushed(world, wants, 1)
-            times.append((world.clock() - began) / INTERVAL)
+            began = simulation.clock()
+            until_pushed(simulation, wants, 1)
+            times.append((simulation.clock() - began) / INTERVAL)
 
     assert all(0.4 < each < 1.6 for each in times)
     assert max(times) - min(times) > 0.4
@@ -120,34 +120,36 @@ def test_a_cluster_without_telemetry_costs_no_request_and_no_round() -> None:
     waits = []
     never = 36_000_000
     for push in (True, False):
-        with simulated(1, enable_metrics_push=push, metadata_max_age_ms=never, connections_max_idle_ms=never) as world:
-            send(world)
-            world.pass_time(1.0)
-            world.network.waits.clear()
-            world.pass_time(3_000.0)
-            waits.append((world.network.polls, list(world.network.waits)))
-            assert asked(world) == []
+        with simulated(
+            1, enable_metrics_push=push, metadata_max_age_ms=never, connections_max_idle_ms=never
+        ) as simulation:
+            send(simulation)
+            simulation.pass_time(1.0)
+            simulation.network.waits.clear()
+            simulation.pass_time(3_000.0)
+            waits.append((simulation.network.polls, list(simulation.network.waits)))
+            assert asked(simulation) == []
 
     assert waits[0] == waits[1]
 
 
 def test_a_cluster_without_telemetry_costs_no_connection() -> None:
     for push in (True, False):
-        with simulated(1, 2, know=False, enable_idempotence=False, enable_metrics_push=push) as world:
-            world.pass_time(1_000.0)
+        with simulated(1, 2, know=False, enable_idempotence=False, enable_metrics_push=push) as simulation:
+            simulation.pass_time(1_000.0)
 
-            assert not any(broker.requests for broker in list(world.cluster.brokers.values())[1:])
+            assert not any(broker.requests for broker in list(simulation.cluster.brokers.values())[1:])
 
 
 def test_brokers_that_begin_to_collect_metrics_get_them_without_a_restart() -> None:
-    with simulated(1, metadata_max_idle_ms=36_000_000) as world:
-        send(world)
-        world.pass_time(100.0)
-        wants = world.cluster.telemetry = SimulatedTelemetry()
-        world.network.cut(1)
+    with simulated(1, metadata_max_idle_ms=36_000_000) as simulation:
+        send(simulation)
+        simulation.pass_time(100.0)
+        wants = simulation.cluster.telemetry = SimulatedTelemetry()
+        simulation.network.cut(1)
         for _ in range(20):  # the program sends from time to time, on a connection whose broker offers telemetry
-            send(world)
-            world.pass_time(INTERVAL)
+            send(simulation)
+            simulation.pass_time(INTERVAL)
 
     assert wants.pushes
 
@@ -158,11 +160,11 @@ def test_only_brokers_that_support_telemetry_get_requests() -> None:
     cluster.telemetry = SimulatedTelemetry()
     cluster.brokers[1].telemetry = False
     cluster.seed = 2
-    with simulated(cluster=cluster, metadata_max_idle_ms=36_000_000) as world:
+    with simulated(cluster=cluster, metadata_max_idle_ms=36_000_000) as simulation:
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        world.pass_time(10 * INTERVAL)
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        simulation.pass_time(10 * INTERVAL)
 
         assert not any("Telemetry" in name for name, _version in cluster.brokers[1].requests)
         assert cluster.telemetry.pushes
@@ -170,18 +172,18 @@ def test_only_brokers_that_support_telemetry_get_requests() -> None:
 
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_a_producer_that_sends_nothing_pushes_metrics_all_the_same(idempotence: bool) -> None:
-    with collecting(1, 2, know=False, enable_idempotence=idempotence) as (world, wants):
-        world.pass_time(5 * INTERVAL)
+    with collecting(1, 2, know=False, enable_idempotence=idempotence) as (simulation, wants):
+        simulation.pass_time(5 * INTERVAL)
 
     assert len(wants.pushes) >= 4
 
 
 def test_an_empty_subscription_pushes_nothing_and_is_asked_for_again() -> None:
-    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
-        world.pass_time(2.5 * INTERVAL)
-        assert asked(world) == ["GetTelemetrySubscriptions"] * 3
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (simulation, wants):
+        simulation.pass_time(2.5 * INTERVAL)
+        assert asked(simulation) == ["GetTelemetrySubscriptions"] * 3
         wants.metrics = ["org.apache.kafka.producer.record."]
-        world.pass_time(3 * INTERVAL)
+        simulation.pass_time(3 * INTERVAL)
 
     assert wants.pushes
     assert wants.subscribed[1:] == [wants.subscribed[1]] * (len(wants.subscribed) - 1)
@@ -199,9 +201,9 @@ def test_an_empty_subscription_pushes_nothing_and_is_asked_for_again() -> None:
     ],
 )
 def test_only_metrics_with_a_wanted_prefix_are_pushed(wanted: list[str], found: str, missing: str | None) -> None:
-    with collecting(telemetry=SimulatedTelemetry(metrics=wanted)) as (world, wants):
-        send(world)
-        world.run_until(lambda: wants.pushes)
+    with collecting(telemetry=SimulatedTelemetry(metrics=wanted)) as (simulation, wants):
+        send(simulation)
+        simulation.run_until(lambda: wants.pushes)
 
     pushed = metrics(wants.pushes[0])
     assert found in pushed
@@ -213,11 +215,11 @@ def test_only_metrics_with_a_wanted_prefix_are_pushed(wanted: list[str], found: 
 
 
 def test_sums_and_gauges_have_the_attributes_and_types_of_kip_714() -> None:
-    with collecting(1, 2, metrics_sample_window_ms=10_000_000) as (world, wants):
+    with collecting(1, 2, metrics_sample_window_ms=10_000_000) as (simulation, wants):
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        world.run_until(lambda: wants.pushes)
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        simulation.run_until(lambda: wants.pushes)
 
     pushed = metrics(wants.pushes[0])
     sent = pushed[TOPIC_RECORDS_SENT].sum
@@ -232,8 +234,8 @@ def test_sums_and_gauges_have_the_attributes_and_types_of_kip_714() -> None:
 
 
 def test_averages_of_nothing_are_left_out() -> None:
-    with collecting() as (world, wants):
-        world.run_until(lambda: wants.pushes)
+    with collecting() as (simulation, wants):
+        simulation.run_until(lambda: wants.pushes)
 
     assert RECORDS_SENT in metrics(wants.pushes[0])
     assert "org.apache.kafka.producer.batch.size.avg" not in metrics(wants.pushes[0])
@@ -242,10 +244,10 @@ def test_averages_of_nothing_are_left_out() -> None:
 def test_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
     seen = {}
     for delta in (False, True):
-        with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (world, wants):
+        with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (simulation, wants):
             for number in (1, 2, 3):
-                send(world, number)
-                until_pushed(world, wants, number)
+                send(simulation, number)
+                until_pushed(simulation, wants, number)
         pushes = wants.pushes[:3]
         seen[delta] = [value(push, RECORDS_SENT) for push in pushes]
         points = [metrics(push)[RECORDS_SENT].sum.data_points[0] for push in pushes]
@@ -257,20 +259,20 @@ def test_sums_count_from_the_start_and_deltas_from_the_last_push() -> None:
 
 
 def test_a_change_to_deltas_starts_their_counts_again() -> None:
-    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
+    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (simulation, wants):
         for number, delta in ((1, True), (2, False), (3, True)):
             wants.delta = delta
-            send(world)
-            until_pushed(world, wants, number)
+            send(simulation)
+            until_pushed(simulation, wants, number)
 
     assert [value(push, RECORDS_SENT) for push in wants.pushes[:3]] == [1, 2, 3]
 
 
 def test_the_resource_has_the_transactional_id_and_the_rack() -> None:
-    with collecting(transactional_id="txn", client_rack="rack-7") as (world, wants):
-        world.run_until(lambda: wants.pushes)
-    with collecting() as (world, plain):
-        world.run_until(lambda: plain.pushes)
+    with collecting(transactional_id="txn", client_rack="rack-7") as (simulation, wants):
+        simulation.run_until(lambda: wants.pushes)
+    with collecting() as (simulation, plain):
+        simulation.run_until(lambda: plain.pushes)
 
     resource = content(wants.pushes[0]).resource_metrics[0].resource
     assert {each.key: each.value.string_value for each in resource.attributes} == {
@@ -281,15 +283,15 @@ def test_the_resource_has_the_transactional_id_and_the_rack() -> None:
 
 
 def test_metrics_of_the_application_are_pushed_until_they_are_removed() -> None:
-    with collecting(telemetry=SimulatedTelemetry(metrics=["org.apache.kafka.application."])) as (world, wants):
-        own = world.producer.application_metrics
+    with collecting(telemetry=SimulatedTelemetry(metrics=["org.apache.kafka.application."])) as (simulation, wants):
+        own = simulation.producer.application_metrics
         own.add_gauge("open-orders", lambda: 7.0, unit="orders", meaning="Orders that are open.")
         hits = own.add_counter("cache-hits-total", unit="hits", meaning="Hits.", tags={"cache-name": "a"})
         hits.add(3)
-        assert world.producer.metrics()
-        world.run_until(lambda: wants.pushes)
+        assert simulation.producer.metrics()
+        simulation.run_until(lambda: wants.pushes)
         own.remove("open-orders")
-        world.run_until(lambda: len(wants.pushes) == 2)
+        simulation.run_until(lambda: len(wants.pushes) == 2)
 
     first, second = metrics(wants.pushes[0]), metrics(wants.pushes[1])
     assert value(wants.pushes[0], "org.apache.kafka.application.open.orders") == 7
@@ -299,10 +301,10 @@ def test_metrics_of_the_application_are_pushed_until_they_are_removed() -> None:
 
 
 def test_metrics_of_the_application_are_in_a_snapshot_with_the_client_id() -> None:
-    with simulated(1, client_id="me") as world:
-        own = world.producer.application_metrics
+    with simulated(1, client_id="me") as simulation:
+        own = simulation.producer.application_metrics
         own.add_counter("hits-total", unit="hits", meaning="Hits.", tags={"cache": "a"}).add(2)
-        found = {name: of for name, of in world.producer.metrics().items() if name.group == "application"}
+        found = {name: of for name, of in simulation.producer.metrics().items() if name.group == "application"}
         with pytest.raises(ValueError, match="the application has a metric 'hits-total' with these tags already"):
             own.add_counter("hits-total", unit="hits", meaning="Hits.", tags={"cache": "a"})
         with pytest.raises(ValueError, match="tag 'client-id', which all metrics have"):
@@ -316,10 +318,10 @@ def test_a_gauge_of_the_application_that_fails_costs_only_its_own_value(caplog: 
     def fail() -> float:
         raise LookupError("no")
 
-    with collecting() as (world, wants):
-        world.producer.application_metrics.add_gauge("broken", fail, unit="1", meaning="Broken.")
-        send(world)
-        world.run_until(lambda: wants.pushes)
+    with collecting() as (simulation, wants):
+        simulation.producer.application_metrics.add_gauge("broken", fail, unit="1", meaning="Broken.")
+        send(simulation)
+        simulation.run_until(lambda: wants.pushes)
 
     assert value(wants.pushes[0], RECORDS_SENT) == 1
     assert "org.apache.kafka.application.broken" not in metrics(wants.pushes[0])
@@ -328,26 +330,26 @@ def test_a_gauge_of_the_application_that_fails_costs_only_its_own_value(caplog: 
 
 @pytest.mark.rule("producer.telemetry.subscription")
 def test_deltas_lose_nothing_in_a_push_that_brokers_refuse() -> None:
-    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (world, wants):
+    with collecting(telemetry=SimulatedTelemetry(delta=True)) as (simulation, wants):
         for number in (1, 2, 3):
-            send(world, number)
-            until_pushed(world, wants, number)
+            send(simulation, number)
+            until_pushed(simulation, wants, number)
             wants.interval_ms += 1  # the next push is for a subscription that brokers do not know any more
-        send(world, 4)
+        send(simulation, 4)
 
     assert [value(push, RECORDS_SENT) for push in wants.pushes] == [1, 2, 3]
     # The last push was refused, too, and the producer was closed by force.
 
 
 def test_deltas_of_topics_go_on_after_a_push_without_topics() -> None:
-    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (world, wants):
+    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (simulation, wants):
         largest = wants.max_bytes
         for number in (1, 2, 3):
-            send(world)
-            until_pushed(world, wants, number)
+            send(simulation)
+            until_pushed(simulation, wants, number)
             wants.max_bytes = len(wants.pushes[0].metrics) - 1 if number == 1 else largest
             wants.interval_ms += 1  # a new subscription, of which the producer learns by its next push
-        world.pass_time(INTERVAL)
+        simulation.pass_time(INTERVAL)
 
     topics = [value(push, TOPIC_RECORDS_SENT) for push in wants.pushes if TOPIC_RECORDS_SENT in metrics(push)]
     assert topics[:2] == [1, 2]
@@ -368,30 +370,30 @@ class HeldThread:
 
 
 def test_metrics_that_take_long_to_read_delay_neither_records_nor_close() -> None:
-    with collecting() as (world, wants):
+    with collecting() as (simulation, wants):
         made: list[HeldThread] = []
 
         def thread(run: Callable[[], object], name: str) -> HeldThread:
             made.append(HeldThread(run, name))
             return made[-1]
 
-        world.producer._engine.telemetry._payloads()._make_thread = thread  # type: ignore[union-attr]
-        world.run_until(lambda: made)
-        before = world.clock()
-        send(world, 3)
-        assert world.clock() - before < 1.0
-        assert len(world.log()) == 3
-        world.pass_time(5 * INTERVAL)
-        wakeups = world.network.wakeups
+        simulation.producer._engine.telemetry._payloads()._make_thread = thread  # type: ignore[union-attr]
+        simulation.run_until(lambda: made)
+        before = simulation.clock()
+        send(simulation, 3)
+        assert simulation.clock() - before < 1.0
+        assert len(simulation.log()) == 3
+        simulation.pass_time(5 * INTERVAL)
+        wakeups = simulation.network.wakeups
         made[0].run()
-        assert world.network.wakeups == wakeups + 1
-        until_pushed(world, wants, 1)
-        world.run_until(lambda: len(made) == 2)
-        closed_at = world.clock()
-        world.producer.close()
+        assert simulation.network.wakeups == wakeups + 1
+        until_pushed(simulation, wants, 1)
+        simulation.run_until(lambda: len(made) == 2)
+        closed_at = simulation.clock()
+        simulation.producer.close()
 
-        assert len(world.log()) == 3
-        assert world.clock() - closed_at < 1.1
+        assert len(simulation.log()) == 3
+        assert simulation.clock() - closed_at < 1.1
         assert [each.started for each in made] == [True, True]
 
 
@@ -399,10 +401,10 @@ def test_metrics_are_pushed_if_the_system_has_no_thread_left() -> None:
     def none_left(_run: Callable[[], object], _name: str) -> HeldThread:
         raise RuntimeError("can't start new thread")
 
-    with collecting() as (world, wants):
-        world.producer._engine.telemetry._payloads()._make_thread = none_left  # type: ignore[union-attr]
-        send(world)
-        until_pushed(world, wants, 1)
+    with collecting() as (simulation, wants):
+        simulation.producer._engine.telemetry._payloads()._make_thread = none_left  # type: ignore[union-attr]
+        send(simulation)
+        until_pushed(simulation, wants, 1)
 
     assert value(wants.pushes[0], RECORDS_SENT) == 1
 
@@ -411,15 +413,17 @@ def test_metrics_are_pushed_if_the_system_has_no_thread_left() -> None:
 
 
 def test_pushes_go_to_the_same_broker_until_it_is_lost() -> None:
-    with collecting(1, 2, 3) as (world, wants):
+    with collecting(1, 2, 3) as (simulation, wants):
         for partition in (0, 1, 2):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        until_pushed(world, wants, 4)
-        [chosen] = [broker for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        until_pushed(simulation, wants, 4)
+        [chosen] = [broker for broker in simulation.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
         chosen.up = False
-        world.pass_time(10 * INTERVAL)
-        pushed_to = {broker.id for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests}
+        simulation.pass_time(10 * INTERVAL)
+        pushed_to = {
+            broker.id for broker in simulation.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests
+        }
 
     assert len(pushed_to) == 2
     assert len(wants.pushes) >= 10
@@ -427,67 +431,67 @@ def test_pushes_go_to_the_same_broker_until_it_is_lost() -> None:
 
 def test_a_push_waits_no_longer_than_its_broker_is_down() -> None:
     never = 36_000_000
-    with collecting(metadata_max_age_ms=never, connections_max_idle_ms=5_000) as (world, wants):
-        send(world)
-        until_pushed(world, wants, 1)
-        world.pass_time(INTERVAL / 2)
-        world.cluster.brokers[1].up = False
-        world.pass_time(INTERVAL)
-        world.cluster.brokers[1].up = True
-        up_at = world.clock()
-        until_pushed(world, wants, 2)
+    with collecting(metadata_max_age_ms=never, connections_max_idle_ms=5_000) as (simulation, wants):
+        send(simulation)
+        until_pushed(simulation, wants, 1)
+        simulation.pass_time(INTERVAL / 2)
+        simulation.cluster.brokers[1].up = False
+        simulation.pass_time(INTERVAL)
+        simulation.cluster.brokers[1].up = True
+        up_at = simulation.clock()
+        until_pushed(simulation, wants, 2)
 
-        assert world.clock() - up_at < 5.0
+        assert simulation.clock() - up_at < 5.0
 
 
 def test_a_push_goes_to_the_same_broker_although_it_is_busier() -> None:
-    with collecting(1, 2) as (world, wants):
+    with collecting(1, 2) as (simulation, wants):
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        until_pushed(world, wants, 1)
-        world.pass_time(INTERVAL - 1)
-        [chosen] = [broker for broker in world.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
-        world.network.holding = True
-        world.producer.send("t", b"value", partition=chosen.id - 1)
-        world.run_until(lambda: asked(world).count("PushTelemetry") == 2)
-        world.network.holding = False
-        world.settle()
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        until_pushed(simulation, wants, 1)
+        simulation.pass_time(INTERVAL - 1)
+        [chosen] = [broker for broker in simulation.cluster.brokers.values() if ("PushTelemetry", 0) in broker.requests]
+        simulation.network.holding = True
+        simulation.producer.send("t", b"value", partition=chosen.id - 1)
+        simulation.run_until(lambda: asked(simulation).count("PushTelemetry") == 2)
+        simulation.network.holding = False
+        simulation.run_until_idle()
 
         assert chosen.requests.count(("PushTelemetry", 0)) == 2
 
 
 def test_the_least_busy_broker_is_the_first_that_is_offered() -> None:
-    with collecting(1, 2) as (world, _wants):
-        client = world.sender._client
+    with collecting(1, 2) as (simulation, _wants):
+        client = simulation.sender._client
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        first, second = client.offering(72, world.clock()) or ()
-        world.network.holding = True
-        world.producer.send("t", b"value", partition=first - 1)
-        world.run_until(client.in_flight)
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        first, second = client.offering(72, simulation.clock()) or ()
+        simulation.network.holding = True
+        simulation.producer.send("t", b"value", partition=first - 1)
+        simulation.run_until(client.in_flight)
 
-        assert client.offering(72, world.clock()) == [second, first]
-        assert client.offering(999, world.clock()) == []
+        assert client.offering(72, simulation.clock()) == [second, first]
+        assert client.offering(999, simulation.clock()) == []
 
 
 def test_a_broker_that_leaves_the_cluster_gets_no_telemetry_requests() -> None:
-    with collecting(1, 2) as (world, _wants):
-        client = world.sender._client
+    with collecting(1, 2) as (simulation, _wants):
+        client = simulation.sender._client
         for partition in (0, 1):
-            world.producer.send("t", b"value", partition=partition)
-        world.settle()
-        world.network.held.add(1)
-        world.producer.send("t", b"value", partition=0)  # its response is awaited, so the connection is kept
-        world.run_until(client.in_flight)
-        world.cluster.unlisted.add(1)
-        known = world.metadata.cluster
-        world.metadata.request_update()
-        world.run_until(lambda: world.metadata.cluster is not known)
+            simulation.producer.send("t", b"value", partition=partition)
+        simulation.run_until_idle()
+        simulation.network.held.add(1)
+        simulation.producer.send("t", b"value", partition=0)  # its response is awaited, so the connection is kept
+        simulation.run_until(client.in_flight)
+        simulation.cluster.unlisted.add(1)
+        known = simulation.metadata.cluster
+        simulation.metadata.request_update()
+        simulation.run_until(lambda: simulation.metadata.cluster is not known)
 
         assert client.in_flight()
-        assert client.offering(72, world.clock()) == [2]
+        assert client.offering(72, simulation.clock()) == [2]
 
 
 # Compression
@@ -495,9 +499,9 @@ def test_a_broker_that_leaves_the_cluster_gets_no_telemetry_requests() -> None:
 
 @pytest.mark.parametrize("accepted", [[4, 3], [3, 1], [1], [2, 4], [], [0, 4], [9, 1], [17]])
 def test_a_push_is_compressed_with_the_codec_that_brokers_prefer(accepted: list[int]) -> None:
-    with collecting(telemetry=SimulatedTelemetry(compression_types=accepted)) as (world, wants):
-        send(world)
-        world.run_until(lambda: wants.pushes)
+    with collecting(telemetry=SimulatedTelemetry(compression_types=accepted)) as (simulation, wants):
+        send(simulation)
+        simulation.run_until(lambda: wants.pushes)
 
     known = [codec for codec in accepted if codec in (0, *CODECS)]
     assert wants.pushes[0].compression_type == (known[0] if known else 0)
@@ -508,8 +512,8 @@ def test_a_codec_whose_library_is_missing_is_passed_over(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setitem(sys.modules, "lz4", None)
     monkeypatch.setitem(sys.modules, "lz4.frame", None)
-    with collecting() as (world, wants):
-        world.run_until(lambda: wants.pushes)
+    with collecting() as (simulation, wants):
+        simulation.run_until(lambda: wants.pushes)
 
     assert wants.pushes[0].compression_type == gzip.ottla_compressor().codec_id
 
@@ -524,23 +528,23 @@ def test_a_compressor_that_fails_is_not_used_again(caplog: pytest.LogCaptureFixt
         def decompress(self, data: object, *, limit: int) -> bytes:
             raise AssertionError("nothing was compressed")
 
-    with collecting(plugins={"compressor": Broken()}) as (world, wants):
-        world.run_until(lambda: len(wants.pushes) == 2)
+    with collecting(plugins={"compressor": Broken()}) as (simulation, wants):
+        simulation.run_until(lambda: len(wants.pushes) == 2)
 
     assert [push.compression_type for push in wants.pushes[:2]] == [3, 3]
     assert caplog.text.count("telemetry does without the codec 4") == 1
 
 
 def test_metrics_that_are_too_large_are_left_out_by_topic_and_node(caplog: pytest.LogCaptureFixture) -> None:
-    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (world, wants):
-        send(world)
-        world.run_until(lambda: wants.pushes)
+    with collecting(telemetry=SimulatedTelemetry(compression_types=[], delta=True)) as (simulation, wants):
+        send(simulation)
+        simulation.run_until(lambda: wants.pushes)
         wants.max_bytes = len(wants.pushes[0].metrics) - 1
         wants.interval_ms += 1  # a new subscription, of which the producer learns by its next push
-        world.run_until(lambda: len(wants.pushes) == 2)
+        simulation.run_until(lambda: len(wants.pushes) == 2)
         wants.max_bytes = 1
         wants.interval_ms += 1
-        world.pass_time(5 * INTERVAL)
+        simulation.pass_time(5 * INTERVAL)
 
     assert len(wants.pushes) == 2
     assert RECORDS_SENT in metrics(wants.pushes[1])
@@ -561,25 +565,25 @@ def fails_with(wants: SimulatedTelemetry, request: str, *codes: ErrorCode) -> No
 @pytest.mark.rule("producer.telemetry.errors")
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
 def test_a_push_for_an_old_subscription_gets_a_new_one_at_once(code: ErrorCode) -> None:
-    with collecting() as (world, wants):
+    with collecting() as (simulation, wants):
         fails_with(wants, "PushTelemetry", code)
-        world.run_until(lambda: "PushTelemetry" in asked(world))
-        refused_at = world.clock()
-        world.run_until(lambda: asked(world).count("GetTelemetrySubscriptions") == 2)
-        assert world.clock() - refused_at < 1.0
+        simulation.run_until(lambda: "PushTelemetry" in asked(simulation))
+        refused_at = simulation.clock()
+        simulation.run_until(lambda: asked(simulation).count("GetTelemetrySubscriptions") == 2)
+        assert simulation.clock() - refused_at < 1.0
         assert wants.subscribed[1] == (1).to_bytes(16, "big")
-        world.run_until(lambda: wants.pushes)
+        simulation.run_until(lambda: wants.pushes)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED])
 def test_a_push_that_is_too_large_or_too_early_is_followed_by_a_pause(code: ErrorCode) -> None:
-    with collecting() as (world, wants):
+    with collecting() as (simulation, wants):
         fails_with(wants, "PushTelemetry", code)
-        world.run_until(lambda: "PushTelemetry" in asked(world))
-        refused_at = world.clock()
-        world.run_until(lambda: asked(world).count("GetTelemetrySubscriptions") == 2)
-        assert INTERVAL <= world.clock() - refused_at < INTERVAL + 1
-        world.run_until(lambda: wants.pushes)
+        simulation.run_until(lambda: "PushTelemetry" in asked(simulation))
+        refused_at = simulation.clock()
+        simulation.run_until(lambda: asked(simulation).count("GetTelemetrySubscriptions") == 2)
+        assert INTERVAL <= simulation.clock() - refused_at < INTERVAL + 1
+        simulation.run_until(lambda: wants.pushes)
 
 
 @pytest.mark.rule("producer.telemetry.errors")
@@ -591,52 +595,52 @@ def test_a_push_that_is_too_large_or_too_early_is_followed_by_a_pause(code: Erro
 def test_an_error_that_a_retry_cannot_fix_ends_telemetry(
     code: ErrorCode, request_name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with collecting(telemetry=SimulatedTelemetry(codes={request_name: deque([code])})) as (world, _wants):
-        world.pass_time(20 * INTERVAL)
-        send(world)
+    with collecting(telemetry=SimulatedTelemetry(codes={request_name: deque([code])})) as (simulation, _wants):
+        simulation.pass_time(20 * INTERVAL)
+        send(simulation)
 
-    assert asked(world)[-1] == request_name
-    assert asked(world).count(request_name) == 1
+    assert asked(simulation)[-1] == request_name
+    assert asked(simulation).count(request_name) == 1
     assert f"no more metrics are pushed: a broker refused {request_name}: {code.name}" in caplog.text
 
 
 def test_a_subscription_that_is_refused_is_requested_after_a_pause() -> None:
     codes = {"GetTelemetrySubscriptions": deque([ErrorCode.UNKNOWN_SUBSCRIPTION_ID] * 1_000)}
-    with collecting(telemetry=SimulatedTelemetry(codes=codes)) as (world, _wants):
-        world.pass_time(1_000.0)
+    with collecting(telemetry=SimulatedTelemetry(codes=codes)) as (simulation, _wants):
+        simulation.pass_time(1_000.0)
 
-    assert asked(world) == ["GetTelemetrySubscriptions"] * 4
+    assert asked(simulation) == ["GetTelemetrySubscriptions"] * 4
 
 
 def test_a_broker_that_assigns_no_id_ends_telemetry_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    with collecting(telemetry=SimulatedTelemetry(assigns_ids=False)) as (world, _wants):
-        send(world, 2)
-        world.pass_time(1_000.0)
-        send(world)
+    with collecting(telemetry=SimulatedTelemetry(assigns_ids=False)) as (simulation, _wants):
+        send(simulation, 2)
+        simulation.pass_time(1_000.0)
+        send(simulation)
 
-    assert asked(world) == ["GetTelemetrySubscriptions"]
+    assert asked(simulation) == ["GetTelemetrySubscriptions"]
     assert "no more metrics are pushed to brokers" in caplog.text
-    assert len(world.log()) == 3
+    assert len(simulation.log()) == 3
 
 
 def test_a_lost_connection_delays_telemetry_and_does_not_end_it() -> None:
-    with collecting() as (world, wants):
-        send(world)
-        world.run_until(lambda: wants.pushes)
-        world.network.holding = True
-        world.run_until(lambda: asked(world).count("PushTelemetry") == 2)
-        world.network.cut(1)
-        world.network.holding = False
-        world.run_until(lambda: len(wants.pushes) >= 4)
-        send(world)
+    with collecting() as (simulation, wants):
+        send(simulation)
+        simulation.run_until(lambda: wants.pushes)
+        simulation.network.holding = True
+        simulation.run_until(lambda: asked(simulation).count("PushTelemetry") == 2)
+        simulation.network.cut(1)
+        simulation.network.holding = False
+        simulation.run_until(lambda: len(wants.pushes) >= 4)
+        send(simulation)
 
-    assert asked(world).count("GetTelemetrySubscriptions") == 2
+    assert asked(simulation).count("GetTelemetrySubscriptions") == 2
 
 
 def test_pushes_connect_to_another_broker_when_there_is_no_connection() -> None:
-    with collecting(1, 2, connections_max_idle_ms=5_000, metadata_max_age_ms=3_600_000) as (world, wants):
-        send(world)
-        world.pass_time(10 * INTERVAL)
+    with collecting(1, 2, connections_max_idle_ms=5_000, metadata_max_age_ms=3_600_000) as (simulation, wants):
+        send(simulation)
+        simulation.pass_time(10 * INTERVAL)
 
     assert len(wants.pushes) >= 8
 
@@ -645,33 +649,33 @@ def test_telemetry_goes_on_after_a_round_that_failed(monkeypatch: pytest.MonkeyP
     def fail(*arguments: object) -> None:
         raise KeyboardInterrupt  # in the round, on the thread of a caller
 
-    with collecting() as (world, wants):
-        monkeypatch.setattr(world.sender._client, "send", fail)
+    with collecting() as (simulation, wants):
+        monkeypatch.setattr(simulation.sender._client, "send", fail)
         with pytest.raises(KeyboardInterrupt):
-            world.run_until(lambda: wants.pushes)
+            simulation.run_until(lambda: wants.pushes)
         monkeypatch.undo()
-        world.sender.recover(KeyboardInterrupt(), world.clock())
-        world.run_until(lambda: wants.pushes)
-        send(world)
+        simulation.sender.recover(KeyboardInterrupt(), simulation.clock())
+        simulation.run_until(lambda: wants.pushes)
+        send(simulation)
 
-    assert asked(world).count("GetTelemetrySubscriptions") == 2
+    assert asked(simulation).count("GetTelemetrySubscriptions") == 2
 
 
 def test_a_fault_in_the_payload_is_logged_and_records_are_sent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with collecting() as (world, wants):
-        values = world.producer._engine.metric_values
+    with collecting() as (simulation, wants):
+        values = simulation.producer._engine.metric_values
 
         def fail() -> None:
             raise RuntimeError("a fault")
 
         monkeypatch.setattr(values, "snapshot", fail)
-        world.pass_time(3 * INTERVAL)
+        simulation.pass_time(3 * INTERVAL)
         assert not wants.pushes
         monkeypatch.undo()
-        send(world)
-        world.pass_time(2 * INTERVAL)
+        send(simulation)
+        simulation.pass_time(2 * INTERVAL)
 
     assert wants.pushes
     assert "me: no metrics are pushed: RuntimeError" in caplog.text
@@ -682,52 +686,52 @@ def test_a_fault_in_the_payload_is_logged_and_records_are_sent(
 
 @pytest.mark.rule("producer.telemetry.last")
 def test_a_last_push_has_what_was_sent_until_the_end() -> None:
-    with collecting() as (world, wants):
-        world.run_until(lambda: wants.pushes)
-        send(world, 5)
-        world.producer.send("t", b"in the queue")
-        world.producer.close()
+    with collecting() as (simulation, wants):
+        simulation.run_until(lambda: wants.pushes)
+        send(simulation, 5)
+        simulation.producer.send("t", b"in the queue")
+        simulation.producer.close()
 
         last = wants.pushes[-1]
         assert last.terminating
         assert value(last, RECORDS_SENT) == 6
-        assert asked(world)[-1] == "PushTelemetry"
+        assert asked(simulation)[-1] == "PushTelemetry"
 
 
 def test_a_producer_that_got_no_subscription_ends_without_a_push() -> None:
-    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
-        send(world)
-        world.producer.close()
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (simulation, wants):
+        send(simulation)
+        simulation.producer.close()
 
         assert not wants.pushes
 
 
 def test_a_close_without_time_pushes_nothing() -> None:
-    with collecting() as (world, wants):
-        send(world)
-        world.producer.close(0)
+    with collecting() as (simulation, wants):
+        send(simulation)
+        simulation.producer.close(0)
 
         assert not wants.pushes
 
 
 @pytest.mark.rule("producer.telemetry.last")
 def test_a_close_waits_no_longer_than_a_second_for_the_last_push() -> None:
-    with collecting() as (world, _wants):
-        send(world)
-        world.network.holding = True
-        closed_at = world.clock()
-        world.producer.close()
+    with collecting() as (simulation, _wants):
+        send(simulation)
+        simulation.network.holding = True
+        closed_at = simulation.clock()
+        simulation.producer.close()
 
-        assert 1.0 <= world.clock() - closed_at < 1.1
-        assert asked(world)[-1] == "PushTelemetry"
+        assert 1.0 <= simulation.clock() - closed_at < 1.1
+        assert asked(simulation)[-1] == "PushTelemetry"
 
 
 def test_a_last_push_follows_one_whose_response_is_late(caplog: pytest.LogCaptureFixture) -> None:
-    with collecting() as (world, wants):
-        world.network.holding = True
-        world.run_until(lambda: asked(world).count("PushTelemetry") == 1)
-        world.network.holding = False
-        world.producer.close()
+    with collecting() as (simulation, wants):
+        simulation.network.holding = True
+        simulation.run_until(lambda: asked(simulation).count("PushTelemetry") == 1)
+        simulation.network.holding = False
+        simulation.producer.close()
 
         assert [push.terminating for push in wants.pushes] == [False, True]
         assert "ERROR" not in caplog.text
@@ -736,28 +740,28 @@ def test_a_last_push_follows_one_whose_response_is_late(caplog: pytest.LogCaptur
 @pytest.mark.rule("producer.telemetry.last")
 def test_a_close_does_not_wait_when_there_is_nothing_to_push(caplog: pytest.LogCaptureFixture) -> None:
     for telemetry in (SimulatedTelemetry(metrics=[]), SimulatedTelemetry(max_bytes=1)):
-        with collecting(telemetry=telemetry) as (world, wants):
-            send(world)
-            closed_at = world.clock()
-            world.producer.close()
+        with collecting(telemetry=telemetry) as (simulation, wants):
+            send(simulation)
+            closed_at = simulation.clock()
+            simulation.producer.close()
 
             assert not wants.pushes
-            assert world.clock() - closed_at < 0.1
+            assert simulation.clock() - closed_at < 0.1
             assert "ERROR" not in caplog.text
 
 
 @pytest.mark.rule("producer.telemetry.last")
 def test_a_close_does_not_wait_for_brokers_that_collect_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    with collecting() as (world, wants):
-        send(world)
-        world.cluster.telemetry = None
-        world.network.cut(1)
-        send(world)
-        closed_at = world.clock()
-        world.producer.close()
+    with collecting() as (simulation, wants):
+        send(simulation)
+        simulation.cluster.telemetry = None
+        simulation.network.cut(1)
+        send(simulation)
+        closed_at = simulation.clock()
+        simulation.producer.close()
 
         assert not wants.pushes
-        assert world.clock() - closed_at < 0.1
+        assert simulation.clock() - closed_at < 0.1
         assert "ERROR" not in caplog.text
 
 
@@ -766,19 +770,19 @@ def test_a_close_does_not_wait_for_brokers_that_collect_no_more(caplog: pytest.L
 
 @pytest.mark.rule("producer.client-instance-id")
 def test_the_client_instance_id_is_the_one_that_a_broker_has_assigned() -> None:
-    with collecting() as (world, _wants):
-        assert world.producer.client_instance_id() == "AAAAAAAAAAAAAAAAAAAAAQ"
-    with simulated(1) as world:
-        send(world)
-        assert world.producer.client_instance_id() is None
-    with simulated(1, know=False) as world:
-        assert world.producer.client_instance_id(timeout=0) is None
+    with collecting() as (simulation, _wants):
+        assert simulation.producer.client_instance_id() == "AAAAAAAAAAAAAAAAAAAAAQ"
+    with simulated(1) as simulation:
+        send(simulation)
+        assert simulation.producer.client_instance_id() is None
+    with simulated(1, know=False) as simulation:
+        assert simulation.producer.client_instance_id(timeout=0) is None
     off = collecting(enable_metrics_push=False)
-    with off as (world, _wants), pytest.raises(IllegalStateError, match=r"enable\.metrics\.push=true"):
-        world.producer.client_instance_id()
-    with simulated(1, know=False) as world:
-        world.sender.end(IllegalStateError("the I/O thread has failed"))
-        assert world.producer.client_instance_id() is None
+    with off as (simulation, _wants), pytest.raises(IllegalStateError, match=r"enable\.metrics\.push=true"):
+        simulation.producer.client_instance_id()
+    with simulated(1, know=False) as simulation:
+        simulation.sender.end(IllegalStateError("the I/O thread has failed"))
+        assert simulation.producer.client_instance_id() is None
     with MockProducer() as mock:
         assert mock.client_instance_id() is None
 
@@ -787,30 +791,30 @@ def test_an_async_producer_has_the_same_id_and_the_same_metrics() -> None:
     async def read(producer: AsyncProducer) -> str | None:
         return await producer.client_instance_id(timeout=0)
 
-    with collecting() as (world, _wants):
+    with collecting() as (simulation, _wants):
         producer = object.__new__(AsyncProducer)
-        producer._begin(world.producer)
+        producer._begin(simulation.producer)
 
-        assert asyncio.run(read(producer)) == world.producer.client_instance_id()
-        assert producer.application_metrics is world.producer.application_metrics
+        assert asyncio.run(read(producer)) == simulation.producer.client_instance_id()
+        assert producer.application_metrics is simulation.producer.application_metrics
 
 
 def test_one_key_switches_telemetry_off() -> None:
-    with collecting(enable_metrics_push=False) as (world, _wants):
-        send(world)
-        world.pass_time(1_000.0)
-        world.producer.close()
+    with collecting(enable_metrics_push=False) as (simulation, _wants):
+        send(simulation)
+        simulation.pass_time(1_000.0)
+        simulation.producer.close()
 
-    assert asked(world) == []
+    assert asked(simulation) == []
 
 
 def test_a_line_at_info_says_once_that_brokers_collect_metrics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (world, wants):
-        world.pass_time(INTERVAL / 2)
+    with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (simulation, wants):
+        simulation.pass_time(INTERVAL / 2)
         wants.metrics = ["*"]
         for _ in range(3):
-            world.pass_time(3 * INTERVAL)
+            simulation.pass_time(3 * INTERVAL)
             wants.interval_ms += 1
 
     lines = [record.getMessage() for record in caplog.records if "brokers collect metrics" in record.getMessage()]

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 import pytest
-from broker_on_a_socket import stranger_installed
+from broker_on_a_socket import third_party_installed
 from click.testing import CliRunner
 from hostile_broker import FILLER, FORGED, NAMES, PASSWORD, TOPIC, TRANSACTIONAL_ID, HostileBroker, text_fields
 
@@ -48,9 +48,9 @@ from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla.transactions import abort, committed_offset, end_offsets, find_open_transactions, list_transactions
 
-__all__ = ["stranger_installed"]
+__all__ = ["third_party_installed"]
 
-pytestmark = pytest.mark.usefixtures("stranger_installed")
+pytestmark = pytest.mark.usefixtures("third_party_installed")
 
 NOT_READ: Final = {
     "Fetch",

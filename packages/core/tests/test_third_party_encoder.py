@@ -61,13 +61,13 @@ def install(plugin_site: Site) -> Install:
 
 def sent(encoder: str, send: Callable[[Any], object], **options: Any) -> dict[int, list[Any]]:
     """The records of each partition of a topic with four, as a broker got them."""
-    with simulated(1, 1, 1, 1, config={"record.encoder": encoder}, **options) as world:
-        send(world.producer)
-        Calling(world, world.producer.flush).rounds()
+    with simulated(1, 1, 1, 1, config={"record.encoder": encoder}, **options) as simulation:
+        send(simulation.producer)
+        Calling(simulation, simulation.producer.flush).rounds()
 
         return {
             partition: [(each.key, each.value, tuple(each.headers), each.timestamp_ms) for each in records]
-            for partition, records in world.cluster.topics["t"].log.items()
+            for partition, records in simulation.cluster.topics["t"].log.items()
         }
 
 
@@ -110,9 +110,9 @@ def test_its_abilities_for_tables_are_used(install: Install, monkeypatch: pytest
             "        calls.append(name)\n"
             "        return method(self, *arguments, **options)\n"
             "    setattr(TableEncoder, name, counted)\n")  # fmt: skip
-    with simulated(1, 1, config={"record.encoder": "first"}) as world:
-        send_json(world.producer)
-        encoder: Any = world.producer._engine.plugins.encoder
+    with simulated(1, 1, config={"record.encoder": "first"}) as simulation:
+        send_json(simulation.producer)
+        encoder: Any = simulation.producer._engine.plugins.encoder
 
         assert {*encoder.cut_rows.__globals__["calls"]} == {"cut_rows", "murmur2_partitions", "json_rows"}
 
@@ -131,10 +131,10 @@ def test_its_abilities_for_tables_are_used(install: Install, monkeypatch: pytest
 def test_columns_that_fail_in_a_new_batch_are_named(install: Install, method: str, said: str) -> None:
     install(f"def failing(self, *_arguments): raise KeyError('boom')\nListColumns.{method} = failing")
     with (
-        simulated(1, config={"record.encoder": "first"}) as world,
+        simulated(1, config={"record.encoder": "first"}) as simulation,
         pytest.raises(InvalidPluginError, match=rf"^{NAMED}failed in {said}; report it to the authors of acme"),
     ):
-        world.producer.send("t", b"v", partition=0)
+        simulation.producer.send("t", b"v", partition=0)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_columns_that_fail_in_a_new_batch_are_named(install: Install, method: st
 def test_wrong_results_of_columns_are_named(install: Install, line: str, said: str) -> None:
     install(f"ListColumns.{line}")
     with (
-        simulated(1, config={"record.encoder": "first"}) as world,
+        simulated(1, config={"record.encoder": "first"}) as simulation,
         pytest.raises(InvalidPluginError, match=rf"^{NAMED}returned {said}"),
     ):
-        world.producer.send("t", b"v", partition=0)
+        simulation.producer.send("t", b"v", partition=0)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_wrong_results_of_columns_are_named(install: Install, line: str, said: s
 def test_wrong_results_for_records_without_a_partition_are_named(install: Install, line: str, said: str) -> None:
     install(f"ListColumns.{line}")
     many = type("Many", (), {"partition": lambda *_: 0, "partition_column": lambda _self, _topic, keys, _view: [0]})()
-    with simulated(1, config={"record.encoder": "first", "partitioner.class": many}) as world:
-        failed = world.producer.send("t", b"v", b"k")
-        world.settle()
+    with simulated(1, config={"record.encoder": "first", "partitioner.class": many}) as simulation:
+        failed = simulation.producer.send("t", b"v", b"k")
+        simulation.run_until_idle()
 
         error = failed.exception(0)
     assert error is not None
@@ -182,10 +182,10 @@ def test_wrong_results_for_records_without_a_partition_are_named(install: Instal
 
 def test_an_encoder_that_returns_the_same_columns_again_is_named(install: Install) -> None:
     install("same = ListColumns(2**20)\nTableEncoder.columns = lambda self, kind, limit: same")
-    with simulated(1, 1, config={"record.encoder": "first"}) as world:
-        world.producer.send("t", b"v", partition=0)
+    with simulated(1, 1, config={"record.encoder": "first"}) as simulation:
+        simulation.producer.send("t", b"v", partition=0)
         with pytest.raises(InvalidPluginError, match=f"{NAMED}returned 1 in append, but the index of the record is 0"):
-            world.producer.send("t", b"v", partition=1)
+            simulation.producer.send("t", b"v", partition=1)
 
 
 @pytest.mark.parametrize("cost", ["'much'", "[1]", "float('nan')", "-5", "True", "lambda: 1"])
@@ -214,12 +214,12 @@ def test_an_encoder_without_columns_for_a_later_batch_is_named(install: Install)
             "    return columns(self, kind, limit) if len(made) == 1 else None\n"
             "TableEncoder.columns = once\n")  # fmt: skip
     with (
-        simulated(1, config={"record.encoder": "first"}) as world,
+        simulated(1, config={"record.encoder": "first"}) as simulation,
         pytest.raises(
             InvalidPluginError, match=r"^the encoder 'first' .* returned None in columns for records of send"
         ),
     ):
-        world.producer.send("t", b"v", partition=0)
+        simulation.producer.send("t", b"v", partition=0)
 
 
 @pytest.mark.parametrize("fault", ["KeyError('boom')", "SystemExit(3)", "RuntimeError('a\\n\\x1b[2Jb')"])
@@ -234,22 +234,22 @@ def test_an_append_that_fails_refuses_its_record_and_is_named(install: Install, 
         ListColumns.append = failing
         """
     )
-    with simulated(1, config={"record.encoder": "first"}) as world:
+    with simulated(1, config={"record.encoder": "first"}) as simulation:
         for _ in range(2):  # in a new batch, and in the open one
             with pytest.raises(InvalidPluginError, match=rf"^{NAMED}failed in append: {fault[:5]}\w+: .*; report it"):
-                world.producer.send("t", b"v", b"bad", partition=0)
-            good = world.producer.send("t", b"v", b"good", partition=0)
-        world.settle()
+                simulation.producer.send("t", b"v", b"bad", partition=0)
+            good = simulation.producer.send("t", b"v", b"good", partition=0)
+        simulation.run_until_idle()
 
         assert good.metadata is not None
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_an_encode_that_fails_costs_its_batch_and_is_named(install: Install) -> None:
     install("ListColumns.encode = lambda self, magic: {}[magic]")
-    with simulated(1, config={"record.encoder": "first"}) as world:
-        failed = world.producer.send("t", b"v")
-        world.settle()
+    with simulated(1, config={"record.encoder": "first"}) as simulation:
+        failed = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
 
         error = failed.exception(0)
     with pytest.raises(InvalidPluginError, match=rf"{NAMED}failed in encode: KeyError: 2; report it"):
@@ -259,10 +259,10 @@ def test_an_encode_that_fails_costs_its_batch_and_is_named(install: Install) -> 
 def test_an_error_of_ottla_that_append_raises_is_passed_on(install: Install) -> None:
     install()
     with (
-        simulated(1, config={"record.encoder": "first"}) as world,
+        simulated(1, config={"record.encoder": "first"}) as simulation,
         pytest.raises(InvalidRecordError, match="a header's name cannot be written"),
     ):
-        world.producer.send("t", b"v", headers=[("\ud800", None)])
+        simulation.producer.send("t", b"v", headers=[("\ud800", None)])
 
 
 @pytest.mark.parametrize(
@@ -299,12 +299,12 @@ def test_an_error_of_ottla_that_append_raises_is_passed_on(install: Install) -> 
 )
 def test_an_ability_for_tables_that_fails_is_named(install: Install, ability: str, fault: str) -> None:
     install(f"TableEncoder.{ability}")
-    with simulated(1, 1, config={"record.encoder": "first"}) as world:
+    with simulated(1, 1, config={"record.encoder": "first"}) as simulation:
         with pytest.raises(InvalidPluginError, match=rf"^{NAMED}{fault}.*; report it"):
-            send_table(world.producer)
-        world.settle()
+            send_table(simulation.producer)
+        simulation.run_until_idle()
 
-        assert world.pool.free == world.pool.capacity
+        assert simulation.pool.free == simulation.pool.capacity
 
 
 def test_methods_with_names_of_own_abilities_are_not_called(install: Install) -> None:
@@ -318,9 +318,9 @@ def test_methods_with_names_of_own_abilities_are_not_called(install: Install) ->
         """
     )
     called: list[Any] = []
-    with simulated(1, config={"record.encoder": "first"}) as world:
-        delivery = world.producer.send("t", b"v", on_delivery=called.append)
-        world.settle()
+    with simulated(1, config={"record.encoder": "first"}) as simulation:
+        delivery = simulation.producer.send("t", b"v", on_delivery=called.append)
+        simulation.run_until_idle()
 
         assert delivery.exception(0) is None
     assert len(called) == 1

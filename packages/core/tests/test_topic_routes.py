@@ -26,14 +26,14 @@ class OneAfterTheOther:
 
     def __init__(self) -> None:
         self.views: list[TopicView] = []
-        self.told: list[tuple[str, int, int]] = []
+        self.reported: list[tuple[str, int, int]] = []
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         self.views.append(view)
         return (len(self.views) - 1) % view.partitions
 
     def appended(self, topic: str, partition: int, size: int) -> None:
-        self.told.append((topic, partition, size))
+        self.reported.append((topic, partition, size))
 
 
 class Known:
@@ -60,12 +60,12 @@ class Known:
         )
         self.metadata.on_change = self.routes.forget
 
-    def tell(self, leaders: Sequence[int], topic: str = "t", *, racks: Mapping[int, str] = NO_RACKS) -> None:
+    def set_leaders(self, leaders: Sequence[int], topic: str = "t", *, racks: Mapping[int, str] = NO_RACKS) -> None:
         """An answer of the cluster: the topic has these leaders."""
         brokers = {node: Broker(id=node, host=f"broker-{node}", port=9092, rack=racks.get(node)) for node in (1, 2)}
         self.metadata.use(topic, self.queues.clock())
-        told = Topic(name=topic, leaders=tuple(leaders), epochs=(0,) * len(leaders))
-        self.metadata.update(brokers, {topic: told}, self.queues.clock())
+        reported = Topic(name=topic, leaders=tuple(leaders), epochs=(0,) * len(leaders))
+        self.metadata.update(brokers, {topic: reported}, self.queues.clock())
 
     def stay(self, route: Route, value: bytes) -> int:
         """Send a record without a key as the face does when the stay has no room; the partition it went to."""
@@ -86,7 +86,7 @@ def io_thread() -> Iterator[None]:
 
 def test_a_route_is_found_once_and_then_cached() -> None:
     known = Known()
-    known.tell([1, 2, 1])
+    known.set_leaders([1, 2, 1])
 
     route = known.routes.find("t")
 
@@ -97,7 +97,7 @@ def test_a_route_is_found_once_and_then_cached() -> None:
 @pytest.mark.rule("partitioner.available", "partitioner.slow")
 def test_the_view_of_a_route_has_available_and_slow_partitions() -> None:
     known = Known()
-    known.tell([1, NO_LEADER, 2, 1])
+    known.set_leaders([1, NO_LEADER, 2, 1])
     known.slow = frozenset({1})
 
     view = known.routes.find("t").view
@@ -109,7 +109,7 @@ def test_the_view_of_a_route_has_available_and_slow_partitions() -> None:
 @pytest.mark.rule("partitioner.rack")
 def test_the_view_of_a_route_has_leaders_and_their_racks() -> None:
     known = Known()
-    known.tell([1, NO_LEADER, 2, 7], racks={2: "b"})  # the cluster lists no broker 7
+    known.set_leaders([1, NO_LEADER, 2, 7], racks={2: "b"})  # the cluster lists no broker 7
 
     view = known.routes.find("t").view
 
@@ -120,9 +120,9 @@ def test_the_view_of_a_route_has_leaders_and_their_racks() -> None:
 @pytest.mark.rule("partitioner.rack", "partitioner.news")
 def test_a_broker_that_is_in_another_rack_gives_topics_a_new_view() -> None:
     known = Known()
-    known.tell([1, 2], racks={2: "b"})
+    known.set_leaders([1, 2], racks={2: "b"})
     before = known.routes.find("t").view
-    known.tell([1, 2], racks={2: "c"})
+    known.set_leaders([1, 2], racks={2: "c"})
 
     assert before.racks == {2: "b"}
     assert known.routes.find("t").view.racks == {2: "c"}
@@ -131,7 +131,7 @@ def test_a_broker_that_is_in_another_rack_gives_topics_a_new_view() -> None:
 @pytest.mark.rule("partitioner.available")
 def test_a_partition_with_an_unknown_leader_is_not_available() -> None:
     known = Known()
-    known.tell([1, 7, 2])  # the cluster lists no broker 7
+    known.set_leaders([1, 7, 2])  # the cluster lists no broker 7
 
     assert list(known.routes.find("t").view.available) == [0, 2]
 
@@ -139,7 +139,7 @@ def test_a_partition_with_an_unknown_leader_is_not_available() -> None:
 @pytest.mark.rule("partitioner.adaptive")
 def test_the_queue_sizes_of_a_view_are_live() -> None:
     known = Known()
-    known.tell([1, 1])
+    known.set_leaders([1, 1])
     view = known.routes.find("t").view
     assert list(view.queued_bytes) == [0, 0]
 
@@ -152,10 +152,10 @@ def test_the_queue_sizes_of_a_view_are_live() -> None:
 @pytest.mark.rule("partitioner.news")
 def test_a_cluster_change_renews_every_route() -> None:
     known = Known()
-    known.tell([1])
+    known.set_leaders([1])
     before = known.routes.find("t")
 
-    known.tell([1, 2])
+    known.set_leaders([1, 2])
 
     assert "t" not in known.routes.known
     after = known.routes.find("t")
@@ -166,10 +166,10 @@ def test_a_cluster_change_renews_every_route() -> None:
 @pytest.mark.rule("partitioner.news")
 def test_a_cluster_change_while_a_route_is_found_is_not_missed() -> None:
     known = Known()
-    known.tell([1])
+    known.set_leaders([1])
 
     def more_news() -> frozenset[int]:
-        known.tell([1, 2])
+        known.set_leaders([1, 2])
         return frozenset()
 
     known.routes._slow = more_news  # asked in the middle of `find`
@@ -190,7 +190,7 @@ def test_an_unknown_topic_is_refused_after_the_wait() -> None:
 @pytest.mark.rule("producer.send.refused.partition")
 def test_a_missing_partition_is_refused_with_the_number_of_partitions() -> None:
     known = Known()
-    known.tell([1, 1])
+    known.set_leaders([1, 1])
 
     with pytest.raises(TopicUnavailableError, match="partition 2 does not exist; the topic has 2"):
         known.routes.await_partition("t", 2)
@@ -198,9 +198,9 @@ def test_a_missing_partition_is_refused_with_the_number_of_partitions() -> None:
 
 def test_a_partition_that_was_added_meanwhile_is_found() -> None:
     known = Known()
-    known.tell([1])
+    known.set_leaders([1])
     known.routes.find("t")
-    known.tell([1, 2, 2])
+    known.set_leaders([1, 2, 2])
 
     assert known.routes.await_partition("t", 2).view.partitions == 3
 
@@ -221,17 +221,17 @@ def test_a_callback_never_waits_for_a_topic() -> None:
 @pytest.mark.rule("partitioner.sticky.batch")
 def test_the_partitioner_gets_the_bytes_of_its_last_choice() -> None:
     known = Known()
-    known.tell([1, 1])
+    known.set_leaders([1, 1])
     route = known.routes.find("t")
     first = known.stay(route, bytes(1_000))
-    assert known.partitioner.told == []
+    assert known.partitioner.reported == []
     assert route.sticky_batch is not None
     route.sticky_batch.append(None, bytes(2_000), (), 0, None)
 
     second = known.stay(route, bytes(10))
 
     assert (first, second) == (0, 1)
-    [(topic, partition, size)] = known.partitioner.told
+    [(topic, partition, size)] = known.partitioner.reported
     assert (topic, partition) == ("t", 0)
     assert 3_000 <= size <= 3_100
 
@@ -239,25 +239,25 @@ def test_the_partitioner_gets_the_bytes_of_its_last_choice() -> None:
 @pytest.mark.rule("partitioner.sticky.batch")
 def test_the_bytes_of_a_sticky_batch_are_reported_once() -> None:
     known = Known()
-    known.tell([1, 1])
+    known.set_leaders([1, 1])
     route = known.routes.find("t")
     known.stay(route, bytes(1_000))
     known.routes.next_sticky_partition("t", route)
 
     known.routes.next_sticky_partition("t", route)
 
-    assert [size for _topic, _partition, size in known.partitioner.told][1:] == [0]
+    assert [size for _topic, _partition, size in known.partitioner.reported][1:] == [0]
 
 
 def test_a_sticky_batch_that_continues_keeps_its_count() -> None:
     known = Known()
-    known.tell([1])
+    known.set_leaders([1])
     route = known.routes.find("t")
     known.stay(route, bytes(1_000))
     known.stay(route, bytes(500))  # one partition only: the same batch
     known.routes.next_sticky_partition("t", route)
 
-    sizes = [size for _topic, _partition, size in known.partitioner.told]
+    sizes = [size for _topic, _partition, size in known.partitioner.reported]
     assert 1_000 <= sizes[0] <= 1_100
     assert 500 <= sizes[1] <= 550
     assert len(sizes) == 2
@@ -265,7 +265,7 @@ def test_a_sticky_batch_that_continues_keeps_its_count() -> None:
 
 def test_a_partitioner_without_appended_gets_no_count() -> None:
     known = Known()
-    known.tell([1, 1])
+    known.set_leaders([1, 1])
     known.routes._appended = None
     route = known.routes.find("t")
     known.stay(route, bytes(1_000))

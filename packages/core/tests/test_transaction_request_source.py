@@ -42,7 +42,7 @@ LOST = ConnectionFailedError("lost")
 OFFSETS = OffsetsToSend.checked({("in", 0): 7}, "g")
 
 
-class World:
+class Setup:
     """A manager and its requests; the test answers them."""
 
     def __init__(self, version: int = 2) -> None:
@@ -90,175 +90,175 @@ class World:
         self.manager.all_records_queued()
 
 
-def initialized(version: int = 2) -> World:
-    world = World(version)
-    world.initialize()
-    return world
+def initialized(version: int = 2) -> Setup:
+    setup = Setup(version)
+    setup.initialize()
+    return setup
 
 
 def test_an_end_is_not_requested_before_every_record_is_queued() -> None:
-    world = initialized()
-    world.begin()
-    assert world.next() is None
-    world.manager.end(commit=True)
-    assert world.next(all_complete=True) is None
-    world.manager.all_records_queued()
-    assert world.next(all_complete=False) is None
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.manager.end(commit=True)
+    assert setup.next(all_complete=True) is None
+    setup.manager.all_records_queued()
+    assert setup.next(all_complete=False) is None
 
-    assert isinstance(world.next(all_complete=True), EndTxn)
+    assert isinstance(setup.next(all_complete=True), EndTxn)
 
 
 def test_records_are_counted_while_no_thread_can_commit() -> None:
-    world = initialized()
-    world.begin()
-    world.manager.end(commit=True)
-    world.manager.all_records_queued()
+    setup = initialized()
+    setup.begin()
+    setup.manager.end(commit=True)
+    setup.manager.all_records_queued()
     locked = []
 
     def all_complete() -> bool:
-        locked.append(world.state.lock.raw._is_owned())
+        locked.append(setup.state.lock.raw._is_owned())
         return False
 
-    assert world.requests.next_request(world.now, all_complete=all_complete) is None
+    assert setup.requests.next_request(setup.now, all_complete=all_complete) is None
     assert locked == [True]
 
 
 def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:
-    world = initialized(version=1)
-    world.begin()
-    lost = world.next()
+    setup = initialized(version=1)
+    setup.begin()
+    lost = setup.next()
     assert isinstance(lost, AddPartitionsToTxn)
-    world.requests.on_disconnect(lost, LOST, world.now)
-    world.end(commit=False)
-    assert world.next() is None  # the coordinator may have the transaction; the new epoch ends it
-    world.claim()
-    world.begin()
-    bump = world.next()
+    setup.requests.on_disconnect(lost, LOST, setup.now)
+    setup.end(commit=False)
+    assert setup.next() is None  # the coordinator may have the transaction; the new epoch ends it
+    setup.claim()
+    setup.begin()
+    bump = setup.next()
 
     assert isinstance(bump, InitProducerId)
     assert bump.current == ProducerIdAndEpoch(id=5, epoch=0)
-    world.answer(bump, InitProducerIdResponse(producer_id=5, producer_epoch=1))
-    following = world.next()
+    setup.answer(bump, InitProducerIdResponse(producer_id=5, producer_epoch=1))
+    following = setup.next()
     assert isinstance(following, AddPartitionsToTxn)
     assert following.producer_id_and_epoch == ProducerIdAndEpoch(id=5, epoch=1)
 
 
 def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
-    world = initialized()
-    world.manager.begin_transaction()
-    sent = world.manager.send_offsets(OFFSETS)
-    assert isinstance(world.next(), TxnOffsetCommit)
-    world.end(commit=False)
+    setup = initialized()
+    setup.manager.begin_transaction()
+    sent = setup.manager.send_offsets(OFFSETS)
+    assert isinstance(setup.next(), TxnOffsetCommit)
+    setup.end(commit=False)
 
     with pytest.raises(AbortableTransactionError):
         sent.wait(0)
-    assert not world.state.offsets
+    assert not setup.state.offsets
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION])
 def test_a_response_for_dropped_offsets_changes_nothing(code: ErrorCode) -> None:
-    world = initialized()
-    world.manager.begin_transaction()
-    world.manager.send_offsets(OFFSETS)
-    commit = world.next()
-    world.end(commit=False)
+    setup = initialized()
+    setup.manager.begin_transaction()
+    setup.manager.send_offsets(OFFSETS)
+    commit = setup.next()
+    setup.end(commit=False)
     partition = TxnOffsetCommitResponsePartition(partition_index=0, error_code=code)
     topic = TxnOffsetCommitResponseTopic(name="in", partitions=[partition])
-    world.answer(commit, TxnOffsetCommitResponse(topics=[topic]))
+    setup.answer(commit, TxnOffsetCommitResponse(topics=[topic]))
 
-    assert world.manager.state is State.ABORTING
-    assert isinstance(world.next(), EndTxn)
+    assert setup.manager.state is State.ABORTING
+    assert isinstance(setup.next(), EndTxn)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE])
 def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> None:
-    world = initialized()
-    world.begin()
-    assert world.next() is None
-    world.end(commit=False)
-    world.answer(world.next(), EndTxnResponse(error_code=code))
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=False)
+    setup.answer(setup.next(), EndTxnResponse(error_code=code))
 
-    assert isinstance(world.manager.cause, FatalTransactionError)
+    assert isinstance(setup.manager.cause, FatalTransactionError)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED])
 def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> None:
-    world = initialized()
-    world.begin()
-    assert world.next() is None
-    world.end(commit=True)
-    world.answer(world.next(), EndTxnResponse(error_code=code))
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=True)
+    setup.answer(setup.next(), EndTxnResponse(error_code=code))
 
-    assert world.manager.state is State.FATAL_ERROR
-    assert world.sequences.producer_id_and_epoch is None
-    assert world.next() is None
+    assert setup.manager.state is State.FATAL_ERROR
+    assert setup.sequences.producer_id_and_epoch is None
+    assert setup.next() is None
 
 
 def test_after_an_abort_the_error_of_the_transaction_is_raised_no_more() -> None:
-    world = initialized(version=1)
-    world.begin()
+    setup = initialized(version=1)
+    setup.begin()
     refused = AddPartitionsToTxnPartitionResult(
         partition_index=0, partition_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
     )
     topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[refused])
-    world.answer(world.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    setup.answer(setup.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
     with pytest.raises(AbortableTransactionError):
-        world.manager.end(commit=True)
-    world.end(commit=False)
-    assert world.next() is None
-    world.claim()
+        setup.manager.end(commit=True)
+    setup.end(commit=False)
+    assert setup.next() is None
+    setup.claim()
 
-    assert world.manager.cause is None
+    assert setup.manager.cause is None
     with pytest.raises(IllegalStateError, match="ready, no transaction open"):
-        world.manager.end(commit=True)
+        setup.manager.end(commit=True)
 
 
 def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
-    world = World()
-    world.manager.initialize(keep_prepared=True)
+    setup = Setup()
+    setup.manager.initialize(keep_prepared=True)
     kept = InitProducerIdResponse(
         producer_id=5, producer_epoch=1, ongoing_txn_producer_id=5, ongoing_txn_producer_epoch=0
     )
-    world.answer(world.next(), kept)
-    world.claim()
-    prepared = world.manager.prepared
+    setup.answer(setup.next(), kept)
+    setup.claim()
+    prepared = setup.manager.prepared
     assert prepared is not None
     assert (prepared.written, prepared.level, prepared.epoch) == (True, 2, 1)
-    world.end(commit=True)
-    end = world.next()
+    setup.end(commit=True)
+    end = setup.next()
 
     assert isinstance(end, EndTxn)
     assert (end.commit, end.txn_v2) == (True, True)
 
 
 def test_an_initialization_that_was_refused_after_a_timeout_begins_again() -> None:
-    world = World()
-    late = world.manager.initialize()
+    setup = Setup()
+    late = setup.manager.initialize()
     refused = InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    world.answer(world.next(), refused)
+    setup.answer(setup.next(), refused)
     assert isinstance(late.error, TransactionError)
-    world.initialize()
+    setup.initialize()
 
-    assert world.manager.state is State.READY
+    assert setup.manager.state is State.READY
 
 
 def test_only_the_first_producer_id_request_keeps_a_prepared_transaction() -> None:
-    world = World(version=1)
-    world.manager.initialize(keep_prepared=True)
-    first = world.next()
-    world.answer(first, InitProducerIdResponse(producer_id=5, producer_epoch=0))
-    world.claim()
-    world.requests.note_level(1)
-    world.begin()
-    assert isinstance(world.next(), AddPartitionsToTxn)
-    world.requests.on_disconnect(
-        AddPartitionsToTxn("x", ProducerIdAndEpoch(id=5, epoch=0), [PARTITION]), LOST, world.now
+    setup = Setup(version=1)
+    setup.manager.initialize(keep_prepared=True)
+    first = setup.next()
+    setup.answer(first, InitProducerIdResponse(producer_id=5, producer_epoch=0))
+    setup.claim()
+    setup.requests.note_level(1)
+    setup.begin()
+    assert isinstance(setup.next(), AddPartitionsToTxn)
+    setup.requests.on_disconnect(
+        AddPartitionsToTxn("x", ProducerIdAndEpoch(id=5, epoch=0), [PARTITION]), LOST, setup.now
     )
-    world.end(commit=False)
-    assert world.next() is None
-    world.claim()
-    world.begin()
-    bump = world.next()
+    setup.end(commit=False)
+    assert setup.next() is None
+    setup.claim()
+    setup.begin()
+    bump = setup.next()
 
     assert isinstance(first, InitProducerId)
     assert isinstance(bump, InitProducerId)
@@ -268,13 +268,13 @@ def test_only_the_first_producer_id_request_keeps_a_prepared_transaction() -> No
 
 @pytest.mark.parametrize("leaving", [True, False])
 def test_a_record_that_fails_in_a_shared_transaction_fails_the_producer(leaving: bool) -> None:
-    world = World()
-    world.manager.join(SharedTransaction(transactional_id="x", producer_id=5, epoch=0, level=2))
+    setup = Setup()
+    setup.manager.join(SharedTransaction(transactional_id="x", producer_id=5, epoch=0, level=2))
     if leaving:
-        world.manager.leave()
-    world.sequences.failure = LOST
-    assert world.next() is None
+        setup.manager.leave()
+    setup.sequences.failure = LOST
+    assert setup.next() is None
 
-    assert world.manager.state is State.FATAL_ERROR
-    assert isinstance(world.manager.cause, AbortableTransactionError)
-    assert "its owner has to abort it" in str(world.manager.cause)
+    assert setup.manager.state is State.FATAL_ERROR
+    assert isinstance(setup.manager.cause, AbortableTransactionError)
+    assert "its owner has to abort it" in str(setup.manager.cause)

@@ -56,33 +56,33 @@ def cluster_of(version: int = 2, *, partitions: int = 2) -> SimulatedCluster:
     return cluster
 
 
-def begun(world: Simulated) -> Producer:
-    world.producer.init_transactions()
-    world.producer.begin_transaction()
-    return world.producer
+def begun(simulation: Simulated) -> Producer:
+    simulation.producer.init_transactions()
+    simulation.producer.begin_transaction()
+    return simulation.producer
 
 
-def manager(world: Simulated) -> TransactionManager:
-    assert world.producer._transactions is not None
-    return world.producer._transactions.manager
+def manager(simulation: Simulated) -> TransactionManager:
+    assert simulation.producer._transactions is not None
+    return simulation.producer._transactions.manager
 
 
-def requests_of(world: Simulated) -> RequestSource:
-    assert world.sender._coordinator_requests is not None
-    return world.sender._coordinator_requests._request_source
+def requests_of(simulation: Simulated) -> RequestSource:
+    assert simulation.sender._coordinator_requests is not None
+    return simulation.sender._coordinator_requests._request_source
 
 
-def committed(world: Simulated, partition: int = 0) -> list[bytes | None]:
-    return world.cluster.topics["t"].committed(partition)
+def committed(simulation: Simulated, partition: int = 0) -> list[bytes | None]:
+    return simulation.cluster.topics["t"].committed(partition)
 
 
-def refuse(world: Simulated, request: str, *codes: ErrorCode) -> None:
-    for broker in world.cluster.brokers.values():
+def refuse(simulation: Simulated, request: str, *codes: ErrorCode) -> None:
+    for broker in simulation.cluster.brokers.values():
         broker.errors_by_request[request] = deque(codes)
 
 
-def requests(world: Simulated) -> list[str]:
-    return [name for broker in world.cluster.brokers.values() for name, _ in broker.requests]
+def requests(simulation: Simulated) -> list[str]:
+    return [name for broker in simulation.cluster.brokers.values() for name, _ in broker.requests]
 
 
 # Their ordinary course
@@ -91,28 +91,28 @@ def requests(world: Simulated) -> list[str]:
 @VERSIONS
 @pytest.mark.rule("producer.transactions")
 def test_records_become_visible_together(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         for partition in (0, 1):
             producer.send("t", b"v", partition=partition)
         producer.send_offsets_to_transaction({("in", 0): 5}, "g")
-        world.pass_time(1.0)
-        assert (committed(world, 0), committed(world, 1)) == ([], [])
+        simulation.pass_time(1.0)
+        assert (committed(simulation, 0), committed(simulation, 1)) == ([], [])
         report = producer.commit_transaction()
 
         assert report.acknowledged == 2
-        assert (committed(world, 0), committed(world, 1)) == ([b"v"], [b"v"])
-        assert world.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
+        assert (committed(simulation, 0), committed(simulation, 1)) == ([b"v"], [b"v"])
+        assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
 
 
 @VERSIONS
 def test_requests_are_those_of_the_transaction_version(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         producer.send_offsets_to_transaction({("in", 0): 5}, "g")
         producer.commit_transaction()
-        newest = {name: number for broker in world.cluster.brokers.values() for name, number in broker.requests}
+        newest = {name: number for broker in simulation.cluster.brokers.values() for name, number in broker.requests}
 
         assert ("AddPartitionsToTxn" in newest, "AddOffsetsToTxn" in newest) == (version < 2, version < 2)
         assert (newest["Produce"], newest["EndTxn"], newest["TxnOffsetCommit"]) == (
@@ -122,79 +122,79 @@ def test_requests_are_those_of_the_transaction_version(version: int) -> None:
 
 @VERSIONS
 def test_aborted_records_are_never_visible(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"no", partition=0)
-        world.settle()
+        simulation.run_until_idle()
         producer.abort_transaction()
         with producer.transaction():
             producer.send("t", b"yes", partition=0)
 
-        assert world.log() == [b"no", b"yes"]
-        assert committed(world) == [b"yes"]
+        assert simulation.log() == [b"no", b"yes"]
+        assert committed(simulation) == [b"yes"]
 
 
 @VERSIONS
 def test_an_empty_transaction_sends_no_request(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.commit_transaction()
         producer.begin_transaction()
         producer.abort_transaction()
 
-        assert "EndTxn" not in requests(world)
+        assert "EndTxn" not in requests(simulation)
 
 
 @pytest.mark.rule("accumulator.ready.transaction")
 def test_a_commit_does_not_wait_for_linger() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
-        before = world.clock()
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
+        before = simulation.clock()
         producer.send("t", b"v", key=b"k")
         producer.commit_transaction()
 
-        assert world.clock() - before < 5
-        assert committed(world, 0) + committed(world, 1) == [b"v"]
+        assert simulation.clock() - before < 5
+        assert committed(simulation, 0) + committed(simulation, 1) == [b"v"]
 
 
 @pytest.mark.rule("accumulator.abort.undrained")
 def test_an_abort_drops_queued_records_without_waiting_for_them() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
-        before = world.clock()
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
+        before = simulation.clock()
         delivery = producer.send("t", b"v", partition=0)
         report = producer.abort_transaction()
 
-        assert world.clock() - before < 5
+        assert simulation.clock() - before < 5
         assert isinstance(delivery.exception(), TransactionAbortedError)
         assert report.failed == 1
-        assert world.log() == []
+        assert simulation.log() == []
         producer.close()  # the abort has answered for it
 
 
 @VERSIONS
 @pytest.mark.rule("accumulator.drain.transaction", "sender.round.transaction")
 def test_no_record_is_written_to_a_partition_before_it_is_added(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
-        refuse(world, "AddPartitionsToTxn", *[ErrorCode.CONCURRENT_TRANSACTIONS] * 5)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        refuse(simulation, "AddPartitionsToTxn", *[ErrorCode.CONCURRENT_TRANSACTIONS] * 5)
         producer.send("t", b"v", partition=0)
-        world.run_until(lambda: "AddPartitionsToTxn" in requests(world) or world.log())
-        assert (world.log() == []) == (version < 2)
+        simulation.run_until(lambda: "AddPartitionsToTxn" in requests(simulation) or simulation.log())
+        assert (simulation.log() == []) == (version < 2)
         producer.commit_transaction()
 
-        assert committed(world) == [b"v"]
+        assert committed(simulation) == [b"v"]
 
 
 def test_with_transaction_v2_each_transaction_has_its_own_epoch() -> None:
-    with simulated(cluster=cluster_of(2), transactional_id="x", config=ONE_BY_ONE) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(2), transactional_id="x", config=ONE_BY_ONE) as simulation:
+        producer = begun(simulation)
         sequences = []
         for _ in range(3):
             for _ in range(2):
                 producer.send("t", b"v", partition=0)
-            world.settle()
-            [entry] = world.cluster.topics["t"].producers[0].entries.values()
+            simulation.run_until_idle()
+            [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
             sequences.append((entry.epoch, [first for first, _, _ in entry.batches]))
             producer.commit_transaction()
             producer.begin_transaction()
@@ -203,36 +203,36 @@ def test_with_transaction_v2_each_transaction_has_its_own_epoch() -> None:
 
 
 def test_with_transaction_v1_sequences_continue_across_transactions() -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x", config=ONE_BY_ONE) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(1), transactional_id="x", config=ONE_BY_ONE) as simulation:
+        producer = begun(simulation)
         for _ in range(3):
             producer.send("t", b"v", partition=0)
             producer.commit_transaction()
             producer.begin_transaction()
-        [entry] = world.cluster.topics["t"].producers[0].entries.values()
+        [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
 
         assert (entry.epoch, [first for first, _, _ in entry.batches]) == (0, [0, 1, 2])
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 1)])
 def test_a_changed_transaction_version_is_used_from_the_next_one_on(before: int, after: int) -> None:
-    with simulated(cluster=cluster_of(before), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(before), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"1", partition=0)
-        world.settle()
-        world.cluster.transaction_version, world.cluster.features_epoch = after, 2
-        world.network.cut(1)  # a new connection learns the cluster's finalized features
-        world.network.cut(2)
-        world.pass_time(1.0)
+        simulation.run_until_idle()
+        simulation.cluster.transaction_version, simulation.cluster.features_epoch = after, 2
+        simulation.network.cut(1)  # a new connection learns the cluster's finalized features
+        simulation.network.cut(2)
+        simulation.pass_time(1.0)
         producer.commit_transaction()
         for value in (b"2", b"3"):
             with producer.transaction():
                 producer.send("t", value, partition=0)
-        assert committed(world) == [b"1", b"2", b"3"]
-        bumped = world.cluster.transactions.ids["x"].epoch
+        assert committed(simulation) == [b"1", b"2", b"3"]
+        bumped = simulation.cluster.transactions.ids["x"].epoch
 
         # From old to new the id is asked for once more: something of the old transaction may be under way in its epoch.
-        assert requests(world).count("InitProducerId") == (2 if (before, after) == (1, 2) else 1)
+        assert requests(simulation).count("InitProducerId") == (2 if (before, after) == (1, 2) else 1)
         assert bumped == {(1, 2): 3, (2, 1): 1, (0, 1): 0}[before, after]
 
 
@@ -261,7 +261,7 @@ ALLOWED = {
 }
 
 
-def bring(world: Simulated, state: State) -> None:
+def bring(simulation: Simulated, state: State) -> None:
     steps = {
         State.UNINITIALIZED: [],
         State.READY: ["init_transactions"],
@@ -269,25 +269,27 @@ def bring(world: Simulated, state: State) -> None:
         State.PREPARED: ["init_transactions", "begin_transaction", "prepare_transaction"],
     }[state]
     for step in steps:
-        CALLS[step](world.producer)
-    assert manager(world).state is state
+        CALLS[step](simulation.producer)
+    assert manager(simulation).state is state
 
 
 @pytest.mark.parametrize("state", ALLOWED, ids=lambda state: state.name)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_in_the_wrong_state_names_the_state_and_the_right_call(state: State, call: str) -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        bring(world, state)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        bring(simulation, state)
         if call in ALLOWED[state]:
-            CALLS[call](world.producer)
+            CALLS[call](simulation.producer)
             return
         with pytest.raises(IllegalStateError) as caught:
-            CALLS[call](world.producer)
+            CALLS[call](simulation.producer)
 
-        told = str(caught.value)
-        assert told.startswith(f"{call} cannot be called now: the producer with transactional.id 'x' is {state.value}")
-        assert NEXT_STEPS[state] in told
-        assert world.accumulator.incomplete == 0
+        reported = str(caught.value)
+        assert reported.startswith(
+            f"{call} cannot be called now: the producer with transactional.id 'x' is {state.value}"
+        )
+        assert NEXT_STEPS[state] in reported
+        assert simulation.accumulator.incomplete == 0
 
 
 def test_every_state_has_transitions_and_advice() -> None:
@@ -299,25 +301,25 @@ def test_every_state_has_transitions_and_advice() -> None:
 @pytest.mark.parametrize("call", [name for name in CALLS if name != "send"])
 def test_without_an_id_there_are_no_transactions(call: str) -> None:
     with (
-        simulated(1) as world,
+        simulated(1) as simulation,
         pytest.raises(IllegalStateError, match=rf"{call} needs a producer with a transactional\.id"),
     ):
-        CALLS[call](world.producer)
+        CALLS[call](simulation.producer)
 
 
 def test_after_close_every_call_is_refused() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        begun(world)
-        world.producer.close()
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        begun(simulation)
+        simulation.producer.close()
         for call in CALLS.values():
             with pytest.raises(ProducerClosedError):
-                call(world.producer)
+                call(simulation.producer)
 
 
 @pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "prepare_transaction"])
 def test_a_call_that_would_deadlock_is_refused(call: str) -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
         raised: list[BaseException] = []
 
         def on_delivery(_delivery: object) -> None:
@@ -327,7 +329,7 @@ def test_a_call_that_would_deadlock_is_refused(call: str) -> None:
                 raised.append(error)
 
         producer.send("t", b"v", on_delivery=on_delivery)
-        world.settle()
+        simulation.run_until_idle()
 
         assert [type(error) for error in raised] == [IllegalStateError]
         producer.commit_transaction()
@@ -350,11 +352,11 @@ def test_every_code_has_an_action_for_every_request() -> None:
 @VERSIONS
 @pytest.mark.rule("sender.transaction.fatal")
 def test_a_failed_record_allows_only_an_abort(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x", linger_ms=100) as world:
-        producer = begun(world)
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+    with simulated(cluster=cluster_of(version), transactional_id="x", linger_ms=100) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         refused = producer.send("t", b"v", partition=0)
-        world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR)
+        simulation.run_until(lambda: manager(simulation).state is State.ABORTABLE_ERROR)
         with pytest.raises(AbortableTransactionError):
             producer.send("t", b"v", partition=0)
         with pytest.raises(AbortableTransactionError, match="call abort_transaction") as caught:
@@ -365,83 +367,83 @@ def test_a_failed_record_allows_only_an_abort(version: int) -> None:
         with producer.transaction():
             producer.send("t", b"next", partition=0)
 
-        assert committed(world) == [b"next"]
+        assert committed(simulation) == [b"next"]
 
 
 def test_a_commit_in_progress_fails_with_a_failed_record() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
-        assert world.cluster.transactions.ends == []
+        assert simulation.cluster.transactions.ends == []
         producer.abort_transaction()
 
-        assert [how for _, _, how in world.cluster.transactions.ends] == [False]
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
 def test_an_error_raised_by_commit_is_not_raised_again_by_close() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.close()
 
-        assert [how for _, _, how in world.cluster.transactions.ends] == [False]
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
 @VERSIONS
 def test_an_expired_record_fails_its_transaction_and_the_epoch_changes(version: int) -> None:
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
-    with simulated(cluster=cluster_of(version), transactional_id="x", config=config) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x", config=config) as simulation:
+        producer = begun(simulation)
         producer.send("t", b"first", partition=0)
-        world.settle()
-        world.cluster.brokers[1].silent = True
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
         producer.send("t", b"lost", partition=0)
-        world.pass_time(2.5)
-        world.cluster.brokers[1].silent = False
+        simulation.pass_time(2.5)
+        simulation.cluster.brokers[1].silent = False
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
             producer.send("t", b"next", partition=0)
 
-        assert committed(world) == [b"next"]
-        assert world.cluster.transactions.ids["x"].epoch >= 1
+        assert committed(simulation) == [b"next"]
+        assert simulation.cluster.transactions.ids["x"].epoch >= 1
 
 
-def fence(world: Simulated) -> None:
-    world.cluster.transactions.initialize("x", None)
+def fence(simulation: Simulated) -> None:
+    simulation.cluster.transactions.initialize("x", None)
 
 
 @VERSIONS
 def test_a_fenced_producer_refuses_every_call(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
-        world.settle()
-        fence(world)
+        simulation.run_until_idle()
+        fence(simulation)
         with pytest.raises(ProducerFencedError, match=r"'x'.*close this producer"):
             producer.commit_transaction()
         for call in CALLS.values():
             with pytest.raises(ProducerFencedError):
                 call(producer)
 
-        assert committed(world) == []
+        assert committed(simulation) == []
         producer.close()
 
 
 @pytest.mark.rule("producer.send.fatal-state")
 def test_with_v2_a_fenced_write_is_abortable_and_the_abort_says_why() -> None:
-    with simulated(cluster=cluster_of(2), transactional_id="x") as world:
-        producer = begun(world)
-        fence(world)
+    with simulated(cluster=cluster_of(2), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        fence(simulation)
         delivery = producer.send("t", b"v", partition=0)
-        world.settle()
+        simulation.run_until_idle()
         assert "INVALID_PRODUCER_EPOCH" in str(delivery.exception())
         with pytest.raises(ProducerFencedError):
             producer.abort_transaction()
@@ -450,15 +452,15 @@ def test_with_v2_a_fenced_write_is_abortable_and_the_abort_says_why() -> None:
 
 
 def test_a_refused_producer_id_may_be_requested_again() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        refuse(world, "InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        refuse(simulation, "InitProducerId", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         with pytest.raises(TransactionError, match="call init_transactions again") as caught:
-            world.producer.init_transactions()
+            simulation.producer.init_transactions()
         assert not isinstance(caught.value, FatalTransactionError)
-        refuse(world, "InitProducerId")
-        world.producer.init_transactions()
+        refuse(simulation, "InitProducerId")
+        simulation.producer.init_transactions()
 
-        assert manager(world).state is State.READY
+        assert manager(simulation).state is State.READY
 
 
 @pytest.mark.parametrize(
@@ -474,21 +476,21 @@ def test_a_refused_producer_id_may_be_requested_again() -> None:
 def test_after_a_timeout_the_same_call_waits_for_the_same_result(
     call: str, request_name: str, done_meanwhile: bool
 ) -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         if request_name != "Produce":
-            world.settle()
-        for broker in world.cluster.brokers.values():
+            simulation.run_until_idle()
+        for broker in simulation.cluster.brokers.values():
             broker.silent = True
         with pytest.raises(TransactionTimeoutError, match=rf"{call} was not done within .*; call it again to wait"):
             CALLS[call](producer)
-        for broker in world.cluster.brokers.values():
+        for broker in simulation.cluster.brokers.values():
             broker.silent = False
-        world.network.cut(1)
-        world.network.cut(2)
+        simulation.network.cut(1)
+        simulation.network.cut(2)
         if done_meanwhile:
-            world.pass_time(5.0)
+            simulation.pass_time(5.0)
         for _ in range(40):
             try:
                 CALLS[call](producer)
@@ -496,50 +498,50 @@ def test_after_a_timeout_the_same_call_waits_for_the_same_result(
             except TransactionTimeoutError:
                 continue
 
-        assert manager(world).state in (State.READY, State.PREPARED, State.IN_TRANSACTION)
+        assert manager(simulation).state in (State.READY, State.PREPARED, State.IN_TRANSACTION)
 
 
 def test_a_result_that_was_not_requested_again_is_not_skipped() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
-        world.settle()
-        world.network.holding = True
+        simulation.run_until_idle()
+        simulation.network.holding = True
         with pytest.raises(TransactionTimeoutError):
             producer.commit_transaction()
-        world.network.holding = False
-        world.pass_time(1.0)
+        simulation.network.holding = False
+        simulation.pass_time(1.0)
         with pytest.raises(IllegalStateError, match="commit_transaction ran out of time; call it again first"):
             producer.begin_transaction()
         producer.commit_transaction()
         producer.begin_transaction()
 
-        assert committed(world) == [b"v"]
+        assert committed(simulation) == [b"v"]
 
 
 @VERSIONS
 def test_a_coordinator_that_moves_is_found_again(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
-        world.settle()
-        world.cluster.coordinator = 2
+        simulation.run_until_idle()
+        simulation.cluster.coordinator = 2
         producer.commit_transaction()
 
-        assert committed(world) == [b"v"]
-        assert requests(world).count("FindCoordinator") == 2
+        assert committed(simulation) == [b"v"]
+        assert requests(simulation).count("FindCoordinator") == 2
 
 
-def searches(world: Simulated) -> list[float]:
+def searches(simulation: Simulated) -> list[float]:
     """The times of FindCoordinator requests in ten seconds of `init_transactions`, in rounds of 5 ms."""
     found: list[float] = []
     with pytest.raises(TransactionTimeoutError):
-        world.producer.init_transactions(0)
-    end = world.clock() + 10.0
-    while world.clock() < end:
-        before = requests(world).count("FindCoordinator")
-        world.round(until=world.clock() + 0.005)
-        found += [world.clock()] * (requests(world).count("FindCoordinator") - before)
+        simulation.producer.init_transactions(0)
+    end = simulation.clock() + 10.0
+    while simulation.clock() < end:
+        before = requests(simulation).count("FindCoordinator")
+        simulation.round(until=simulation.clock() + 0.005)
+        found += [simulation.clock()] * (requests(simulation).count("FindCoordinator") - before)
     return found
 
 
@@ -548,11 +550,11 @@ def searches(world: Simulated) -> list[float]:
 def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed: bool) -> None:
     cluster = cluster_of()
     config = {"retry.backoff.ms": 100, "retry.backoff.max.ms": 1_000}
-    with simulated(cluster=cluster, transactional_id="x", config=config) as world:
+    with simulated(cluster=cluster, transactional_id="x", config=config) as simulation:
         cluster.coordinator = 2 if listed else 9
         if listed:
-            world.network.hosts.refusing.add("broker-2")
-        times = searches(world)
+            simulation.network.hosts.refusing.add("broker-2")
+        times = searches(simulation)
         pauses = [after - before for before, after in itertools.pairwise(times)]
 
         assert 10 <= len(times) <= 20
@@ -561,18 +563,18 @@ def test_an_unreachable_coordinator_is_searched_with_exponential_backoff(listed:
             for pause, expected in zip(pauses, [0.1, 0.2, 0.4, 0.8, *[1.0] * 20], strict=False)
         ), pauses
         cluster.coordinator = 1
-        world.producer.init_transactions()
+        simulation.producer.init_transactions()
 
-        assert manager(world).state is State.READY
+        assert manager(simulation).state is State.READY
 
 
 def test_a_refusal_by_all_servers_is_raised_at_once() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", know=False) as world:
-        world.network.hosts.other_protocol.add("seed")
+    with simulated(cluster=cluster_of(), transactional_id="x", know=False) as simulation:
+        simulation.network.hosts.other_protocol.add("seed")
         with pytest.raises(TransactionError, match="TLS alert"):
-            world.producer.init_transactions()
+            simulation.producer.init_transactions()
 
-        assert world.clock() < 1.0
+        assert simulation.clock() < 1.0
 
 
 def test_brokers_without_transactions_are_recognised() -> None:
@@ -580,60 +582,60 @@ def test_brokers_without_transactions_are_recognised() -> None:
     for broker in cluster.brokers.values():
         for key in (22, 24, 25, 26, 28):
             del broker.versions[key]
-    with simulated(cluster=cluster, transactional_id="x") as world:
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
         with pytest.raises(TransactionError, match=r"transactions need brokers of 0\.11 or later") as caught:
-            world.producer.init_transactions()
+            simulation.producer.init_transactions()
         assert isinstance(caught.value.__cause__, UnsupportedVersionError)
 
 
 def test_two_phase_commit_without_broker_support_is_refused() -> None:
     config = {"transaction.two.phase.commit.enable": True}
     with (
-        simulated(cluster=cluster_of(), transactional_id="x", config=config) as world,
+        simulated(cluster=cluster_of(), transactional_id="x", config=config) as simulation,
         pytest.raises(TransactionError, match="KIP-939"),
     ):
-        world.producer.init_transactions()
+        simulation.producer.init_transactions()
 
 
 # Blocks and ends
 
 
-def divide(world: Simulated, before: Callable[[], object]) -> None:
+def divide(simulation: Simulated, before: Callable[[], object]) -> None:
     """A block that writes something, and then raises."""
-    with world.producer.transaction() as producer:
+    with simulation.producer.transaction() as producer:
         producer.send("t", b"no", partition=0)
-        world.settle()
+        simulation.run_until_idle()
         before()
         raise ZeroDivisionError
 
 
 def test_a_with_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        world.producer.init_transactions()
-        with world.producer.transaction() as producer:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        simulation.producer.init_transactions()
+        with simulation.producer.transaction() as producer:
             producer.send("t", b"yes", partition=0)
         with pytest.raises(ZeroDivisionError):
-            divide(world, lambda: None)
+            divide(simulation, lambda: None)
 
-        assert committed(world) == [b"yes"]
-        assert manager(world).state is State.READY
+        assert committed(simulation) == [b"yes"]
+        assert manager(simulation).state is State.READY
 
 
 def test_a_with_block_whose_commit_fails_is_aborted_and_raises() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        world.producer.init_transactions()
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        with pytest.raises(AbortableTransactionError), world.producer.transaction() as producer:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        simulation.producer.init_transactions()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        with pytest.raises(AbortableTransactionError), simulation.producer.transaction() as producer:
             producer.send("t", b"no", partition=0)
 
-        assert manager(world).state is State.READY
+        assert manager(simulation).state is State.READY
 
 
 def test_a_with_block_never_hides_its_own_exception() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        world.producer.init_transactions()
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        simulation.producer.init_transactions()
         with pytest.raises(ZeroDivisionError) as caught:
-            divide(world, lambda: fence(world))
+            divide(simulation, lambda: fence(simulation))
 
         assert "while aborting the transaction" in caught.value.__notes__[0]
 
@@ -641,46 +643,46 @@ def test_a_with_block_never_hides_its_own_exception() -> None:
 @VERSIONS
 @pytest.mark.rule("producer.close.abort-transaction")
 def test_close_aborts_an_open_transaction(version: int) -> None:
-    with simulated(cluster=cluster_of(version), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
-        world.settle()
+        simulation.run_until_idle()
         producer.close()
 
-        assert world.cluster.transactions.ends == [("x", 1, False)]
+        assert simulation.cluster.transactions.ends == [("x", 1, False)]
 
 
 def test_close_reports_records_that_the_abort_drops() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         with pytest.raises(UndeliveredError):
             producer.close()
 
 
 def test_close_leaves_a_prepared_transaction_unchanged() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         prepared = producer.prepare_transaction()
         producer.close()
 
-        assert world.cluster.transactions.ends == []
+        assert simulation.cluster.transactions.ends == []
         assert (prepared.transactional_id, prepared.epoch, prepared.level, prepared.written) == ("x", 0, 2, True)
 
 
 def test_close_finishes_a_commit_in_progress() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=0) as world:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=0) as simulation:
         with pytest.raises(TransactionTimeoutError):
-            world.producer.init_transactions()
-        world.pass_time(1.0)
-        producer = begun(world)
+            simulation.producer.init_transactions()
+        simulation.pass_time(1.0)
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         with pytest.raises(TransactionTimeoutError):
             producer.commit_transaction()
         producer.close()
 
-        assert world.cluster.transactions.ends == [("x", 1, True)]
+        assert simulation.cluster.transactions.ends == [("x", 1, True)]
 
 
 # Prepared
@@ -700,9 +702,9 @@ def test_bytes_of_another_format_are_refused(data: bytes) -> None:
 
 
 def test_prepare_is_refused_after_a_failed_record() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as world:
-        producer = begun(world)
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
         producer.send("t", b"v", partition=0)
         with pytest.raises(AbortableTransactionError):
             producer.prepare_transaction()
@@ -710,8 +712,8 @@ def test_prepare_is_refused_after_a_failed_record() -> None:
 
 
 def test_with_v1_the_epoch_of_a_prepared_transaction_is_never_reused() -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(1), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=0)
         prepared = producer.prepare_transaction()
         producer.commit_transaction()
@@ -719,7 +721,7 @@ def test_with_v1_the_epoch_of_a_prepared_transaction_is_never_reused() -> None:
             producer.send("t", b"w", partition=0)
 
         assert prepared.epoch == 0
-        assert world.cluster.transactions.ids["x"].epoch == 1
+        assert simulation.cluster.transactions.ids["x"].epoch == 1
 
 
 # Offsets
@@ -745,12 +747,12 @@ class Foreign:
     ["g", ConsumerGroupMetadata("g", 3, "m", "i"), Foreign(group_id="g", generation_id=1, member_id="m")],
 )
 def test_offsets_may_be_written_in_several_ways(partition: object, position: object, group: object) -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send_offsets_to_transaction({partition: position}, group)
         producer.commit_transaction()
 
-        assert world.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
+        assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 5}
 
 
 @pytest.mark.parametrize(
@@ -768,69 +770,69 @@ def test_offsets_may_be_written_in_several_ways(partition: object, position: obj
 def test_invalid_offsets_are_refused_and_the_transaction_continues(
     offsets: dict[object, object], group: object
 ) -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
         with pytest.raises(InvalidRecordError):
             producer.send_offsets_to_transaction(offsets, group)
 
-        assert manager(world).state is State.IN_TRANSACTION
+        assert manager(simulation).state is State.IN_TRANSACTION
 
 
 def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
-    with simulated(cluster=cluster_of(), transactional_id="x") as world:
-        producer = begun(world)
-        refuse(world, "TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION)
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        refuse(simulation, "TxnOffsetCommit", ErrorCode.ILLEGAL_GENERATION)
         with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
             producer.send_offsets_to_transaction({("in", 0): 1}, ConsumerGroupMetadata("g", 1, "m"))
         producer.abort_transaction()
 
-        assert world.cluster.transactions.committed_offsets == {}
+        assert simulation.cluster.transactions.committed_offsets == {}
 
 
 # Epochs
 
 
-def old_brokers(world: Simulated) -> None:
+def old_brokers(simulation: Simulated) -> None:
     """They cannot give a producer another epoch (before 2.5)."""
-    for broker in world.cluster.brokers.values():
+    for broker in simulation.cluster.brokers.values():
         broker.versions[22] = (0, 2)
 
 
 def test_with_old_brokers_a_refused_batch_is_aborted_and_work_continues() -> None:
     cluster = cluster_of(0)
-    with simulated(cluster=cluster, transactional_id="x", config=ONE_BY_ONE, know=False) as world:
-        old_brokers(world)
-        world.know("t")
-        producer = begun(world)
+    with simulated(cluster=cluster, transactional_id="x", config=ONE_BY_ONE, know=False) as simulation:
+        old_brokers(simulation)
+        simulation.know("t")
+        producer = begun(simulation)
         producer.send("t", b"first", partition=0)
-        world.settle()
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
-        world.network.holding = True
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        simulation.network.holding = True
         deliveries = [producer.send("t", value, partition=0) for value in (b"refused", b"behind")]
-        world.run_until(lambda: all(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
-        world.network.holding = False
+        simulation.run_until(lambda: all(delivery._batch.in_flight for delivery in deliveries), time_passes=False)
+        simulation.network.holding = False
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
         with producer.transaction():
             producer.send("t", b"next", partition=0)
 
-        assert committed(world) == [b"next"]
+        assert committed(simulation) == [b"next"]
 
 
 def test_with_old_brokers_a_maybe_written_batch_leaves_only_close() -> None:
     cluster = cluster_of(0)
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
-    with simulated(cluster=cluster, transactional_id="x", config=config, know=False) as world:
-        old_brokers(world)
-        world.know("t")
-        producer = begun(world)
+    with simulated(cluster=cluster, transactional_id="x", config=config, know=False) as simulation:
+        old_brokers(simulation)
+        simulation.know("t")
+        producer = begun(simulation)
         producer.send("t", b"first", partition=0)
-        world.settle()
-        world.cluster.brokers[1].silent = True
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
         producer.send("t", b"lost", partition=0)
-        world.pass_time(2.5)
-        world.cluster.brokers[1].silent = False
+        simulation.pass_time(2.5)
+        simulation.cluster.brokers[1].silent = False
         with pytest.raises(AbortableTransactionError):
             producer.commit_transaction()
         producer.abort_transaction()
@@ -848,20 +850,20 @@ def test_with_old_brokers_a_maybe_written_batch_leaves_only_close() -> None:
 def test_a_response_after_a_failed_transaction_changes_nothing(
     code: ErrorCode, ended: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(1), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=1)
-        world.settle()
-        world.cluster.brokers[2].codes.append(ErrorCode.INVALID_RECORD)
-        refuse(world, "AddPartitionsToTxn", code)
-        before = requests(world).count("AddPartitionsToTxn")
-        world.network.held = {1}  # the coordinator
+        simulation.run_until_idle()
+        simulation.cluster.brokers[2].codes.append(ErrorCode.INVALID_RECORD)
+        refuse(simulation, "AddPartitionsToTxn", code)
+        before = requests(simulation).count("AddPartitionsToTxn")
+        simulation.network.held = {1}  # the coordinator
         producer.send("t", b"v", partition=0)
-        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        simulation.run_until(lambda: requests(simulation).count("AddPartitionsToTxn") > before, time_passes=False)
         producer.send("t", b"refused", partition=1)
-        world.run_until(lambda: manager(world).state is State.ABORTABLE_ERROR, time_passes=False)
-        world.network.held = set()
-        world.round(until=world.clock())
+        simulation.run_until(lambda: manager(simulation).state is State.ABORTABLE_ERROR, time_passes=False)
+        simulation.network.held = set()
+        simulation.round(until=simulation.clock())
         if ended == "commit_transaction":
             with pytest.raises(AbortableTransactionError):
                 producer.commit_transaction()
@@ -869,45 +871,45 @@ def test_a_response_after_a_failed_transaction_changes_nothing(
         with producer.transaction():
             producer.send("t", b"next", partition=0)
 
-        assert committed(world) == [b"next"]
+        assert committed(simulation) == [b"next"]
     assert not [line for line in caplog.messages if "completing" in line]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE])
 def test_a_response_during_an_abort_is_no_further_failure(code: ErrorCode) -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as world:
+    with simulated(cluster=cluster_of(1), transactional_id="x", max_block_ms=0) as simulation:
         with pytest.raises(TransactionTimeoutError):
-            world.producer.init_transactions()
-        world.pass_time(1.0)
-        producer = begun(world)
-        refuse(world, "AddPartitionsToTxn", code)
-        world.network.holding = True
+            simulation.producer.init_transactions()
+        simulation.pass_time(1.0)
+        producer = begun(simulation)
+        refuse(simulation, "AddPartitionsToTxn", code)
+        simulation.network.holding = True
         producer.send("t", b"v", partition=0)
-        world.run_until(lambda: "AddPartitionsToTxn" in requests(world), time_passes=False)
+        simulation.run_until(lambda: "AddPartitionsToTxn" in requests(simulation), time_passes=False)
         with pytest.raises(TransactionTimeoutError):
             producer.abort_transaction()
-        world.network.holding = False
-        world.pass_time(1.0)
+        simulation.network.holding = False
+        simulation.pass_time(1.0)
         producer.abort_transaction()
 
-        assert manager(world).state is State.READY
+        assert manager(simulation).state is State.READY
 
 
 def test_a_response_after_close_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
-        producer = begun(world)
+    with simulated(cluster=cluster_of(1), transactional_id="x") as simulation:
+        producer = begun(simulation)
         producer.send("t", b"v", partition=1)
-        world.settle()
-        world.cluster.brokers[2].codes.append(ErrorCode.PRODUCER_FENCED)
-        refuse(world, "AddPartitionsToTxn", ErrorCode.PRODUCER_FENCED)
-        before = requests(world).count("AddPartitionsToTxn")
-        world.network.held = {1}  # the coordinator
+        simulation.run_until_idle()
+        simulation.cluster.brokers[2].codes.append(ErrorCode.PRODUCER_FENCED)
+        refuse(simulation, "AddPartitionsToTxn", ErrorCode.PRODUCER_FENCED)
+        before = requests(simulation).count("AddPartitionsToTxn")
+        simulation.network.held = {1}  # the coordinator
         producer.send("t", b"v", partition=0)
-        world.run_until(lambda: requests(world).count("AddPartitionsToTxn") > before, time_passes=False)
+        simulation.run_until(lambda: requests(simulation).count("AddPartitionsToTxn") > before, time_passes=False)
         producer.send("t", b"fenced", partition=1)
-        world.run_until(lambda: manager(world).state is State.FATAL_ERROR, time_passes=False)
-        world.network.held = set()
-        world.pass_time(1.0)
+        simulation.run_until(lambda: manager(simulation).state is State.FATAL_ERROR, time_passes=False)
+        simulation.network.held = set()
+        simulation.pass_time(1.0)
         with pytest.raises(ProducerFencedError):
             producer.commit_transaction()
     assert not [line for line in caplog.messages if "completing" in line]
@@ -924,8 +926,8 @@ def test_a_response_after_close_changes_nothing(caplog: pytest.LogCaptureFixture
     ],
 )
 def test_of_several_partitions_the_one_with_the_cause_decides(codes: tuple[ErrorCode, ...], after: State) -> None:
-    with simulated(cluster=cluster_of(1), transactional_id="x") as world:
-        begun(world)
+    with simulated(cluster=cluster_of(1), transactional_id="x") as simulation:
+        begun(simulation)
         partitions = [("t", 0), ("t", 1)]
         request = AddPartitionsToTxn("x", ProducerIdAndEpoch(id=1, epoch=0), partitions)
         results = [
@@ -933,10 +935,10 @@ def test_of_several_partitions_the_one_with_the_cause_decides(codes: tuple[Error
             for number, code in enumerate(codes)
         ]
         topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
-        requests_of(world).on_response(
-            request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), world.clock()
+        requests_of(simulation).on_response(
+            request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]), simulation.clock()
         )
 
-        assert manager(world).state is after
+        assert manager(simulation).state is after
         if after is State.ABORTABLE_ERROR and ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
-            assert "TOPIC_AUTHORIZATION_FAILED" in str(manager(world).cause)
+            assert "TOPIC_AUTHORIZATION_FAILED" in str(manager(simulation).cause)

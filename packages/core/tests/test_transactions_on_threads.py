@@ -14,20 +14,20 @@ def committed(seed: int) -> list[bytes | None]:
     """What is committed by transactions whose first record is acknowledged before the second one is sent."""
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
-    world = Simulation(cluster, seed=seed, switching=0.05)
-    producer = world.producer(transactional_id="tx", linger_ms=0)
+    simulation = Simulation(cluster, seed=seed, switching=0.05)
+    producer = simulation.producer(transactional_id="tx", linger_ms=0)
 
     def program() -> None:
         producer.init_transactions()
         for number in range(TRANSACTIONS):
             producer.begin_transaction()
             first = producer.send("t", b"%d first" % number, timestamp_ms=0)
-            world.wait_for(first.done)
+            simulation.wait_for(first.done)
             producer.send("t", b"%d second" % number, timestamp_ms=0)
             producer.commit_transaction()
         producer.close()
 
-    world.run(program)
+    simulation.run(program)
     return cluster.topics["t"].committed(0)
 
 

@@ -47,8 +47,8 @@ def committed(cluster: SimulatedCluster, partition: int = 0) -> list[bytes | Non
     return cluster.topics["t"].committed(partition)
 
 
-def requests(world: Simulated) -> set[str]:
-    return {name for broker in world.cluster.brokers.values() for name, _ in broker.requests}
+def requests(simulation: Simulated) -> set[str]:
+    return {name for broker in simulation.cluster.brokers.values() for name, _ in broker.requests}
 
 
 @VERSIONS
@@ -56,10 +56,10 @@ def test_records_of_several_members_become_visible_with_the_commit(version: int)
     cluster = cluster_of(version)
     shared = opened(cluster)
     for partition in (0, 1):
-        with simulated(cluster=cluster, transactional_id="x") as world:
-            world.producer.join_transaction(shared)
-            world.producer.send("t", b"v", partition=partition)
-            report = world.producer.leave_transaction()
+        with simulated(cluster=cluster, transactional_id="x") as simulation:
+            simulation.producer.join_transaction(shared)
+            simulation.producer.send("t", b"v", partition=partition)
+            report = simulation.producer.leave_transaction()
             assert report.acknowledged == 1
     assert (committed(cluster, 0), committed(cluster, 1)) == ([], [])
     assert end(cluster, shared) is ErrorCode.NONE
@@ -70,13 +70,13 @@ def test_records_of_several_members_become_visible_with_the_commit(version: int)
 @VERSIONS
 def test_one_producer_joins_one_transaction_after_another(version: int) -> None:
     cluster = cluster_of(version)
-    with simulated(cluster=cluster, transactional_id="x") as world:
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
         for value in (b"0", b"1", b"2"):
             shared = opened(cluster)
             for part in (b"a", b"b"):  # the same one twice, as two tasks do
-                world.producer.join_transaction(shared)
-                world.producer.send("t", value + part, partition=0)
-                world.producer.leave_transaction()
+                simulation.producer.join_transaction(shared)
+                simulation.producer.send("t", value + part, partition=0)
+                simulation.producer.leave_transaction()
             end(cluster, shared)
 
     assert committed(cluster) == [b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]
@@ -84,48 +84,48 @@ def test_one_producer_joins_one_transaction_after_another(version: int) -> None:
 
 def test_a_member_neither_initializes_nor_ends_the_transaction() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(opened(cluster))
-        world.producer.send("t", b"v", partition=0)
-        world.producer.leave_transaction()
-        world.producer.join_transaction(opened(cluster))
-        world.producer.send("t", b"v", partition=0)
-        world.producer.close()
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(opened(cluster))
+        simulation.producer.send("t", b"v", partition=0)
+        simulation.producer.leave_transaction()
+        simulation.producer.join_transaction(opened(cluster))
+        simulation.producer.send("t", b"v", partition=0)
+        simulation.producer.close()
 
-        assert not {"InitProducerId", "EndTxn"} & requests(world)
+        assert not {"InitProducerId", "EndTxn"} & requests(simulation)
     assert committed(cluster) == []
 
 
 def test_leaving_without_records_sends_no_request() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(opened(cluster))
-        world.producer.leave_transaction()
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(opened(cluster))
+        simulation.producer.leave_transaction()
 
-        assert not {"Produce", "AddPartitionsToTxn", "EndTxn"} & requests(world)
+        assert not {"Produce", "AddPartitionsToTxn", "EndTxn"} & requests(simulation)
 
 
 def test_leaving_does_not_wait_for_linger() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x", linger_ms=60_000) as world:
-        world.producer.join_transaction(opened(cluster))
-        world.producer.send("t", b"v", partition=0)
+    with simulated(cluster=cluster, transactional_id="x", linger_ms=60_000) as simulation:
+        simulation.producer.join_transaction(opened(cluster))
+        simulation.producer.send("t", b"v", partition=0)
 
-        assert world.producer.leave_transaction(timeout=5).acknowledged == 1
+        assert simulation.producer.leave_transaction(timeout=5).acknowledged == 1
 
 
 @VERSIONS
 def test_a_shared_transaction_that_ended_takes_no_more_records(version: int) -> None:
     cluster = cluster_of(version)
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(opened(cluster))
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(opened(cluster))
         opened(cluster)  # another producer has the id now
-        late = world.producer.send("t", b"late", partition=0)
+        late = simulation.producer.send("t", b"late", partition=0)
         with pytest.raises((ProducerFencedError, AbortableTransactionError)):
-            world.producer.leave_transaction()
+            simulation.producer.leave_transaction()
         with pytest.raises((ProducerFencedError, AbortableTransactionError)):
-            world.producer.send("t", b"later", partition=0)
-        world.run_until(late.done)
+            simulation.producer.send("t", b"later", partition=0)
+        simulation.run_until(late.done)
         assert late.exception() is not None
 
     assert committed(cluster) == []
@@ -133,38 +133,38 @@ def test_a_shared_transaction_that_ended_takes_no_more_records(version: int) -> 
 
 def test_a_failed_record_requires_an_abort_by_the_owner() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(opened(cluster))
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(opened(cluster))
         cluster.brokers[1].codes = deque([ErrorCode.INVALID_RECORD])
-        refused = world.producer.send("t", b"v", partition=0)
+        refused = simulation.producer.send("t", b"v", partition=0)
         with pytest.raises(AbortableTransactionError, match="its owner has to abort it; close this producer"):
-            world.producer.leave_transaction()
+            simulation.producer.leave_transaction()
         with pytest.raises(AbortableTransactionError, match="its owner has to abort it"):
-            world.producer.join_transaction(opened(cluster))
+            simulation.producer.join_transaction(opened(cluster))
 
-        world.run_until(refused.done)
+        simulation.run_until(refused.done)
         assert refused.exception() is not None
-        assert "EndTxn" not in requests(world)
-        world.producer.close()
+        assert "EndTxn" not in requests(simulation)
+        simulation.producer.close()
 
 
 def test_leaving_can_be_retried_after_a_timeout() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(opened(cluster))
-        world.know("t")
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(opened(cluster))
+        simulation.know("t")
         cluster.brokers[1].codes = deque([ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
-        world.producer.send("t", b"v", partition=0)
+        simulation.producer.send("t", b"v", partition=0)
         with pytest.raises(TransactionTimeoutError, match="leaving a shared transaction, which its owner ends"):
-            world.producer.leave_transaction(timeout=0.05)
+            simulation.producer.leave_transaction(timeout=0.05)
 
-        assert world.producer.leave_transaction().acknowledged == 1
+        assert simulation.producer.leave_transaction().acknowledged == 1
 
 
 def test_calls_in_the_wrong_order_are_refused() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        producer = world.producer
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        producer = simulation.producer
         with pytest.raises(IllegalStateError, match=r"'x' is not initialized"):
             producer.leave_transaction()
         with pytest.raises(IllegalStateError, match=r"has transactional.id 'y', but this producer has 'x'"):
@@ -179,30 +179,30 @@ def test_calls_in_the_wrong_order_are_refused() -> None:
         with pytest.raises(IllegalStateError, match="not initialized"):
             producer.send("t", b"v")
     with (
-        simulated(cluster=cluster) as world,
+        simulated(cluster=cluster) as simulation,
         pytest.raises(IllegalStateError, match=r"join_transaction needs a producer with a transactional\.id"),
     ):
-        world.producer.join_transaction(opened(cluster))
+        simulation.producer.join_transaction(opened(cluster))
 
 
 def test_a_producer_that_owns_the_id_cannot_join() -> None:
     cluster = cluster_of()
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.init_transactions()
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.init_transactions()
         with pytest.raises(IllegalStateError, match="call begin_transaction"):
-            world.producer.join_transaction(opened(cluster))
+            simulation.producer.join_transaction(opened(cluster))
 
 
 def test_a_member_may_take_the_id_over_afterwards() -> None:
     cluster = cluster_of()
     shared = opened(cluster)
-    with simulated(cluster=cluster, transactional_id="x") as world:
-        world.producer.join_transaction(shared)
-        world.producer.send("t", b"no", partition=0)
-        world.producer.leave_transaction()
-        world.producer.init_transactions()
-        with world.producer.transaction():
-            delivery = world.producer.send("t", b"yes", partition=0)
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        simulation.producer.join_transaction(shared)
+        simulation.producer.send("t", b"no", partition=0)
+        simulation.producer.leave_transaction()
+        simulation.producer.init_transactions()
+        with simulation.producer.transaction():
+            delivery = simulation.producer.send("t", b"yes", partition=0)
 
         assert not isinstance(delivery.exception(), TransactionAbortedError)
     assert committed(cluster) == [b"yes"]

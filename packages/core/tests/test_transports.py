@@ -9,7 +9,7 @@ import pytest
 
 from ottla.errors import ConnectionFailedError, InvalidPluginError, NameResolutionError
 from ottla.interfaces import Buffer, HostTarget, Interest, Target, Transport, TransportLayer
-from ottla.plugins.transports import Negotiation, SocketLayer, TunnelLayer, Turn, open_layer
+from ottla.plugins.transports import Exchange, Negotiation, SocketLayer, TunnelLayer, open_layer
 from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
 from ottla_testkit.conformance import PlainPeer, TransportConformance
 from ottla_transport_plaintext import PlaintextTransport
@@ -21,11 +21,11 @@ Pair = tuple[socket.socket, socket.socket]
 
 def greeting(name: str = "") -> Negotiation:
     """A gateway that answers to HELLO with OK, then to a name with the same name."""
-    heard = yield Turn(HELLO, len(OK))
-    if heard != OK:
+    received = yield Exchange(HELLO, len(OK))
+    if received != OK:
         raise ConnectionFailedError("the gateway said no")
     if name:
-        yield Turn(name.encode(), len(name))
+        yield Exchange(name.encode(), len(name))
 
 
 class Gateway:

@@ -22,11 +22,11 @@ NOTHING_LEFT = "no delivery or callback is left to report the error"
 
 
 @pytest.fixture
-def world() -> Iterator[Simulated]:
-    world = Simulated(1, 1, config={"client.id": "me"})
-    yield world
+def simulation() -> Iterator[Simulated]:
+    simulation = Simulated(1, 1, config={"client.id": "me"})
+    yield simulation
     with suppress(UndeliveredError):
-        world.producer.close(0)
+        simulation.producer.close(0)
 
 
 @pytest.fixture(autouse=True)
@@ -38,24 +38,24 @@ def lost(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
 
 
-def refuse(world: Simulated, *, times: int = 1) -> None:
-    world.cluster.brokers[1].codes.extend([ErrorCode.TOPIC_AUTHORIZATION_FAILED] * times)
+def refuse(simulation: Simulated, *, times: int = 1) -> None:
+    simulation.cluster.brokers[1].codes.extend([ErrorCode.TOPIC_AUTHORIZATION_FAILED] * times)
 
 
-def settle(world: Simulated) -> None:
-    world.settle()
-    world.round(until=world.clock())  # the round after, as the I/O thread would be woken for one
+def run_until_idle(simulation: Simulated) -> None:
+    simulation.run_until_idle()
+    simulation.round(until=simulation.clock())  # the round after, as the I/O thread would be woken for one
 
 
 @pytest.mark.rule("producer.log.lost")
 @pytest.mark.parametrize("record", [{"partition": 1}, {}, {"key": b"k"}], ids=["partition", "sticky", "key"])
 def test_a_failed_record_without_a_reader_is_logged_as_lost_at_once(
-    world: Simulated, record: dict[str, Any], caplog: pytest.LogCaptureFixture
+    simulation: Simulated, record: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    refuse(world)
-    world.producer.send("t", b"a", **record)
+    refuse(simulation)
+    simulation.producer.send("t", b"a", **record)
 
-    settle(world)
+    run_until_idle(simulation)
 
     [line] = lost(caplog)
     assert line.startswith(f"me: 1 record failed, and {NOTHING_LEFT}: 1 record for topic 't', partition ")
@@ -63,80 +63,86 @@ def test_a_failed_record_without_a_reader_is_logged_as_lost_at_once(
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_record_that_expires_unread_is_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    world.cluster.brokers[1].up = False
-    world.network.cut(1)
-    world.producer.send("t", b"a")
+def test_a_record_that_expires_unread_is_logged_as_lost(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    simulation.cluster.brokers[1].up = False
+    simulation.network.cut(1)
+    simulation.producer.send("t", b"a")
 
-    settle(world)
+    run_until_idle(simulation)
 
     [line] = lost(caplog)
     assert "was not delivered within delivery.timeout.ms: 120.0" in line
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_dropped_delivery_with_an_unread_error_is_logged(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    delivery = world.producer.send("t", b"a")
-    settle(world)
+def test_a_dropped_delivery_with_an_unread_error_is_logged(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(simulation)
+    delivery = simulation.producer.send("t", b"a")
+    run_until_idle(simulation)
     assert lost(caplog) == []
 
     del delivery
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     assert len(lost(caplog)) == 1
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_record_whose_error_was_read_is_not_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    delivery = world.producer.send("t", b"a")
-    settle(world)
+def test_a_record_whose_error_was_read_is_not_lost(simulation: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(simulation)
+    delivery = simulation.producer.send("t", b"a")
+    run_until_idle(simulation)
     assert delivery.exception() is not None
 
     del delivery
     gc.collect()
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     assert lost(caplog) == []
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_record_with_a_callback_is_not_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
+def test_a_record_with_a_callback_is_not_lost(simulation: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(simulation)
     seen: list[object] = []
-    world.producer.send("t", b"a", on_delivery=lambda delivery: seen.append(delivery.error))
+    simulation.producer.send("t", b"a", on_delivery=lambda delivery: seen.append(delivery.error))
 
-    settle(world)
+    run_until_idle(simulation)
 
     assert len(seen) == 1
     assert lost(caplog) == []
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_only_the_unread_records_of_a_batch_are_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    deliveries = [world.producer.send("t", b"a", partition=0) for _ in range(5)]
-    settle(world)
+def test_only_the_unread_records_of_a_batch_are_lost(simulation: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+    refuse(simulation)
+    deliveries = [simulation.producer.send("t", b"a", partition=0) for _ in range(5)]
+    run_until_idle(simulation)
     assert deliveries[0].exception() is not None
     assert deliveries[3].exception() is not None
 
     deliveries.clear()
     gc.collect()
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     [line] = lost(caplog)
     assert line.startswith(f"me: 3 records failed, and {NOTHING_LEFT}")
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_errors_reported_by_flush_are_not_logged_as_lost(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    world.producer.send("t", b"a")
-    with world.producer._accumulator.unretrieved.reporting():  # a flush waits on another thread
-        settle(world)
-        report, unseen, _error = world.producer._accumulator.report()
-    world.round(until=world.clock())
+def test_errors_reported_by_flush_are_not_logged_as_lost(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(simulation)
+    simulation.producer.send("t", b"a")
+    with simulation.producer._accumulator.unretrieved.reporting():  # a flush waits on another thread
+        run_until_idle(simulation)
+        report, unseen, _error = simulation.producer._accumulator.report()
+    simulation.round(until=simulation.clock())
 
     assert (report.failed, unseen) == (1, 1)
     assert lost(caplog) == []
@@ -144,54 +150,58 @@ def test_errors_reported_by_flush_are_not_logged_as_lost(world: Simulated, caplo
 
 @pytest.mark.rule("producer.log.lost")
 def test_errors_reported_by_close_are_not_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
-    world = Simulated(1)
-    refuse(world)
-    world.producer.send("t", b"a")
+    simulation = Simulated(1)
+    refuse(simulation)
+    simulation.producer.send("t", b"a")
 
     with pytest.raises(UndeliveredError):
-        world.producer.close()
+        simulation.producer.close()
 
     assert lost(caplog) == []
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_delivery_dropped_after_its_report_is_not_logged(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    delivery = world.producer.send("t", b"a")
-    settle(world)
-    world.producer._accumulator.report()
+def test_a_delivery_dropped_after_its_report_is_not_logged(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(simulation)
+    delivery = simulation.producer.send("t", b"a")
+    run_until_idle(simulation)
+    simulation.producer._accumulator.report()
 
     del delivery
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     assert lost(caplog) == []
 
 
 @pytest.mark.rule("producer.log.lost")
 def test_the_rows_of_a_table_whose_result_is_dropped_are_lost(
-    world: Simulated, caplog: pytest.LogCaptureFixture
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refuse(world)
-    delivery = world.producer.send_table("t", pa.table({"value": [b"a", b"b"], "partition": [0, 0]}))
-    settle(world)
+    refuse(simulation)
+    delivery = simulation.producer.send_table("t", pa.table({"value": [b"a", b"b"], "partition": [0, 0]}))
+    run_until_idle(simulation)
     assert lost(caplog) == []
 
     del delivery
     gc.collect()
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     [line] = lost(caplog)
     assert line.startswith(f"me: 2 records failed, and {NOTHING_LEFT}")
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_thousands_of_lost_records_cause_a_handful_of_lines(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
+def test_thousands_of_lost_records_cause_a_handful_of_lines(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(2_000):
-        refuse(world)
-        world.producer.send("t", b"a", partition=0)
-        world.pass_time(0.01)
-        world.settle()
-    world.pass_time(31.0)
+        refuse(simulation)
+        simulation.producer.send("t", b"a", partition=0)
+        simulation.pass_time(0.01)
+        simulation.run_until_idle()
+    simulation.pass_time(31.0)
 
     lines = lost(caplog)
     assert len(lines) <= 8
@@ -200,34 +210,36 @@ def test_thousands_of_lost_records_cause_a_handful_of_lines(world: Simulated, ca
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_a_finalizer_takes_no_lock_and_logs_nothing_itself(world: Simulated, caplog: pytest.LogCaptureFixture) -> None:
-    refuse(world)
-    delivery = world.producer.send("t", b"a", partition=0)
-    settle(world)
-    accumulator = world.accumulator
-    locks = [accumulator._guard, accumulator._completion._counts._lock, world.pool._guard, delivery._batch._lock]
+def test_a_finalizer_takes_no_lock_and_logs_nothing_itself(
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(simulation)
+    delivery = simulation.producer.send("t", b"a", partition=0)
+    run_until_idle(simulation)
+    accumulator = simulation.accumulator
+    locks = [accumulator._guard, accumulator._completion._counts._lock, simulation.pool._guard, delivery._batch._lock]
     with ExitStack() as held:
         for lock in locks:
             held.enter_context(lock)
         del delivery, lock
         assert lost(caplog) == []
 
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     assert len(lost(caplog)) == 1
 
 
 @pytest.mark.rule("producer.log.lost")
 def test_a_record_that_cannot_be_encoded_is_lost_like_any_other(
-    world: Simulated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    simulation: Simulated, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_batch: object, _node: int) -> None:
         raise ZeroDivisionError("a codec")
 
-    monkeypatch.setattr(world.accumulator._drained, "seal", fail)
-    world.producer.send("t", b"a", partition=0)
+    monkeypatch.setattr(simulation.accumulator._drained, "seal", fail)
+    simulation.producer.send("t", b"a", partition=0)
 
-    settle(world)
+    run_until_idle(simulation)
 
     [line] = lost(caplog)
     assert "it could not be encoded: a codec" in line
@@ -235,38 +247,38 @@ def test_a_record_that_cannot_be_encoded_is_lost_like_any_other(
 
 @pytest.mark.rule("producer.log.lost")
 def test_in_a_forked_child_the_parents_records_are_not_logged(
-    world: Simulated, caplog: pytest.LogCaptureFixture
+    simulation: Simulated, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refuse(world)
-    delivery = world.producer.send("t", b"a")
-    settle(world)
+    refuse(simulation)
+    delivery = simulation.producer.send("t", b"a")
+    run_until_idle(simulation)
 
-    world.accumulator.fail_after_fork(ProducerClosedError("forked"))
+    simulation.accumulator.fail_after_fork(ProducerClosedError("forked"))
     del delivery
     gc.collect()
-    world.round(until=world.clock())
+    simulation.round(until=simulation.clock())
 
     assert lost(caplog) == []
 
 
 @pytest.mark.rule("producer.log.lost")
 def test_a_transaction_reports_its_records_itself(caplog: pytest.LogCaptureFixture) -> None:
-    world = Simulated(1, config={"transactional.id": "tx"})
-    world.producer.init_transactions()
-    world.producer.begin_transaction()
-    refuse(world)
-    world.producer.send("t", b"a", partition=0)
-    world.pass_time(1.0)
+    simulation = Simulated(1, config={"transactional.id": "tx"})
+    simulation.producer.init_transactions()
+    simulation.producer.begin_transaction()
+    refuse(simulation)
+    simulation.producer.send("t", b"a", partition=0)
+    simulation.pass_time(1.0)
 
-    world.producer.abort_transaction()
-    world.producer.close()
+    simulation.producer.abort_transaction()
+    simulation.producer.close()
 
     assert lost(caplog) == []
 
 
-def test_a_batch_that_was_written_has_no_finalizer(world: Simulated) -> None:
-    delivery = world.producer.send("t", b"a", partition=0)
-    settle(world)
+def test_a_batch_that_was_written_has_no_finalizer(simulation: Simulated) -> None:
+    delivery = simulation.producer.send("t", b"a", partition=0)
+    run_until_idle(simulation)
 
     assert not hasattr(delivery._batch, "_drop_notice")
 

@@ -76,7 +76,7 @@ def stays_silent(_peer: socket.socket) -> None:
     """Take the connection, and nothing else."""
 
 
-def hangs_up(peer: socket.socket) -> None:
+def closes_connection(peer: socket.socket) -> None:
     """Read a little and close."""
     peer.recv(4096)
     peer.close()

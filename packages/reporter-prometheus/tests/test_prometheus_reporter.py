@@ -97,7 +97,7 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
 
 def test_names_and_labels_are_changed_to_those_that_prometheus_takes() -> None:
     figures = CountingRegistry('a "b"\\\n')
-    figures.odd = True
+    figures.unusual = True
     reporter = PrometheusReporter(context=plugin_context(client_id='a "b"\\\n'))
     reporter.start(figures)
     try:

@@ -35,7 +35,7 @@ class Program:
         self.folder = folder
         self.options = options
         self.topics = topics
-        self.told: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         self.rows = self.spark.range(0, ROWS, 1, 2).selectExpr(
             "cast(id as string) as value", "cast(id as string) as key"
         )
@@ -44,10 +44,10 @@ class Program:
         name, began = step.__name__, time.perf_counter()
         for _ in range(STARTS):
             try:
-                self.told[name] = step()
+                self.reported[name] = step()
             except Exception as error:
-                self.told[name] = f"{type(error).__name__}: {error}"
-            if LATE_WORKER not in str(self.told[name]):
+                self.reported[name] = f"{type(error).__name__}: {error}"
+            if LATE_WORKER not in str(self.reported[name]):
                 break
         print(f"{name}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
 
@@ -211,7 +211,7 @@ def main() -> None:
     for step in of_ottla:
         program.run(step)
     program.spark.stop()
-    print(json.dumps(program.told))
+    print(json.dumps(program.reported))
 
 
 if __name__ == "__main__":

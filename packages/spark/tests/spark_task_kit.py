@@ -32,15 +32,15 @@ def options(topic: str | None = None, **more: str) -> WriteOptions:
 @contextmanager
 def cluster(**config: Any) -> Iterator[Simulated]:
     """Three topics of three partitions each, known to the producer."""
-    with simulated(1, 1, 1, **config) as world:
+    with simulated(1, 1, 1, **config) as simulation:
         for topic in TOPICS[1:]:
-            world.cluster.create(topic, 1, 1, 1)
-            world.know(topic)
-        yield world
+            simulation.cluster.create(topic, 1, 1, 1)
+            simulation.know(topic)
+        yield simulation
 
 
 def sent(
-    world: Simulated,
+    simulation: Simulated,
     batches: Iterable[pa.RecordBatch],
     *,
     topic: str | None = None,
@@ -60,7 +60,7 @@ def sent(
 
     def run() -> None:
         try:
-            ended.append(send_rows(chain([first], batches), lambda: world.producer, **task))
+            ended.append(send_rows(chain([first], batches), lambda: simulation.producer, **task))
         except BaseException as error:
             ended.append(error)
 
@@ -69,7 +69,7 @@ def sent(
     for _ in range(1_000_000):
         if not thread.is_alive():
             break
-        world.round(until=world.clock())
+        simulation.round(until=simulation.clock())
         thread.join(
             0.0005
         )  # or the rounds keep the interpreter's lock from the task, and look like a client that spins
@@ -81,8 +81,8 @@ def sent(
     return outcome
 
 
-def log(world: Simulated, topic: str, partition: int) -> list[Any]:
-    return list(world.cluster.topics[topic].log.get(partition, []))
+def log(simulation: Simulated, topic: str, partition: int) -> list[Any]:
+    return list(simulation.cluster.topics[topic].log.get(partition, []))
 
 
 def numbered(start: int, end: int, **columns: Any) -> pa.RecordBatch:

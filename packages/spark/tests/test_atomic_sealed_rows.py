@@ -258,6 +258,6 @@ def test_an_empty_frame_gives_no_sealed_rows() -> None:
 
 def test_spark_and_pyarrow_get_the_same_schema() -> None:
     names = {"int": pa.int32(), "bigint": pa.int64(), "tinyint": pa.int8(), "binary": pa.binary()}
-    told = [column.split() for column in SPARK_SCHEMA.split(", ")]
+    reported = [column.split() for column in SPARK_SCHEMA.split(", ")]
 
-    assert [(name, names[kind]) for name, kind in told] == [(field.name, field.type) for field in SCHEMA]
+    assert [(name, names[kind]) for name, kind in reported] == [(field.name, field.type) for field in SCHEMA]

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.config import PluginValues
 from ottla_spark.exactly_once.kafka import client_cache
-from ottla_spark.exactly_once.kafka.client_cache import MOST, connected
+from ottla_spark.exactly_once.kafka.client_cache import MAX_CLIENTS, connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 from ottla_spark.exactly_once.settings import Settings
@@ -71,7 +71,7 @@ def test_many_jobs_keep_few_files_open() -> None:
     def files() -> int:
         return len(os.listdir("/proc/self/fd"))
 
-    for job in range(MOST):
+    for job in range(MAX_CLIENTS):
         asked(job)
     before = files()
     for job in range(50):
@@ -81,16 +81,16 @@ def test_many_jobs_keep_few_files_open() -> None:
 
 
 def test_the_most_recently_used_clients_are_kept(made: list[Watched]) -> None:
-    for job in [*range(MOST), 0, "another"]:
+    for job in [*range(MAX_CLIENTS), 0, "another"]:
         asked(job)
 
-    assert [each.closed for each in made] == [False, True] + [False] * (MOST - 1)
+    assert [each.closed for each in made] == [False, True] + [False] * (MAX_CLIENTS - 1)
     assert asked(0) is made[0]
 
 
 def test_a_client_in_use_is_never_closed(made: list[Watched]) -> None:
     with connected(settings("long")):
-        for job in range(MOST + 3):
+        for job in range(MAX_CLIENTS + 3):
             asked(job)
         assert not made[0].closed
 
@@ -98,18 +98,18 @@ def test_a_client_in_use_is_never_closed(made: list[Watched]) -> None:
 
 
 def test_a_client_is_used_by_one_thread_at_a_time(made: list[Watched]) -> None:
-    everybody = threading.Barrier(MOST + 2)
+    all_threads = threading.Barrier(MAX_CLIENTS + 2)
 
     def ask(_: int) -> KafkaClusterClient:
         with connected(settings("same")) as brokers:
-            everybody.wait(20)
+            all_threads.wait(20)
             return brokers
 
-    with ThreadPoolExecutor(MOST + 2) as pool:
-        found = set(pool.map(ask, range(MOST + 2)))
+    with ThreadPoolExecutor(MAX_CLIENTS + 2) as pool:
+        found = set(pool.map(ask, range(MAX_CLIENTS + 2)))
 
-    assert len(found) == MOST + 2
-    assert sum(not each.closed for each in made) == MOST
+    assert len(found) == MAX_CLIENTS + 2
+    assert sum(not each.closed for each in made) == MAX_CLIENTS
 
 
 def test_a_client_is_closed_after_a_failure_and_not_used_again(made: list[Watched]) -> None:

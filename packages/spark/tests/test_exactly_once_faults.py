@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from exactly_once_world import (
+from simulated_spark import (
     TIMEOUT,
     Actor,
     Fault,
@@ -41,8 +41,8 @@ def test_an_undisturbed_query_writes_every_row_once(level: int) -> None:
     spark = some_spark(level=level)
 
     assert run_until_done(spark) is None
-    assert spark.world.visible == expected(spark)
-    assert [entry.status for entry in spark.world.ledger if entry] == [Status.RECORDED, Status.DONE] * 2
+    assert spark.brokers.visible == expected(spark)
+    assert [entry.status for entry in spark.brokers.ledger if entry] == [Status.RECORDED, Status.DONE] * 2
 
 
 @LEVELS
@@ -59,7 +59,7 @@ def test_a_fault_at_any_step_loses_and_duplicates_nothing(
             spark.new_workers(3)
 
         assert run_until_done(spark) is None, f"at step {at}"
-        assert spark.world.visible == expected(spark), f"at step {at}"
+        assert spark.brokers.visible == expected(spark), f"at step {at}"
 
 
 @LEVELS
@@ -68,18 +68,18 @@ def test_a_driver_paused_too_long_at_any_step_is_exact_or_reports_a_loss(level: 
     for at in range(STEPS):
         spark = some_spark(level=level, tasks=3)
         run(spark.driver(), at=at, fault=Fault.KILLED_AFTER)
-        spark.world.pass_time(TIMEOUT)
-        last = spark.world.ledger[-1] if spark.world.ledger else None
-        hole = last is not None and last.status is Status.RECORDED and spark.world.mixed(last)
+        spark.brokers.pass_time(TIMEOUT)
+        last = spark.brokers.ledger[-1] if spark.brokers.ledger else None
+        hole = last is not None and last.status is Status.RECORDED and spark.brokers.mixed(last)
         error = run_until_done(spark)
 
         assert (error is not None) == hole, f"at step {at}"
         if hole:
             said += 1
             assert isinstance(run_until_done(spark), DataLossError), "until a human has looked"
-            assert not spark.world.visible - expected(spark), "nothing is doubled"
+            assert not spark.brokers.visible - expected(spark), "nothing is doubled"
         else:
-            assert spark.world.visible == expected(spark), f"at step {at}"
+            assert spark.brokers.visible == expected(spark), f"at step {at}"
     assert said > 0, "the hole is there, and was looked into"
 
 
@@ -92,14 +92,14 @@ def test_a_driver_paused_at_any_step_of_another_one_duplicates_nothing(level: in
         for _ in range(at):
             zombie.go()
         if not same_workers:
-            other = Spark(spark.world, spark.checkpoint)
+            other = Spark(spark.brokers, spark.checkpoint)
             other.new_workers()
         else:
             other = spark
         assert run_until_done(other) is None, f"at step {at}"
         run(zombie)
 
-        assert spark.world.visible == expected(spark), f"at step {at}"
+        assert spark.brokers.visible == expected(spark), f"at step {at}"
 
 
 @LEVELS
@@ -119,7 +119,7 @@ def test_a_driver_resumed_at_any_step_of_another_one_duplicates_nothing(level: i
             run(second)
 
             assert run_until_done(spark) is None, f"at {at}, {further}"
-            assert spark.world.visible == expected(spark), f"at {at}, {further}"
+            assert spark.brokers.visible == expected(spark), f"at {at}, {further}"
 
 
 @LEVELS
@@ -127,8 +127,8 @@ def test_attempts_that_lost_are_aborted_with_the_batch_and_never_seen(level: int
     spark = some_spark(level=level)
     run(spark.driver(attempts=lambda _batch, partition: 1 + partition))
 
-    assert spark.world.visible == expected(spark)
-    assert [found for found in spark.world.ids.values() if found.rows is not None] == []
+    assert spark.brokers.visible == expected(spark)
+    assert [found for found in spark.brokers.ids.values() if found.rows is not None] == []
 
 
 @LEVELS
@@ -136,8 +136,8 @@ def test_many_batches_need_no_more_producer_ids_than_one(level: int) -> None:
     spark = some_spark(level=level, batches=50, tasks=4)
     run(spark.driver())
 
-    assert spark.world.visible == expected(spark)
-    assert len(spark.world.ids) == 1 + 4
+    assert spark.brokers.visible == expected(spark)
+    assert len(spark.brokers.ids) == 1 + 4
 
 
 @LEVELS
@@ -147,12 +147,12 @@ def test_producer_ids_that_expired_during_a_pause_cause_no_alarm(level: int) -> 
     while spark.checkpoint.next_batch < 1:
         actor.go()
     actor.go(Fault.KILLED_BEFORE)
-    spark.world.pass_time(7 * 24 * 3600)
-    spark.world.expire_ids()
+    spark.brokers.pass_time(7 * 24 * 3600)
+    spark.brokers.expire_ids()
     spark.new_workers()
 
     assert run_until_done(spark) is None
-    assert spark.world.visible == expected(spark)
+    assert spark.brokers.visible == expected(spark)
 
 
 @LEVELS
@@ -160,26 +160,26 @@ def test_producer_ids_that_expired_during_a_pause_cause_no_alarm(level: int) -> 
 def test_random_faults_lose_and_duplicate_nothing(level: int, seed: int) -> None:
     chance = random.Random(f"{seed} {level}")
     spark = some_spark(level=level, batches=chance.randint(2, 6), tasks=chance.randint(1, 4))
-    error = storm(spark, chance)
+    error = faults_until_a_loss(spark, chance)
 
-    assert not spark.world.visible - expected(spark), "nothing is doubled"
+    assert not spark.brokers.visible - expected(spark), "nothing is doubled"
     if error is None:
-        assert spark.world.visible == expected(spark)
+        assert spark.brokers.visible == expected(spark)
     else:
-        last = spark.world.ledger[-1]
+        last = spark.brokers.ledger[-1]
         assert last is not None
-        assert spark.world.mixed(last), "an alarm only where something is lost"
+        assert spark.brokers.mixed(last), "an alarm only where something is lost"
 
 
-def storm(spark: Spark, chance: random.Random) -> DataLossError | None:
-    """Some drivers at a time, on one checkpoint, each with its own luck; then a last one in peace."""
+def faults_until_a_loss(spark: Spark, chance: random.Random) -> DataLossError | None:
+    """Some drivers at a time, on one checkpoint, each with random faults of its own; then a last one without faults."""
     actors: list[Actor] = []
     lossy, slow = chance.random() * 0.15, chance.random() * 0.05
     for _ in range(chance.randint(50, 400)):
         if not any(not actor.ended for actor in actors) or (len(actors) < 3 and chance.random() < 0.05):
             home = spark
             if chance.random() < 0.5:
-                home = Spark(spark.world, spark.checkpoint)
+                home = Spark(spark.brokers, spark.checkpoint)
                 home.new_workers(chance.randint(1, 3))
             odds = chance.random()
             calls = chance.random() < 0.5
@@ -194,7 +194,7 @@ def storm(spark: Spark, chance: random.Random) -> DataLossError | None:
         if isinstance(actor.error, DataLossError):
             break
         if chance.random() < slow:
-            spark.world.pass_time(chance.choice([0.1, 0.3, 0.6, 1.1]) * TIMEOUT)
+            spark.brokers.pass_time(chance.choice([0.1, 0.3, 0.6, 1.1]) * TIMEOUT)
     for actor in actors:
         while not actor.ended:
             actor.go(chance.choice([Fault.NONE, Fault.KILLED_BEFORE]))

@@ -29,7 +29,7 @@ from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.options import read_options
 
 NAME = "orders"
-LEASE, STRANGER = 7, 8
+LEASE, FOREIGN = 7, 8
 ABORT, COMMIT = 0, 1
 
 
@@ -108,8 +108,8 @@ def test_an_entry_counts_once_its_transaction_is_committed() -> None:
     before, aborted = scanned(written(value)), scanned(written(value), marker(ABORT))
     committed = scanned(written(value), marker(COMMIT))
 
-    assert (before.last, before.answered, before.unsettled) == (None, False, True)
-    assert (aborted.last, aborted.answered, aborted.unsettled) == (None, False, False)
+    assert (before.last, before.answered, before.has_open_entry) == (None, False, True)
+    assert (aborted.last, aborted.answered, aborted.has_open_entry) == (None, False, False)
     assert (committed.last, committed.answered, committed.written_by) == (entry(), True, LEASE)
 
 
@@ -150,13 +150,13 @@ def test_an_entry_without_a_transaction_never_counts(codec: int) -> None:
 
 
 def test_an_entry_of_another_producer_id_counts_only_in_an_own_topic() -> None:
-    theirs = written(entry().to_bytes(), producer=STRANGER), marker(producer=STRANGER)
+    theirs = written(entry().to_bytes(), producer=FOREIGN), marker(producer=FOREIGN)
     own, shared = scanned(*theirs, lease_ids=None), scanned(*theirs)
-    aborted = scanned(written(entry().to_bytes(), producer=STRANGER), marker(ABORT, producer=STRANGER))
+    aborted = scanned(written(entry().to_bytes(), producer=FOREIGN), marker(ABORT, producer=FOREIGN))
 
     assert own.last == entry()
     assert (shared.last, shared.answered) == (None, False)
-    assert shared.foreign_entry == ForeignEntry(producer_id=STRANGER, offset=0)
+    assert shared.foreign_entry == ForeignEntry(producer_id=FOREIGN, offset=0)
     assert aborted.foreign_entry is None
 
 
@@ -277,10 +277,10 @@ def test_an_own_entry_is_decompressed_to_a_few_megabytes_at_most() -> None:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=4), st.randoms(use_true_random=False))
-def test_damaged_batches_hide_no_later_entry(rubbish: list[bytes], luck: random.Random) -> None:
+def test_damaged_batches_hide_no_later_entry(rubbish: list[bytes], rng: random.Random) -> None:
     """Batches of other clients have a valid header, which brokers check, and any content."""
     honest = [written(entry(1).to_bytes()), marker()]
-    hostile = [damaged(written(each, producer=STRANGER, transactional=luck.random() < 0.5), luck) for each in rubbish]
+    hostile = [damaged(written(each, producer=FOREIGN, transactional=rng.random() < 0.5), rng) for each in rubbish]
     last = scanned(*hostile[:2], *honest, *hostile[2:])
 
     assert last.last == entry(1)
@@ -319,12 +319,12 @@ def test_a_truncated_batch_waits_for_the_next_response() -> None:
     assert len(list(split(whole))) == 2
 
 
-def damaged(batch: bytes, luck: random.Random) -> bytes:
+def damaged(batch: bytes, rng: random.Random) -> bytes:
     """The same header, with other bytes behind it."""
     rest = bytearray(batch[CHECKED_FROM + CHECKED.size :])
-    for _ in range(luck.randrange(4)):
-        rest[luck.randrange(len(rest))] = luck.randrange(256)
-    del rest[luck.randrange(1, len(rest) + 1) :]
+    for _ in range(rng.randrange(4)):
+        rest[rng.randrange(len(rest))] = rng.randrange(256)
+    del rest[rng.randrange(1, len(rest) + 1) :]
     changed = bytearray(batch[: CHECKED_FROM + CHECKED.size]) + rest
     changed[LENGTH_OFFSET : LENGTH_OFFSET + 4] = (len(changed) - 12).to_bytes(4, "big")
     return bytes(changed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from exactly_once_world import (
+from simulated_spark import (
     NAME,
     QUERY,
     TIMEOUT,
@@ -25,7 +25,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open
 from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import plan
-from ottla_spark.exactly_once.driver.recovery import settle
+from ottla_spark.exactly_once.driver.recovery import end_recorded_batch
 from ottla_spark.exactly_once.errors import (
     BatchIncompleteError,
     BatchNotCommittedError,
@@ -55,12 +55,12 @@ class Direct(SteppedCluster):
     """The cluster for one who is never disturbed."""
 
     def __init__(self, spark: Spark) -> None:
-        super().__init__(spark.world, _Undisturbed())  # type: ignore[arg-type]
+        super().__init__(spark.brokers, _Undisturbed())  # type: ignore[arg-type]
 
 
 class _Undisturbed:
-    def step(self, what: str, deed: Any) -> None:
-        deed()
+    def step(self, what: str, action: Any) -> None:
+        action()
 
 
 def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2) -> list[Attempt]:
@@ -155,16 +155,16 @@ def test_attempts_of_different_runs_are_not_recorded(
 
     with pytest.raises(BatchNotCommittedError, match=why):
         commit(cluster, [first, attrs.evolve(second, **changes)], batch=0)
-    assert spark.world.ledger == []
+    assert spark.brokers.ledger == []
 
 
 def test_a_batch_after_half_of_its_time_is_aborted_as_a_whole(spark: Spark, cluster: Direct) -> None:
     attempts = written(spark, cluster)
-    spark.world.pass_time(0.6 * TIMEOUT)
+    spark.brokers.pass_time(0.6 * TIMEOUT)
 
     with pytest.raises(BatchNotCommittedError, match="close to its time-out"):
         commit(cluster, attempts, batch=0)
-    assert spark.world.ledger == []
+    assert spark.brokers.ledger == []
     assert cluster.open_transactions(NAME) == []
 
 
@@ -172,7 +172,7 @@ def test_a_batch_that_every_task_skipped_is_not_recorded_again(spark: Spark, clu
     attempts = [attrs.evolve(each, step=Step.SKIP, prepared=None) for each in written(spark, cluster)]
     commit(cluster, attempts, batch=0)
 
-    assert spark.world.ledger == []
+    assert spark.brokers.ledger == []
 
 
 def test_a_failed_batch_is_aborted_unless_its_commit_was_attempted(spark: Spark, cluster: Direct) -> None:
@@ -192,7 +192,7 @@ def test_transactions_of_a_failed_job_are_aborted(spark: Spark, cluster: Direct)
     abort_left_open(cluster, first.lease)
 
     assert cluster.open_transactions(NAME) == []
-    assert not spark.world.visible
+    assert not spark.brokers.visible
 
 
 def test_a_driver_that_lost_its_lease_aborts_no_transaction(spark: Spark, cluster: Direct) -> None:
@@ -209,7 +209,7 @@ def test_a_driver_that_lost_its_lease_aborts_no_transaction(spark: Spark, cluste
     abort_left_open(cluster, first.lease)
     commit(cluster, attempts, batch=0)
 
-    assert sorted(spark.world.visible) == ["0.0", "0.1"]
+    assert sorted(spark.brokers.visible) == ["0.0", "0.1"]
 
 
 def test_an_attempt_is_equal_after_its_way_to_the_driver(spark: Spark, cluster: Direct) -> None:
@@ -246,16 +246,16 @@ def recorded(spark: Spark, cluster: Direct) -> tuple[Lease, Entry]:
 def test_a_batch_that_another_driver_commits_during_an_abort_is_an_alarm(spark: Spark, cluster: Direct) -> None:
     lease, batch = recorded(spark, cluster)
     late, contested = (each.prepared for each in batch.listed)
-    spark.world.end(late, commit=False)
+    spark.brokers.end(late, commit=False)
 
     class Contested(Direct):
         def end(self, prepared: PreparedTransaction, *, commit: bool) -> Any:
-            self.world.end(contested, commit=True)
+            self.brokers.end(contested, commit=True)
             return super().end(prepared, commit=commit)
 
     with pytest.raises(DataLossError):
-        settle(Contested(spark), lease, batch)
-    assert spark.world.ledger[-1] == batch
+        end_recorded_batch(Contested(spark), lease, batch)
+    assert spark.brokers.ledger[-1] == batch
 
 
 def test_a_batch_that_cannot_be_finished_is_left_to_a_restart(spark: Spark, cluster: Direct) -> None:
@@ -263,29 +263,29 @@ def test_a_batch_that_cannot_be_finished_is_left_to_a_restart(spark: Spark, clus
 
     class TooLate(Direct):
         def end(self, prepared: PreparedTransaction, *, commit: bool) -> Any:
-            self.world.pass_time(TIMEOUT)
+            self.brokers.pass_time(TIMEOUT)
             return super().end(prepared, commit=commit)
 
     with pytest.raises(BatchIncompleteError, match="2 of 2 transactions"):
-        settle(TooLate(spark), lease, batch)
-    assert spark.world.ledger[-1] == batch
+        end_recorded_batch(TooLate(spark), lease, batch)
+    assert spark.brokers.ledger[-1] == batch
 
 
 def test_a_batch_that_brokers_have_forgotten_is_an_alarm(spark: Spark, cluster: Direct) -> None:
     lease, batch = recorded(spark, cluster)
     for each in batch.listed:
-        spark.world.end(each.prepared, commit=True)
-    spark.world.expire_ids()
+        spark.brokers.end(each.prepared, commit=True)
+    spark.brokers.expire_ids()
 
     with pytest.raises(DataLossError, match="is unknown"):
-        settle(cluster, lease, batch)
+        end_recorded_batch(cluster, lease, batch)
 
 
 def test_after_an_accepted_loss_the_query_continues(spark: Spark, cluster: Direct) -> None:
     _lease, batch = recorded(spark, cluster)
     late, in_time = (each.prepared for each in batch.listed)
-    spark.world.end(late, commit=False)
-    spark.world.end(in_time, commit=True)
+    spark.brokers.end(late, commit=False)
+    spark.brokers.end(in_time, commit=True)
     said = run_until_done(spark)
     accepted = take_as_done(cluster, NAME)
     went_on = run_until_done(spark)
@@ -304,7 +304,7 @@ def test_a_forgotten_batch_may_be_written_again(spark: Spark, cluster: Direct) -
 
     assert forgotten is not None
     assert cluster.ledger(NAME).last is None
-    assert spark.world.visible == expected(spark)
+    assert spark.brokers.visible == expected(spark)
 
 
 # Which ids are free

@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
 from ottla_spark.options.options import read_options
-from ottla_spark.worker.producer_cache import MOST
+from ottla_spark.worker.producer_cache import MAX_PRODUCERS
 from ottla_testkit.mock_cluster import MockCluster
 from spark_kit import without_producers
 
@@ -80,7 +80,7 @@ def test_a_task_reuses_the_producer_of_the_batch_before(mock_cluster: MockCluste
 
 def test_a_worker_of_many_jobs_keeps_no_closed_producer(mock_cluster: MockCluster) -> None:
     before = living()
-    for _ in range(MOST + 3):
+    for _ in range(MAX_PRODUCERS + 3):
         assert written(mock_cluster, uuid.uuid4().hex).records == 2
 
-    assert living() - before <= MOST
+    assert living() - before <= MAX_PRODUCERS

@@ -41,7 +41,7 @@ EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 class Ended:
     """The results of the program's steps, by name, and its records."""
 
-    told: dict[str, Any]
+    reported: dict[str, Any]
     kafka: KafkaCluster
     folder: Path
 
@@ -88,7 +88,7 @@ def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ende
     assert program.returncode == 0, program.stderr[-4000:]
     assert pipeline.returncode == 0, pipeline.stderr[-4000:]
     (folder / "client.log").write_text(program.stderr)
-    return Ended(told=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=folder)
+    return Ended(reported=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=folder)
 
 
 SPEC = """\
@@ -138,22 +138,22 @@ def test_a_declarative_pipeline_has_a_topic_as_its_sink(ended: Ended) -> None:
     ("step", "name"), [("batch", "batch"), ("batch_of_a_thread", "thread"), ("each_batch_as_a_frame", "each")]
 )
 def test_a_client_without_ottla_writes_frames(ended: Ended, step: str, name: str) -> None:
-    assert ended.told[step] is None
+    assert ended.reported[step] is None
     assert ended.arrived(name) == EACH_ROW_ONCE
 
 
 def test_a_client_without_ottla_writes_streams(ended: Ended) -> None:
-    assert ended.told["micro_batches"] == BATCHES
+    assert ended.reported["micro_batches"] == BATCHES
     assert ended.arrived("stream") == EACH_ROW_ONCE
 
 
 def test_a_client_may_register_the_source_in_its_session(ended: Ended) -> None:
-    assert ended.told["registered"] is None
+    assert ended.reported["registered"] is None
     assert ended.arrived("registered") == EACH_ROW_ONCE
 
 
 def test_all_problems_of_a_frame_are_reported_to_the_client_at_once(ended: Ended) -> None:
-    said = ended.told["wrong_columns_and_options"]
+    said = ended.reported["wrong_columns_and_options"]
 
     assert "column 'value' has the unsupported type int; it must be string or binary" in said
     assert "column 'partition' has the unsupported type bigint; it must be int" in said
@@ -162,38 +162,41 @@ def test_all_problems_of_a_frame_are_reported_to_the_client_at_once(ended: Ended
 
 
 def test_a_row_that_cannot_be_sent_is_reported_with_its_position(ended: Ended) -> None:
-    said = ended.told["wrong_row"]
+    said = ended.reported["wrong_row"]
 
     assert re.search(r"row 1 of Spark partition \d+ was refused: column 'partition' is negative", said)
 
 
 def test_a_stream_is_in_kafka_once_after_a_lost_checkpoint_commit(ended: Ended) -> None:
-    assert ended.told["exactly_once"] == BATCHES
-    assert ended.told["exactly_once_after_a_lost_commit"] == BATCHES
+    assert ended.reported["exactly_once"] == BATCHES
+    assert ended.reported["exactly_once_after_a_lost_commit"] == BATCHES
     assert ended.visible("exactly-once") == EACH_ROW_ONCE
 
 
 def test_a_repeated_job_is_written_once(ended: Ended) -> None:
-    assert ended.told["once"] == [[True, ROWS], [False, ROWS]]
+    assert ended.reported["once"] == [[True, ROWS], [False, ROWS]]
     assert ended.visible("once") == EACH_ROW_ONCE
 
 
 def test_frames_and_micro_batches_are_written_by_calls(ended: Ended) -> None:
-    assert ended.told["called"] == ROWS
-    assert ended.told["micro_batches_by_call"] is None
+    assert ended.reported["called"] == ROWS
+    assert ended.reported["micro_batches_by_call"] is None
     assert ended.arrived("called") == ended.arrived("by-call") == EACH_ROW_ONCE
 
 
 def test_functions_that_need_the_driver_context_say_so(ended: Ended) -> None:
-    assert "needs the id of the query, which Spark Connect does not provide" in ended.told["exactly_once_by_call"]
-    assert "Spark Connect does not provide" in ended.told["all_or_nothing"]
-    assert "or Spark Connect is used" in ended.told["report"]
+    assert "needs the id of the query, which Spark Connect does not provide" in ended.reported["exactly_once_by_call"]
+    assert "Spark Connect does not provide" in ended.reported["all_or_nothing"]
+    assert "or Spark Connect is used" in ended.reported["report"]
 
 
 def test_no_secret_is_shown_to_the_client_or_printed(ended: Ended) -> None:
-    assert "cannot be sent" in ended.told["secret"]
+    assert "cannot be sent" in ended.reported["secret"]
 
     # What Spark records of requests in its event log does hold them: docs/spark.md.
-    printed = [json.dumps(ended.told), *((ended.folder / f"{name}.log").read_text() for name in ("server", "client"))]
+    printed = [
+        json.dumps(ended.reported),
+        *((ended.folder / f"{name}.log").read_text() for name in ("server", "client")),
+    ]
     assert printed[1]  # there to be searched
     assert [text for text in printed if SECRET in text] == []

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla_spark.worker import garbage_collection
-from ottla_spark.worker.garbage_collection import DAEMON, settle_in
+from ottla_spark.worker.garbage_collection import DAEMON, reduce_collection
 from spark_kit import local_spark
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ def running(module: str | None) -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def _thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(garbage_collection, "_visits", {})
+    monkeypatch.setattr(garbage_collection, "_tasks_begun", {})
     gc.unfreeze()
     yield
     gc.unfreeze()
@@ -42,21 +42,21 @@ def _in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_in_a_worker")
 def test_objects_kept_after_the_first_task_are_not_scanned_again() -> None:
-    settle_in()
+    reduce_collection()
     assert gc.get_freeze_count() == 0  # there was no collection yet
-    settle_in()
+    reduce_collection()
     assert gc.get_freeze_count() > 10_000
 
 
 @pytest.mark.usefixtures("_in_a_worker")
 def test_garbage_of_a_later_task_is_still_collected() -> None:
     for _task in range(3):
-        settle_in()
+        reduce_collection()
     frozen = gc.get_freeze_count()
     garbage: list[Any] = []
     garbage.append(garbage)
     del garbage
-    settle_in()
+    reduce_collection()
     assert gc.get_freeze_count() <= frozen
     assert gc.collect() >= 1
 
@@ -65,7 +65,7 @@ def test_garbage_of_a_later_task_is_still_collected() -> None:
 def test_a_program_that_is_not_a_worker_is_not_changed(monkeypatch: pytest.MonkeyPatch, module: str | None) -> None:
     monkeypatch.setitem(sys.modules, "__main__", running(module))
     for _task in range(3):
-        settle_in()
+        reduce_collection()
     assert gc.get_freeze_count() == 0
 
 
@@ -80,7 +80,7 @@ def test_spark_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> No
 
     def frozen(rows: Iterable[int]) -> Iterator[int]:
         assert list(rows) == [0]  # a worker that has read all of its task is used again
-        settle_in()
+        reduce_collection()
         yield gc.get_freeze_count()
 
     found = [spark.sparkContext.parallelize([0], 1).mapPartitions(frozen).collect()[0] for _task in range(4)]

@@ -29,7 +29,7 @@ def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_ALLOWED_URLS", raising=False)
     monkeypatch.delenv("OTTLA_ALLOWED_FILES", raising=False)
     monkeypatch.delenv("OTTLA_ALLOWED_LOGINS", raising=False)
-    monkeypatch.setattr(producer_settings, "_good", set())
+    monkeypatch.setattr(producer_settings, "_valid", set())
 
 
 def problems(**options: str) -> list[str]:

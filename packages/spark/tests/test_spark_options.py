@@ -178,7 +178,7 @@ def test_serializers_are_refused_with_the_reason(part: str) -> None:
         ("kafka.linger.mss", "1", "did you mean 'linger.ms'?"),
         ("kafka.acks", "2", "acks"),
         ("kafka.compression.type", "zippy", "no compressor is named 'zippy'"),
-        ("kafka.partitioner.class", "nobodys", "no partitioner is named 'nobodys'"),
+        ("kafka.partitioner.class", "unknown", "no partitioner is named 'unknown'"),
     ],
 )
 def test_settings_that_the_producer_refuses_are_refused_on_the_driver(key: str, value: str, said: str) -> None:

@@ -22,13 +22,13 @@ SKIPPED: Mapping[str, Any] = {"errors_tolerance": "all"}
 TO_V: Mapping[str, Any] = {**SKIPPED, "errors_deadletterqueue_topic_name": "v"}
 
 
-def values(world: Simulated, topic: str) -> list[bytes | None]:
-    return sorted(record.value or b"" for at in range(PARTITIONS) for record in log(world, topic, at))
+def values(simulation: Simulated, topic: str) -> list[bytes | None]:
+    return sorted(record.value or b"" for at in range(PARTITIONS) for record in log(simulation, topic, at))
 
 
-def letters(world: Simulated) -> list[tuple[bytes | None, bytes | None, dict[str, bytes | None]]]:
+def letters(simulation: Simulated) -> list[tuple[bytes | None, bytes | None, dict[str, bytes | None]]]:
     """Keys, values and headers of the dead letters."""
-    records = [record for at in range(PARTITIONS) for record in log(world, "v", at)]
+    records = [record for at in range(PARTITIONS) for record in log(simulation, "v", at)]
     return [(record.key, record.value, dict(record.headers)) for record in records]
 
 
@@ -42,9 +42,9 @@ def test_a_row_with_a_wrong_cell_becomes_a_dead_letter_with_the_reason() -> None
             "headers": pa.array([None, [{"key": "trace", "value": b"x"}], None], HEADERS),
         }
     )
-    with cluster() as world:
-        written = sent(world, [batch], **TO_V)
-        found, [letter] = (values(world, "t"), values(world, "u")), letters(world)
+    with cluster() as simulation:
+        written = sent(simulation, [batch], **TO_V)
+        found, [letter] = (values(simulation, "t"), values(simulation, "u")), letters(simulation)
 
     assert found == ([b"1"], [b"3"])
     assert letter == (
@@ -64,9 +64,9 @@ def test_a_row_with_a_wrong_cell_becomes_a_dead_letter_with_the_reason() -> None
 
 def test_a_refused_row_without_a_topic_has_none_in_its_dead_letter() -> None:
     batch = pa.record_batch({"topic": pa.array(["t", None]), "value": ["1", "2"]})
-    with cluster() as world:
-        sent(world, [batch], **TO_V)
-        [(_key, value, headers)] = letters(world)
+    with cluster() as simulation:
+        sent(simulation, [batch], **TO_V)
+        [(_key, value, headers)] = letters(simulation)
 
     assert (value, headers["__ottla.errors.topic"]) == (b"2", None)
     assert (
@@ -77,9 +77,9 @@ def test_a_refused_row_without_a_topic_has_none_in_its_dead_letter() -> None:
 def test_headers_without_a_name_are_left_out_of_the_dead_letter() -> None:
     wrong = [{"key": "good", "value": b"1"}, {"key": None, "value": b"2"}, None]
     batch = pa.record_batch({"value": ["1"], "headers": pa.array([wrong], HEADERS)})
-    with cluster() as world:
-        sent(world, [batch], topic="t", **TO_V)
-        [(_key, _value, headers)] = letters(world)
+    with cluster() as simulation:
+        sent(simulation, [batch], topic="t", **TO_V)
+        [(_key, _value, headers)] = letters(simulation)
 
     assert headers.pop("good") == b"1"
     assert len(headers) == 3
@@ -87,9 +87,9 @@ def test_headers_without_a_name_are_left_out_of_the_dead_letter() -> None:
 
 def test_the_dead_letter_of_a_record_that_is_too_large_says_its_sizes() -> None:
     batch = pa.record_batch({"key": [b"k", b"kk"], "value": [b"", bytes(2000)]})
-    with cluster(max_request_size=1000, batch_size=500) as world:
-        written = sent(world, [batch], topic="t", **TO_V)
-        [(key, value, headers)] = letters(world)
+    with cluster(max_request_size=1000, batch_size=500) as simulation:
+        written = sent(simulation, [batch], topic="t", **TO_V)
+        [(key, value, headers)] = letters(simulation)
 
     reason = headers["__ottla.errors.exception.message"]
     assert (key, value) == (None, None)
@@ -101,9 +101,9 @@ def test_the_dead_letter_of_a_record_that_is_too_large_says_its_sizes() -> None:
 
 def test_rows_without_a_dead_letter_topic_are_counted_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     batch = numbered(0, 4, partition=pa.array([0, -1, 1, -1], pa.int32()))
-    with caplog.at_level(logging.WARNING, "ottla_spark"), cluster() as world:
-        written = sent(world, [batch], topic="t", **SKIPPED)
-        found = values(world, "t")
+    with caplog.at_level(logging.WARNING, "ottla_spark"), cluster() as simulation:
+        written = sent(simulation, [batch], topic="t", **SKIPPED)
+        found = values(simulation, "t")
 
     assert found == [b"0", b"2"]
     assert (written.records, written.refused) == (2, 2)
@@ -116,10 +116,10 @@ def test_rows_without_a_dead_letter_topic_are_counted_and_skipped(caplog: pytest
 
 def test_a_task_whose_rows_are_all_refused_is_complete() -> None:
     batch = numbered(0, 3, partition=pa.array([-1] * 3, pa.int32()))
-    with cluster() as world:
-        skipped = sent(world, [batch], topic="t", **SKIPPED)
-        lettered = sent(world, [batch], topic="t", **TO_V)
-        found = values(world, "v")
+    with cluster() as simulation:
+        skipped = sent(simulation, [batch], topic="t", **SKIPPED)
+        lettered = sent(simulation, [batch], topic="t", **TO_V)
+        found = values(simulation, "v")
 
     assert (skipped.records, skipped.refused) == (0, 3)
     assert (lettered.records, lettered.refused) == (3, 3)
@@ -128,12 +128,12 @@ def test_a_task_whose_rows_are_all_refused_is_complete() -> None:
 
 def test_a_record_that_only_the_broker_finds_too_large_is_refused_alone() -> None:
     batches = [numbered(0, 3, partition=pa.array([at, at, at], pa.int32())) for at in (0, 1)]
-    with cluster() as world:
-        world.cluster.topics["t"].max_message_bytes = 200
+    with cluster() as simulation:
+        simulation.cluster.topics["t"].max_message_bytes = 200
         large = pa.record_batch({"value": [b"x" * 300], "partition": pa.array([0], pa.int32())})
-        written = sent(world, [*batches, large], topic="t", **TO_V)
-        [(_key, value, headers)] = letters(world)
-        found = values(world, "t")
+        written = sent(simulation, [*batches, large], topic="t", **TO_V)
+        [(_key, value, headers)] = letters(simulation)
+        found = values(simulation, "t")
 
     assert found == sorted([b"0", b"1", b"2"] * 2)
     assert value is None
@@ -143,30 +143,33 @@ def test_a_record_that_only_the_broker_finds_too_large_is_refused_alone() -> Non
 
 
 def test_in_a_transaction_a_refusal_of_the_broker_fails_the_task() -> None:
-    with cluster() as world:
-        world.cluster.topics["t"].max_message_bytes = 200
+    with cluster() as simulation:
+        simulation.cluster.topics["t"].max_message_bytes = 200
         batch = pa.record_batch({"value": [b"x" * 300]})
         with pytest.raises(WriteError, match="MESSAGE_TOO_LARGE"):
-            sent(world, [batch], topic="t", transactional=True, **TO_V)
+            sent(simulation, [batch], topic="t", transactional=True, **TO_V)
 
 
 def test_other_refusals_of_a_broker_still_fail_the_task() -> None:
-    with cluster() as world:
-        world.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 4)
+    with cluster() as simulation:
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 4)
         with pytest.raises(WriteError, match="INVALID_RECORD"):
-            sent(world, [numbered(0, 3)], topic="t", **TO_V)
+            sent(simulation, [numbered(0, 3)], topic="t", **TO_V)
 
 
 def test_a_missing_topic_is_no_error_of_a_row() -> None:
-    with cluster(max_block_ms=0) as world, pytest.raises(WriteError, match="and the later rows for topic 'nowhere'"):
-        sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])], **TO_V)
+    with (
+        cluster(max_block_ms=0) as simulation,
+        pytest.raises(WriteError, match="and the later rows for topic 'nowhere'"),
+    ):
+        sent(simulation, [numbered(0, 3, topic=["t", "nowhere", "t"])], **TO_V)
 
 
 def test_a_dead_letter_that_is_too_large_is_sent_without_its_content() -> None:
     batch = pa.record_batch({"value": [b"x" * 880], "partition": pa.array([-1], pa.int32())})
-    with cluster(max_request_size=1000) as world:
-        sent(world, [batch], topic="t", **TO_V)
-        [(key, value, headers)] = letters(world)
+    with cluster(max_request_size=1000) as simulation:
+        sent(simulation, [batch], topic="t", **TO_V)
+        [(key, value, headers)] = letters(simulation)
 
     assert (key, value) == (None, None)
     assert (headers["__ottla.errors.exception.message"] or b"").endswith(b"partitioner (column 'value': 880 bytes)")
@@ -174,8 +177,8 @@ def test_a_dead_letter_that_is_too_large_is_sent_without_its_content() -> None:
 
 def test_a_dead_letter_that_is_refused_too_fails_the_task() -> None:
     batch = pa.record_batch({"value": [b"x" * 880], "partition": pa.array([-1], pa.int32())})
-    with cluster(max_request_size=200) as world, pytest.raises(WriteError) as failed:
-        sent(world, [batch], topic="t", **TO_V)
+    with cluster(max_request_size=200) as simulation, pytest.raises(WriteError) as failed:
+        sent(simulation, [batch], topic="t", **TO_V)
 
     said = str(failed.value)
     assert said.startswith("row 1 of Spark partition 7 was refused: column 'partition' is negative")
@@ -214,10 +217,10 @@ def test_each_row_is_one_record_or_one_dead_letter(rows: list[Mapping[str, Any]]
         or any(header["key"] is None for header in row["headers"] or ())
     }
 
-    with pytest.MonkeyPatch.context() as patch, cluster(max_request_size=1000, batch_size=500) as world:
+    with pytest.MonkeyPatch.context() as patch, cluster(max_request_size=1000, batch_size=500) as simulation:
         patch.setattr(row_buffer, "TABLE_BYTES", table)
-        written = sent(world, pa.table(columns).to_batches(max_chunksize=size), **TO_V)
-        records = {topic: [r for at in range(PARTITIONS) for r in log(world, topic, at)] for topic in TOPICS}
+        written = sent(simulation, pa.table(columns).to_batches(max_chunksize=size), **TO_V)
+        records = {topic: [r for at in range(PARTITIONS) for r in log(simulation, topic, at)] for topic in TOPICS}
 
     names = [dict(record.headers)["__ottla.errors.row"] for record in records["v"]]
     assert sorted(names) == sorted(b"row %d of Spark partition 7" % (number + 1) for number in refused)

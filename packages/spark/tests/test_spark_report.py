@@ -68,11 +68,11 @@ def test_refused_rows_are_in_the_line_and_in_the_table() -> None:
 
 
 def test_a_table_of_very_many_partitions_is_truncated() -> None:
-    partitions = {("t", partition): 1 for partition in range(report.MOST_LINES + 5)}
+    partitions = {("t", partition): 1 for partition in range(report.MAX_LINES + 5)}
     lines = str(WriteReport.of("the write", [TaskWritten(partitions=partitions)])).splitlines()
 
-    assert lines[report.MOST_LINES].startswith(f"  t [{report.MOST_LINES - 1}]")
-    assert lines[report.MOST_LINES + 1].startswith("  and 5 more")
+    assert lines[report.MAX_LINES].startswith(f"  t [{report.MAX_LINES - 1}]")
+    assert lines[report.MAX_LINES + 1].startswith("  and 5 more")
 
 
 def test_the_last_report_is_printed_and_found_by_the_program(driver: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,12 +69,12 @@ def test_every_row_is_a_record_of_its_topic_and_partition_in_order(rows: list[Ro
             )
         )
 
-    with cluster(record_encoder=encoder) as world:
-        written = sent(world, table.to_batches(max_chunksize=size))
+    with cluster(record_encoder=encoder) as simulation:
+        written = sent(simulation, table.to_batches(max_chunksize=size))
         found = {
             (topic, partition): [
                 (record.value, record.key, record.headers, record.timestamp_ms)
-                for record in log(world, topic, partition)
+                for record in log(simulation, topic, partition)
             ]
             for topic in TOPICS
             for partition in range(PARTITIONS)
@@ -94,22 +94,24 @@ def _bytes(text: str | None) -> bytes | None:
 
 def test_keys_get_the_same_partitions_as_in_send() -> None:
     keys = [str(number % 10) for number in range(100)]
-    with cluster() as world:
-        sent(world, [numbered(0, 100, key=keys)], topic="t")
-        sent(world, [numbered(0, 100, key=keys)], topic="u")
+    with cluster() as simulation:
+        sent(simulation, [numbered(0, 100, key=keys)], topic="t")
+        sent(simulation, [numbered(0, 100, key=keys)], topic="u")
         for key, value in zip(keys, range(100), strict=True):
-            world.producer.send("v", b"%d" % value, key=key.encode())
-        world.settle()
-        found = [[[record.value for record in log(world, topic, at)] for at in range(PARTITIONS)] for topic in TOPICS]
+            simulation.producer.send("v", b"%d" % value, key=key.encode())
+        simulation.run_until_idle()
+        found = [
+            [[record.value for record in log(simulation, topic, at)] for at in range(PARTITIONS)] for topic in TOPICS
+        ]
 
     assert found[0] == found[1] == found[2]
 
 
 def test_a_task_without_rows_requests_no_producer() -> None:
-    def nobody() -> Any:
+    def unused_session() -> Any:
         raise AssertionError("a producer was asked for")
 
-    written = send_rows(iter([numbered(0, 0)]), nobody, options=options("t"), columns={"value": 0}, task="task")
+    written = send_rows(iter([numbered(0, 0)]), unused_session, options=options("t"), columns={"value": 0}, task="task")
 
     assert (written.records, written.bytes, written.partitions) == (0, 0, {})
 
@@ -117,16 +119,16 @@ def test_a_task_without_rows_requests_no_producer() -> None:
 def test_rows_are_sent_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1000)
     to_zero = pa.array([0] * 100, pa.int32())
-    with cluster() as world:
+    with cluster() as simulation:
 
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, 1000, 100):
                 yield numbered(start, start + 100, partition=to_zero)
-            until(lambda: len(log(world, "t", 0)) >= 900)
+            until(lambda: len(log(simulation, "t", 0)) >= 900)
             yield numbered(1000, 1100, partition=to_zero)
 
-        written = sent(world, batches(), topic="t")
-        found = [record.value for record in log(world, "t", 0)]
+        written = sent(simulation, batches(), topic="t")
+        found = [record.value for record in log(simulation, "t", 0)]
 
     assert found == [b"%d" % number for number in range(1100)]
     assert (written.records, written.partitions) == (1100, {("t", 0): 1100})
@@ -135,13 +137,13 @@ def test_rows_are_sent_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> N
 def test_many_topics_together_keep_to_the_buffer_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "GATHERED_BYTES", 300)
     topics = pa.array([TOPICS[number % 3] for number in range(100)])
-    with cluster() as world:
+    with cluster() as simulation:
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield numbered(0, 100, topic=topics)
-            until(lambda: sum(len(log(world, topic, at)) for topic in TOPICS for at in range(PARTITIONS)) >= 50)
+            until(lambda: sum(len(log(simulation, topic, at)) for topic in TOPICS for at in range(PARTITIONS)) >= 50)
 
-        assert sent(world, batches()).records == 100
+        assert sent(simulation, batches()).records == 100
 
 
 def test_sent_rows_no_longer_count_towards_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,8 +168,8 @@ def test_a_row_that_is_too_large_is_reported_with_number_and_sizes() -> None:
         numbered(0, 10, topic=["u"] * 10),
         pa.record_batch({"value": [b"", bytes(900), b"", bytes(2000)], "topic": ["t", "t", "u", "u"]}),
     ]
-    with cluster(max_request_size=1000, batch_size=500) as world, pytest.raises(WriteError) as failed:
-        sent(world, batches)
+    with cluster(max_request_size=1000, batch_size=500) as simulation, pytest.raises(WriteError) as failed:
+        sent(simulation, batches)
 
     said = str(failed.value)
     assert said.startswith("row 14 of Spark partition 7 was refused: it has 2082 bytes, above max.request.size")
@@ -176,15 +178,15 @@ def test_a_row_that_is_too_large_is_reported_with_number_and_sizes() -> None:
 
 def test_a_missing_partition_is_reported_with_its_row() -> None:
     batch = numbered(0, 3, partition=pa.array([0, None, 9], pa.int32()))
-    with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
-        sent(world, [numbered(0, 5, partition=pa.array([0] * 5, pa.int32())), batch], topic="t")
+    with cluster(max_block_ms=0) as simulation, pytest.raises(WriteError) as failed:
+        sent(simulation, [numbered(0, 5, partition=pa.array([0] * 5, pa.int32())), batch], topic="t")
 
     assert str(failed.value).startswith("row 8 of Spark partition 7 was refused: it is for partition 9 of topic 't'")
 
 
 def test_an_unknown_topic_is_reported_with_its_row() -> None:
-    with cluster(max_block_ms=0) as world, pytest.raises(WriteError) as failed:
-        sent(world, [numbered(0, 3, topic=["t", "nowhere", "t"])])
+    with cluster(max_block_ms=0) as simulation, pytest.raises(WriteError) as failed:
+        sent(simulation, [numbered(0, 3, topic=["t", "nowhere", "t"])])
 
     assert "row 2 of Spark partition 7 and the later rows for topic 'nowhere' cannot be sent: " in str(failed.value)
     assert isinstance(failed.value.__cause__, TopicUnavailableError)
@@ -196,10 +198,10 @@ def test_a_broker_error_is_reported_with_row_topic_partition_and_counts() -> Non
         numbered(0, 3, topic=["t", "u", "t"], partition=to_two),
         numbered(3, 6, topic=["t"] * 3, partition=to_two),
     ]
-    with cluster() as world:
-        world.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 2)
+    with cluster() as simulation:
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.INVALID_RECORD] * 2)
         with pytest.raises(WriteError) as failed:
-            sent(world, batches)
+            sent(simulation, batches)
 
     assert str(failed.value).startswith(
         "Spark partition 7: of 6 records these failed: 5 for topic 't' (0 of them possibly in Kafka), "
@@ -210,18 +212,18 @@ def test_a_broker_error_is_reported_with_row_topic_partition_and_counts() -> Non
 def test_a_failure_ends_the_task_before_all_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1)
     read: list[int] = []
-    with cluster() as world:
-        world.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+    with cluster() as simulation:
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for start in range(0, 1_000_000, 10):
                 read.append(start)
                 yield numbered(start, start + 10)
                 if start == 0:
-                    until(lambda: world.sender.idle)
+                    until(lambda: simulation.sender.idle)
 
         with pytest.raises(WriteError, match=re.escape("the first, row 1 of Spark partition 7")):
-            sent(world, batches(), topic="t")
+            sent(simulation, batches(), topic="t")
 
     assert len(read) < 10
 
@@ -244,10 +246,10 @@ class Tracing:
 def test_interceptors_get_the_tables_of_a_task_and_their_outcomes() -> None:
     tracing = Tracing()
     batch = pa.record_batch({"topic": ["t", "u", "t"], "value": ["a", "b", "c"]})
-    with cluster(plugins={"interceptors": {"tracing": tracing}}) as world:
-        assert sent(world, [batch]).records == 3
+    with cluster(plugins={"interceptors": {"tracing": tracing}}) as simulation:
+        assert sent(simulation, [batch]).records == 3
 
-        logs = {topic: world.cluster.topics[topic].log.values() for topic in ("t", "u")}
+        logs = {topic: simulation.cluster.topics[topic].log.values() for topic in ("t", "u")}
         found = {topic: [(r.value, r.headers) for log in logs[topic] for r in log] for topic in logs}
     span = (("span", b"1"),)
     assert found == {"t": [(b"a", span), (b"c", span)], "u": [(b"b", span)]}
@@ -257,7 +259,7 @@ def test_interceptors_get_the_tables_of_a_task_and_their_outcomes() -> None:
 def test_an_interceptor_that_takes_no_tables_fails_the_task_by_name() -> None:
     interceptor = type("Records", (), {"ottla_spec": 2})()
     with (
-        cluster(plugins={"interceptors": {"interceptor 'records'": interceptor}}) as world,
+        cluster(plugins={"interceptors": {"interceptor 'records'": interceptor}}) as simulation,
         pytest.raises(WriteError, match=r"row 1 .* cannot be sent: .* the interceptor 'records', which has no on_send"),
     ):
-        sent(world, [pa.record_batch({"value": ["a"]})], topic="t")
+        sent(simulation, [pa.record_batch({"value": ["a"]})], topic="t")

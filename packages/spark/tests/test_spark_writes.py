@@ -117,9 +117,9 @@ def test_the_topic_option_overrides_the_column(
 
 
 def test_an_empty_frame_is_written_without_a_connection_to_kafka(spark: SparkSession) -> None:
-    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+    unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
 
-    spark.range(0).selectExpr("'v' as value").write.format("ottla").options(**nobody).mode("append").save()
+    spark.range(0).selectExpr("'v' as value").write.format("ottla").options(**unreachable).mode("append").save()
 
 
 def test_a_registered_source_writes_too(

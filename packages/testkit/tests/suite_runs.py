@@ -84,10 +84,10 @@ def timeout_for(said: str) -> float:
 
 def assert_caught(result: pytest.RunResult, said: str) -> None:
     """Assert that the suite has failed, and said what is wrong."""
-    told = result.stdout.str()
+    reported = result.stdout.str()
 
-    assert result.ret == pytest.ExitCode.TESTS_FAILED, told
-    assert re.search(said, told), told
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, reported
+    assert re.search(said, reported), reported
 
 
 def assert_passed(result: pytest.RunResult) -> None:

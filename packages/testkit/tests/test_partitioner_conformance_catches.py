@@ -11,7 +11,7 @@ SUITE = Suite(
     name="PartitionerConformance",
     subject="partitioner",
     module="wrong_partitioners",
-    more=lambda _timeout: "heeds_availability = True",
+    more=lambda _timeout: "avoids_lost_leaders = True",
 )
 
 WRONG = [
@@ -100,8 +100,8 @@ def test_a_partitioner_may_declare_what_it_does_about_slow_leaders(pytester: pyt
     def run(declared: str) -> pytest.RunResult:
         return SUITE.run(pytester, "IgnoresSlowLeaders()", "-k", "slow_leader", more=declared)
 
-    assert_caught(run("heeds_slow = True"), "whose leader is slow")
-    run("heeds_availability = True; heeds_slow = False").assert_outcomes(skipped=1)
+    assert_caught(run("avoids_slow_leaders = True"), "whose leader is slow")
+    run("avoids_lost_leaders = True; avoids_slow_leaders = False").assert_outcomes(skipped=1)
 
 
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
@@ -109,7 +109,7 @@ def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester)
 
 
 def test_a_partitioner_by_turns_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    SUITE.assert_passes(pytester, "RightByTurns()", more="heeds_availability = keys_decide = True")
+    SUITE.assert_passes(pytester, "RightByTurns()", more="avoids_lost_leaders = keys_decide = True")
 
 
 def test_a_partitioner_by_records_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

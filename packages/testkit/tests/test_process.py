@@ -52,7 +52,7 @@ def test_a_process_never_outlives_its_owner(tmp_path: Path, number: signal.Signa
 
 def test_a_released_process_survives_its_owner() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
-        OrphanGuard(process.pid).let_go()
+        OrphanGuard(process.pid).release()
 
         assert process.poll() is None
         process.kill()

@@ -25,28 +25,28 @@ from ottla_testkit.simulation.planned_faults import (
 pytestmark = pytest.mark.timeout(60)
 
 
-def world_of(*faults: Fault) -> Simulation:
+def simulation_of(*faults: Fault) -> Simulation:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
-    world = Simulation(cluster, seed=1)
-    plan(world, faults)
-    return world
+    simulation = Simulation(cluster, seed=1)
+    plan(simulation, faults)
+    return simulation
 
 
-def times(world: Simulation, *, records: int = 3, size: int = 100) -> list[float]:
+def times(simulation: Simulation, *, records: int = 3, size: int = 100) -> list[float]:
     """Send records one after the other; return the seconds of each until its acknowledgement."""
-    producer = world.producer(linger_ms=0)
+    producer = simulation.producer(linger_ms=0)
     found: list[float] = []
 
     def program() -> None:
         for number in range(records):
-            began = world.clock()
+            began = simulation.clock()
             delivery = producer.send("t", bytes(size), timestamp_ms=number)
-            assert world.wait_for(delivery.done, timeout=100)
-            found.append(world.clock() - began)
+            assert simulation.wait_for(delivery.done, timeout=100)
+            found.append(simulation.clock() - began)
         producer.close()
 
-    world.run(program)
+    simulation.run(program)
     return found
 
 
@@ -59,61 +59,61 @@ def times(world: Simulation, *, records: int = 3, size: int = 100) -> list[float
     ids=lambda fault: type(fault).__name__,
 )
 def test_a_throttled_producer_waits_after_each_response(fault: Fault) -> None:
-    first, *others = times(world_of(fault))
+    first, *others = times(simulation_of(fault))
 
     assert first == pytest.approx(0.0, abs=0.05)
     assert others == [pytest.approx(2.0, abs=0.1)] * 2
 
 
 def test_bytes_take_time_on_a_narrow_link() -> None:
-    world = world_of()
-    world.network.wire = LinkConditions(bandwidth=10_000.0)
+    simulation = simulation_of()
+    simulation.network.wire = LinkConditions(bandwidth=10_000.0)
 
-    assert times(world, size=20_000)[1:] == [pytest.approx(2.0, abs=0.1)] * 2
+    assert times(simulation, size=20_000)[1:] == [pytest.approx(2.0, abs=0.1)] * 2
 
 
 def test_a_denied_topic_refuses_records_and_then_takes_them() -> None:
-    world = world_of(DeniedTopic(at=1.0, seconds=1.0, topic="t"))
-    producer = world.producer(linger_ms=0)
+    simulation = simulation_of(DeniedTopic(at=1.0, seconds=1.0, topic="t"))
+    producer = simulation.producer(linger_ms=0)
     errors: list[DeliveryError | None] = []
 
     def program() -> None:
         for number in range(3):
             delivery = producer.send("t", b"v", partition=0, timestamp_ms=number)
-            assert world.wait_for(delivery.done, timeout=10)
+            assert simulation.wait_for(delivery.done, timeout=10)
             errors.append(delivery.error)
-            world.sleep(number + 1.1 - world.clock())
+            simulation.sleep(number + 1.1 - simulation.clock())
         producer.close()
 
-    world.run(program)
+    simulation.run(program)
 
     assert [error is None for error in errors] == [True, False, True]
     assert "TOPIC_AUTHORIZATION_FAILED" in str(errors[1])
 
 
 def test_ctrl_c_ends_a_flush_that_waits() -> None:
-    world = world_of(FrozenBroker(at=1.0, seconds=5.0, broker=1), InterruptedProgram(at=3.0, program=0))
-    producer = world.producer(linger_ms=0)
+    simulation = simulation_of(FrozenBroker(at=1.0, seconds=5.0, broker=1), InterruptedProgram(at=3.0, program=0))
+    producer = simulation.producer(linger_ms=0)
     interrupted: list[float] = []
 
     def program() -> None:
         producer.send("t", b"v", timestamp_ms=0)
-        world.sleep(1.5)
+        simulation.sleep(1.5)
         producer.send("t", b"v", timestamp_ms=0)
         with pytest.raises(KeyboardInterrupt):
             producer.flush()
-        interrupted.append(world.clock())
+        interrupted.append(simulation.clock())
         producer.close()
 
-    world.run(program)
+    simulation.run(program)
 
     assert interrupted == [3.0]
-    assert len(world.cluster.topics["t"].log[0]) == 2
+    assert len(simulation.cluster.topics["t"].log[0]) == 2
 
 
-def in_transactions(world: Simulation, body: Callable[[Producer], None]) -> None:
+def in_transactions(simulation: Simulation, body: Callable[[Producer], None]) -> None:
     """Run the body of a program with a transactional producer, and close."""
-    producer = world.producer(transactional_id="x", linger_ms=0)
+    producer = simulation.producer(transactional_id="x", linger_ms=0)
 
     def program() -> None:
         producer.init_transactions()
@@ -122,7 +122,7 @@ def in_transactions(world: Simulation, body: Callable[[Producer], None]) -> None
         finally:
             producer.close()
 
-    world.run(program)
+    simulation.run(program)
 
 
 def one_after_the_other(producer: Producer) -> None:
@@ -133,12 +133,12 @@ def one_after_the_other(producer: Producer) -> None:
 
 
 def test_the_next_transaction_waits_for_late_markers() -> None:
-    world = world_of(SlowMarkers(at=0.0, seconds=100.0, marker_seconds=1.0))
+    simulation = simulation_of(SlowMarkers(at=0.0, seconds=100.0, marker_seconds=1.0))
 
-    in_transactions(world, one_after_the_other)
+    in_transactions(simulation, one_after_the_other)
 
-    assert 1.0 <= world.clock() < 2.0
-    assert world.cluster.topics["t"].log[0][1].value == b"1"
+    assert 1.0 <= simulation.clock() < 2.0
+    assert simulation.cluster.topics["t"].log[0][1].value == b"1"
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,15 @@ def test_the_next_transaction_waits_for_late_markers() -> None:
     ids=lambda fault: type(fault).__name__,
 )
 def test_a_transaction_that_the_coordinator_aborted_is_not_committed(fault: Fault) -> None:
-    world = world_of(fault)
+    simulation = simulation_of(fault)
 
     def transaction(producer: Producer) -> None:
         producer.begin_transaction()
         producer.send("t", b"v", timestamp_ms=0)
-        world.sleep(2.0)
+        simulation.sleep(2.0)
         with pytest.raises(OttlaError):
             producer.commit_transaction()
 
-    in_transactions(world, transaction)
+    in_transactions(simulation, transaction)
 
-    assert world.cluster.topics["t"].committed(0) == []
+    assert simulation.cluster.topics["t"].committed(0) == []

@@ -28,12 +28,12 @@ class Echo(SimulatedBroker):
 
     asked: list[tuple[float, bytes]] = attrs.field(factory=list)
 
-    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
         self.asked.append((now, frame))
         return frame
 
 
-class World:
+class ConnectedClient:
     """A client with one connection, which a poll has reported as ready."""
 
     def __init__(self, wire: LinkConditions | None = None, *, seed: int = 1) -> None:
@@ -64,177 +64,177 @@ class World:
         return self.network.send(1, [REQUEST])
 
 
-def connected(wire: LinkConditions | None = None, *, seed: int = 1) -> World:
-    world = World(wire, seed=seed)
-    world.connect()
-    return world
+def connected_client(wire: LinkConditions | None = None, *, seed: int = 1) -> ConnectedClient:
+    client = ConnectedClient(wire, seed=seed)
+    client.connect()
+    return client
 
 
 def test_a_connection_takes_a_round_trip_and_a_request_half_of_it() -> None:
-    world = connected(LinkConditions(round_trip=0.1, setup=0.05))
-    assert world.clock() == pytest.approx(0.15)
+    client = connected_client(LinkConditions(round_trip=0.1, setup=0.05))
+    assert client.clock() == pytest.approx(0.15)
 
-    world.send()
-    world.until(lambda: world.received)
+    client.send()
+    client.until(lambda: client.received)
 
-    [(asked_at, _frame)], [(received_at, answer)] = world.broker.asked, world.received
+    [(asked_at, _frame)], [(received_at, answer)] = client.broker.asked, client.received
     assert asked_at == pytest.approx(0.2)
     assert received_at == pytest.approx(0.25)
     assert answer == b"request"
 
 
 def test_several_requests_are_in_flight_at_once() -> None:
-    world = connected(LinkConditions(round_trip=0.1))
-    began = world.clock()
+    client = connected_client(LinkConditions(round_trip=0.1))
+    began = client.clock()
     for _ in range(5):
-        assert world.send()
+        assert client.send()
 
-    world.until(lambda: len(world.received) == 5)
+    client.until(lambda: len(client.received) == 5)
 
-    assert world.clock() == pytest.approx(began + 0.1)
+    assert client.clock() == pytest.approx(began + 0.1)
 
 
 def test_jitter_keeps_the_order_of_a_connection() -> None:
-    world = connected(LinkConditions(round_trip=0.01, jitter=0.1))
+    client = connected_client(LinkConditions(round_trip=0.01, jitter=0.1))
     for number in range(20):
-        assert world.network.send(1, [b"\0\0\0\1", bytes([number])])
+        assert client.network.send(1, [b"\0\0\0\1", bytes([number])])
 
-    world.until(lambda: len(world.received) == 20)
+    client.until(lambda: len(client.received) == 20)
 
-    assert [body for _at, body in world.received] == [bytes([number]) for number in range(20)]
-    assert len({at for at, _frame in world.broker.asked}) > 1
+    assert [body for _at, body in client.received] == [bytes([number]) for number in range(20)]
+    assert len({at for at, _frame in client.broker.asked}) > 1
 
 
 def test_a_script_sets_how_many_bytes_a_write_takes() -> None:
-    world = connected()
-    world.network.takes.extend([3, 0, 4])
+    client = connected_client()
+    client.network.takes.extend([3, 0, 4])
 
-    assert not world.send()
+    assert not client.send()
     story = []
     for _ in range(3):
-        world.poll(0.0)
-        story.append(list(world.network.sent))
+        client.poll(0.0)
+        story.append(list(client.network.sent))
 
     assert story == [[], [], [1]]
-    world.until(lambda: world.received)
+    client.until(lambda: client.received)
 
 
 def test_a_random_write_takes_all_bytes_some_or_none() -> None:
-    world = connected(LinkConditions(partly=0.3, nothing=0.3))
+    client = connected_client(LinkConditions(partial_writes=0.3, nothing=0.3))
     at_once = 0
     for _ in range(50):
-        if world.send():
+        if client.send():
             at_once += 1
         else:
-            world.until(lambda: world.network.sent)
+            client.until(lambda: client.network.sent)
 
     assert 10 < at_once < 40
-    world.until(lambda: len(world.received) == 50)
+    client.until(lambda: len(client.received) == 50)
 
 
 def test_a_full_buffer_takes_more_when_the_broker_has_acknowledged() -> None:
-    world = connected(LinkConditions(round_trip=0.1, buffer=len(REQUEST)))
-    began = world.clock()
-    assert world.send()
-    assert not world.send()
+    client = connected_client(LinkConditions(round_trip=0.1, buffer=len(REQUEST)))
+    began = client.clock()
+    assert client.send()
+    assert not client.send()
 
-    world.until(lambda: world.network.sent)
+    client.until(lambda: client.network.sent)
 
-    assert world.clock() == pytest.approx(began + 0.1)
+    assert client.clock() == pytest.approx(began + 0.1)
 
 
 def test_a_response_in_pieces_arrives_with_its_last_piece() -> None:
-    world = connected(LinkConditions(round_trip=0.01, jitter=0.1, pieces=1.0))
+    client = connected_client(LinkConditions(round_trip=0.01, jitter=0.1, pieces=1.0))
     polls = 0
     for number in range(1, 11):
-        world.send()
-        while len(world.received) < number:
-            world.poll()
+        client.send()
+        while len(client.received) < number:
+            client.poll()
             polls += 1
 
     assert polls > 10  # a piece ends a wait, too
-    assert [answer for _at, answer in world.received] == 10 * [b"request"]
+    assert [answer for _at, answer in client.received] == 10 * [b"request"]
 
 
 @pytest.mark.parametrize(("out", "back", "asked"), [(True, True, 0), (True, False, 0), (False, True, 1)])
 def test_bytes_on_a_half_open_connection_vanish_silently(out: bool, back: bool, asked: int) -> None:
-    world = connected()
-    world.network.half_open(1, out=out, back=back)
+    client = connected_client()
+    client.network.half_open(1, out=out, back=back)
 
-    assert world.send()
-    world.poll(30.0)
+    assert client.send()
+    client.poll(30.0)
 
-    assert len(world.broker.asked) == asked
-    assert (world.received, world.network.disconnected) == ([], {})
-    assert world.clock() == 30.0
+    assert len(client.broker.asked) == asked
+    assert (client.received, client.network.disconnected) == ([], {})
+    assert client.clock() == 30.0
 
 
 def test_a_frozen_broker_accepts_connections_and_resumes_with_them() -> None:
-    world = World()
-    world.network.freeze(1)
-    world.connect()
-    world.send()
-    world.poll(5.0)
-    assert not world.broker.asked
+    client = ConnectedClient()
+    client.network.freeze(1)
+    client.connect()
+    client.send()
+    client.poll(5.0)
+    assert not client.broker.asked
 
-    world.network.thaw(1)
-    world.until(lambda: world.received)
+    client.network.thaw(1)
+    client.until(lambda: client.received)
 
-    assert world.broker.asked == [(5.0, b"request")]
+    assert client.broker.asked == [(5.0, b"request")]
 
 
 def test_a_reset_within_a_request_means_that_no_broker_received_it() -> None:
-    world = connected(LinkConditions(round_trip=0.1))
-    world.network.takes.append(5)
-    assert not world.send()
+    client = connected_client(LinkConditions(round_trip=0.1))
+    client.network.takes.append(5)
+    assert not client.send()
 
-    world.network.cut(1)
-    world.until(lambda: world.network.disconnected)
-    world.poll(1.0)
+    client.network.cut(1)
+    client.until(lambda: client.network.disconnected)
+    client.poll(1.0)
 
-    assert not world.broker.asked
+    assert not client.broker.asked
 
 
 def test_data_written_before_a_close_arrives() -> None:
-    world = connected(LinkConditions(round_trip=0.1))
-    world.send()
-    world.network.close(1, ConnectionFailedError("enough"))
-    world.poll()
-    world.poll(1.0)
+    client = connected_client(LinkConditions(round_trip=0.1))
+    client.send()
+    client.network.close(1, ConnectionFailedError("enough"))
+    client.poll()
+    client.poll(1.0)
 
-    assert len(world.broker.asked) == 1
-    assert not world.received
+    assert len(client.broker.asked) == 1
+    assert not client.received
 
 
 def test_a_broker_closes_an_idle_connection() -> None:
-    world = World()
-    world.network.hosts.broker_idle = 10.0
-    world.connect()
-    world.poll(4.0)
-    world.send()
-    world.until(lambda: world.received)
+    client = ConnectedClient()
+    client.network.hosts.broker_idle = 10.0
+    client.connect()
+    client.poll(4.0)
+    client.send()
+    client.until(lambda: client.received)
 
-    world.until(lambda: world.network.disconnected)
+    client.until(lambda: client.network.disconnected)
 
-    assert world.clock() == 14.0
+    assert client.clock() == 14.0
 
 
 def test_a_slow_name_is_resolved_after_its_delay() -> None:
-    world = World()
-    world.network.names.seconds["broker-1"] = 3.0
+    client = ConnectedClient()
+    client.network.names.seconds["broker-1"] = 3.0
 
-    assert world.network.resolve("broker-1", 9092) is None
-    world.poll()
-    assert world.clock() == 3.0
-    assert world.network.resolve("broker-1", 9092)
+    assert client.network.resolve("broker-1", 9092) is None
+    client.poll()
+    assert client.clock() == 3.0
+    assert client.network.resolve("broker-1", 9092)
 
 
 def test_a_client_that_polls_endlessly_is_a_failure() -> None:
-    world = connected()
+    client = connected_client()
 
     def spin() -> None:
         for _ in range(100_000):
-            world.poll(0.0)
+            client.poll(0.0)
 
     with pytest.raises(AssertionError, match="the client spins"):
         spin()

@@ -28,17 +28,17 @@ pytestmark = pytest.mark.timeout(60)
 class Outcome:
     """A record that was sent each second, and when it was acknowledged; None: it was not."""
 
-    world: Simulation
+    simulation: Simulation
     deliveries: list[Delivery] = attrs.field(factory=list)
     acknowledged_at: dict[int, float] = attrs.field(factory=dict)
 
     @property
     def partition(self) -> ReplicatedPartition:
-        return self.world.cluster.topics["t"].replicated[0]
+        return self.simulation.cluster.topics["t"].replicated[0]
 
     def values(self, broker: int | None = None) -> list[int]:
         """The records of a broker's log, by default the leader's."""
-        log = self.world.cluster.topics["t"].logs[0] if broker is None else self.partition.log_at(broker)
+        log = self.simulation.cluster.topics["t"].logs[0] if broker is None else self.partition.log_at(broker)
         return [int(record.value or b"") for record in log.records]
 
 
@@ -46,26 +46,26 @@ def sent(*faults: Fault, records: int = 5, settings: Mapping[str, object] | None
     """Send a record each second to a partition that broker 1 leads, while these faults happen."""
     cluster = SimulatedCluster.of(1, 2, 3)
     cluster.create("t", 1, min_insync=2)
-    world = Simulation(cluster, seed=1)
-    plan(world, faults)
-    producer = world.producer({"linger.ms": 0, "request.timeout.ms": 1_000, **(settings or {})})
-    outcome = Outcome(world)
+    simulation = Simulation(cluster, seed=1)
+    plan(simulation, faults)
+    producer = simulation.producer({"linger.ms": 0, "request.timeout.ms": 1_000, **(settings or {})})
+    outcome = Outcome(simulation)
 
     def program() -> None:
         for number in range(records):
             delivery = producer.send("t", b"%d" % number, partition=0, timestamp_ms=number)
             outcome.deliveries.append(delivery)
             delivery.add_done_callback(partial(note, number))
-            world.sleep(max(0.0, number + 1 - world.clock()))
+            simulation.sleep(max(0.0, number + 1 - simulation.clock()))
         producer.flush()
-        world.sleep(5.0)
+        simulation.sleep(5.0)
         producer.close()
 
     def note(number: int, delivery: Delivery) -> None:
         if delivery.error is None:
-            outcome.acknowledged_at[number] = world.clock()
+            outcome.acknowledged_at[number] = simulation.clock()
 
-    world.run(program)
+    simulation.run(program)
     return outcome
 
 
@@ -85,7 +85,7 @@ def test_only_acks_all_waits_for_the_followers(acks: str, waits: bool) -> None:
 
 
 def test_a_crashed_leader_has_a_successor_with_all_acknowledged_records() -> None:
-    outcome = sent(CrashedBroker(at=1.5, seconds=60.0, broker=1, heir=2))
+    outcome = sent(CrashedBroker(at=1.5, seconds=60.0, broker=1, next_leader=2))
 
     assert outcome.partition.leader in (2, 3)
     assert outcome.partition.epoch == 1
@@ -124,7 +124,7 @@ def test_an_unclean_election_loses_acknowledged_records() -> None:
 
 
 def test_a_follower_has_the_state_of_producers() -> None:
-    outcome = sent(CrashedBroker(at=1.5, seconds=60.0, broker=1, heir=2))
+    outcome = sent(CrashedBroker(at=1.5, seconds=60.0, broker=1, next_leader=2))
 
-    [entry] = outcome.world.cluster.topics["t"].producers[0].entries.values()
+    [entry] = outcome.simulation.cluster.topics["t"].producers[0].entries.values()
     assert [first for first, _last, _offset in entry.batches] == [0, 1, 2, 3, 4]

@@ -16,7 +16,7 @@ from tls_peers import Peer, shake
 Connect = Callable[..., tuple[TlsLayer, Peer]]
 
 
-def told(details: Sequence[tuple[str, str]], label: str) -> list[str]:
+def reported(details: Sequence[tuple[str, str]], label: str) -> list[str]:
     return [text for each, text in details if each == label]
 
 
@@ -28,14 +28,14 @@ def test_protocol_cipher_certificate_and_names_are_reported(connect: Connect, ve
     details = layer.details()
 
     assert [label for label, _text in details][:2] == ["protocol", "cipher"]
-    assert told(details, "protocol") == [version]
-    assert told(details, "cipher")[0].endswith(" bits")
-    assert "CN=broker" in told(details, "certificate")[0]
-    assert "issued by" in told(details, "certificate")[0]
-    assert told(details, "its names") == ["localhost, 127.0.0.1, ::1"]
-    assert told(details, "host name") == ["localhost is one of them"]
-    assert str(tmp_path) in told(details, "trusted by")[0]
-    assert told(details, "warning") == []
+    assert reported(details, "protocol") == [version]
+    assert reported(details, "cipher")[0].endswith(" bits")
+    assert "CN=broker" in reported(details, "certificate")[0]
+    assert "issued by" in reported(details, "certificate")[0]
+    assert reported(details, "its names") == ["localhost, 127.0.0.1, ::1"]
+    assert reported(details, "host name") == ["localhost is one of them"]
+    assert str(tmp_path) in reported(details, "trusted by")[0]
+    assert reported(details, "warning") == []
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
@@ -45,15 +45,15 @@ def test_metrics_get_the_names_of_cipher_suite_and_protocol(connect: Connect, ve
 
     suite, protocol = layer.cipher() or ("", "")
     assert protocol == version
-    assert told(layer.details(), "cipher")[0].startswith(f"{suite}, ")
+    assert reported(layer.details(), "cipher")[0].startswith(f"{suite}, ")
 
 
 def test_a_host_name_that_is_not_checked_is_a_warning(connect: Connect) -> None:
     layer, peer = connect({"ssl.endpoint.identification.algorithm": ""}, host="other.example.com")
     shake(layer, peer)
 
-    assert told(layer.details(), "host name") == ["not checked"]
-    assert "ssl.endpoint.identification.algorithm" in told(layer.details(), "warning")[0]
+    assert reported(layer.details(), "host name") == ["not checked"]
+    assert "ssl.endpoint.identification.algorithm" in reported(layer.details(), "warning")[0]
 
 
 def test_a_certificate_that_expires_soon_is_a_warning(connect: Connect, ca: trustme.CA) -> None:
@@ -63,7 +63,7 @@ def test_a_certificate_that_expires_soon_is_a_warning(connect: Connect, ca: trus
     layer, peer = connect(context=context)
     shake(layer, peer)
 
-    assert "CN=old" in told(layer.details(), "warning")[0]
+    assert "CN=old" in reported(layer.details(), "warning")[0]
 
 
 def test_the_client_certificate_is_reported_without_its_key(
@@ -74,5 +74,5 @@ def test_the_client_certificate_is_reported_without_its_key(
     layer, peer = connect({"ssl.keystore.location": str(file), "ssl.keystore.type": "PEM"})
     shake(layer, peer)
 
-    assert "CN=our client" in told(layer.details(), "our own certificate")[0]
+    assert "CN=our client" in reported(layer.details(), "our own certificate")[0]
     assert "PRIVATE" not in str(layer.details())

@@ -246,8 +246,8 @@ def test_a_missing_client_certificate_is_reported_even_if_refused_late(
 def test_a_refused_client_certificate_is_reported_with_its_subject(
     connect: Connect, demanding: ssl.SSLContext, version: Mapping[str, Any]
 ) -> None:
-    stranger = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="an unknown client")
-    error = refusal(*connect({**version} | _inline(stranger), context=demanding))
+    untrusted = trustme.CA(organization_name="Unknown here").issue_cert("client", common_name="an unknown client")
+    error = refusal(*connect({**version} | _inline(untrusted), context=demanding))
 
     assert type(error) is ClientCertificateRequiredError
     assert "localhost:9093 refused our certificate of 'CN=an unknown client" in str(error)

@@ -23,7 +23,7 @@ from tls_peers import Peer, shake, tcp_pair, transport
 NOW = datetime.now(UTC)
 
 
-class World:
+class Setup:
     """An authority, a broker with a certificate of it, and the file with the lists."""
 
     def __init__(self, folder: Path, version: str) -> None:
@@ -57,75 +57,75 @@ class World:
 
 
 @pytest.fixture(params=["TLSv1.2", "TLSv1.3"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(tmp_path, request.param)
+def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Setup:
+    return Setup(tmp_path, request.param)
 
 
-def test_a_certificate_that_its_issuer_has_revoked_is_refused(world: World) -> None:
-    world.write(world.authority.revoke(world.broker))
+def test_a_certificate_that_its_issuer_has_revoked_is_refused(setup: Setup) -> None:
+    setup.write(setup.authority.revoke(setup.broker))
 
     with pytest.raises(CertificateRevokedError) as caught:
-        world.meet()
+        setup.meet()
 
     assert "the certificate of localhost:9093, 'CN=broker' (issued by 'CN=the authority')," in str(caught.value)
-    assert f"(ssl.crl.location={world.file}); the broker needs a new one" in str(caught.value)
+    assert f"(ssl.crl.location={setup.file}); the broker needs a new one" in str(caught.value)
     assert str(caught.value).count("; ") == 1, "what helps stands behind the only one: the doctor takes it from there"
     assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
 
 
-def test_a_certificate_on_no_list_is_accepted_and_the_doctor_says_so(world: World) -> None:
-    world.write(world.authority.revoke(world.authority.issue("another")))
+def test_a_certificate_on_no_list_is_accepted_and_the_doctor_says_so(setup: Setup) -> None:
+    setup.write(setup.authority.revoke(setup.authority.issue("another")))
 
-    assert ("revocation", f"not revoked by ssl.crl.location={world.file}") in world.meet()
-
-
-def test_without_lists_the_doctor_reports_that_revocation_is_unchecked(world: World) -> None:
-    assert ("revocation", "not checked") in world.meet(world.transport(**{"ssl.crl.location": ""}))
+    assert ("revocation", f"not revoked by ssl.crl.location={setup.file}") in setup.meet()
 
 
-def test_lists_of_several_issuers_may_be_in_any_order(world: World) -> None:
+def test_without_lists_the_doctor_reports_that_revocation_is_unchecked(setup: Setup) -> None:
+    assert ("revocation", "not checked") in setup.meet(setup.transport(**{"ssl.crl.location": ""}))
+
+
+def test_lists_of_several_issuers_may_be_in_any_order(setup: Setup) -> None:
     others = [Authority(f"authority {number}").revoke() for number in range(3)]
-    world.write(*others[:2], world.authority.revoke(world.broker), *others[2:])
+    setup.write(*others[:2], setup.authority.revoke(setup.broker), *others[2:])
 
     with pytest.raises(CertificateRevokedError):
-        world.meet()
+        setup.meet()
 
 
-def test_the_newest_of_two_lists_is_used(world: World) -> None:
-    older = world.authority.revoke(since=NOW - 3 * DAY, until=NOW + DAY)
-    newer = world.authority.revoke(world.broker, since=NOW - 2 * DAY, until=NOW + DAY)
-    world.write(older, newer)
-
-    with pytest.raises(CertificateRevokedError):
-        world.meet()
-
-
-def test_a_single_list_in_der_is_read_too(world: World) -> None:
-    world.file.write_bytes(world.authority.revoke(world.broker).public_bytes(Encoding.DER))
+def test_the_newest_of_two_lists_is_used(setup: Setup) -> None:
+    older = setup.authority.revoke(since=NOW - 3 * DAY, until=NOW + DAY)
+    newer = setup.authority.revoke(setup.broker, since=NOW - 2 * DAY, until=NOW + DAY)
+    setup.write(older, newer)
 
     with pytest.raises(CertificateRevokedError):
-        world.meet()
+        setup.meet()
 
 
-def test_without_a_list_of_the_issuer_no_broker_is_trusted(world: World) -> None:
-    world.write(Authority("another authority").revoke())
+def test_a_single_list_in_der_is_read_too(setup: Setup) -> None:
+    setup.file.write_bytes(setup.authority.revoke(setup.broker).public_bytes(Encoding.DER))
+
+    with pytest.raises(CertificateRevokedError):
+        setup.meet()
+
+
+def test_without_a_list_of_the_issuer_no_broker_is_trusted(setup: Setup) -> None:
+    setup.write(Authority("another authority").revoke())
 
     with pytest.raises(RevocationUnknownError) as caught:
-        world.meet()
+        setup.meet()
 
-    assert f"ssl.crl.location={world.file} has no revocation list of 'CN=the authority'" in str(caught.value)
+    assert f"ssl.crl.location={setup.file} has no revocation list of 'CN=the authority'" in str(caught.value)
     assert "only of 'CN=another authority'; add that issuer's list to the file" in str(caught.value)
     assert str(caught.value).count("; ") == 1
 
 
-def test_an_expired_list_is_refused_with_its_date(world: World) -> None:
+def test_an_expired_list_is_refused_with_its_date(setup: Setup) -> None:
     ended = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
-    world.write(world.authority.revoke(since=ended - DAY, until=ended))
+    setup.write(setup.authority.revoke(since=ended - DAY, until=ended))
 
     with pytest.raises(RevocationUnknownError) as caught:
-        world.meet()
+        setup.meet()
 
-    assert f"the revocation list of 'CN=the authority' in ssl.crl.location={world.file} expired on 2024-02-29" in str(
+    assert f"the revocation list of 'CN=the authority' in ssl.crl.location={setup.file} expired on 2024-02-29" in str(
         caught.value
     )
     assert "; download the issuer's newest list into the file" in str(caught.value)
@@ -133,65 +133,65 @@ def test_an_expired_list_is_refused_with_its_date(world: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["signature", "future"])
-def test_an_unusable_list_is_refused_with_the_reason(world: World, wrong: str) -> None:
+def test_an_unusable_list_is_refused_with_the_reason(setup: Setup, wrong: str) -> None:
     if wrong == "signature":
-        world.write(world.authority.revoke(key=ec.generate_private_key(ec.SECP256R1())))
+        setup.write(setup.authority.revoke(key=ec.generate_private_key(ec.SECP256R1())))
     else:
-        world.write(world.authority.revoke(since=NOW + DAY, until=NOW + 2 * DAY))
+        setup.write(setup.authority.revoke(since=NOW + DAY, until=NOW + 2 * DAY))
 
     said = {"signature": "CRL signature failure", "future": "CRL is not yet valid"}
     with pytest.raises(RevocationUnknownError, match=f"cannot be used: {said[wrong]}; download"):
-        world.meet()
+        setup.meet()
 
 
-def test_a_partial_list_of_the_issuer_does_not_cover_the_broker(world: World) -> None:
+def test_a_partial_list_of_the_issuer_does_not_cover_the_broker(setup: Setup) -> None:
     """A list may be for authorities only (RFC 5280, 5.2.5); then it says nothing of a broker's certificate."""
     only_authorities = x509.IssuingDistributionPoint(None, None, False, True, None, False, False)
-    world.write(world.authority.revoke(extension=only_authorities))
+    setup.write(setup.authority.revoke(extension=only_authorities))
 
     with pytest.raises(
         RevocationUnknownError, match=r"the revocation list of 'CN=the authority' in .* cannot be used: "
     ):
-        world.meet()
+        setup.meet()
 
 
-def test_a_new_list_is_used_by_the_next_connection(world: World) -> None:
-    world.write(world.authority.revoke())
-    made = world.transport()
-    world.meet(made)
+def test_a_new_list_is_used_by_the_next_connection(setup: Setup) -> None:
+    setup.write(setup.authority.revoke())
+    made = setup.transport()
+    setup.meet(made)
 
-    world.write(world.authority.revoke(world.broker, world.authority.issue("longer")))
+    setup.write(setup.authority.revoke(setup.broker, setup.authority.issue("longer")))
 
     with pytest.raises(CertificateRevokedError):
-        world.meet(made)
+        setup.meet(made)
 
 
-def test_only_the_broker_certificate_is_checked_as_in_librdkafka(world: World) -> None:
-    middle = Authority("the middle", above=world.authority)
-    world.write(world.authority.revoke(middle), middle.revoke())
+def test_only_the_broker_certificate_is_checked_as_in_librdkafka(setup: Setup) -> None:
+    middle = Authority("the middle", above=setup.authority)
+    setup.write(setup.authority.revoke(middle), middle.revoke())
     broker = middle.issue("broker", names=["localhost"])
 
-    world.meet(shows=broker)
-    world.write(middle.revoke(broker))
+    setup.meet(shows=broker)
+    setup.write(middle.revoke(broker))
     with pytest.raises(CertificateRevokedError):
-        world.meet(shows=broker)
+        setup.meet(shows=broker)
 
 
-def test_a_certificate_among_the_lists_is_not_trusted(world: World) -> None:
+def test_a_certificate_among_the_lists_is_not_trusted(setup: Setup) -> None:
     """OpenSSL would take it for one more authority, as it does for librdkafka."""
-    stranger = Authority("another")
-    lists = [each.revoke().public_bytes(Encoding.PEM) for each in (world.authority, stranger)]
-    world.file.write_bytes(stranger.pem + b"".join(lists))
+    another = Authority("another")
+    lists = [each.revoke().public_bytes(Encoding.PEM) for each in (setup.authority, another)]
+    setup.file.write_bytes(another.pem + b"".join(lists))
 
     with pytest.raises(CertificateNotTrustedError):
-        world.meet(shows=stranger.issue("broker", names=["localhost"]))
+        setup.meet(shows=another.issue("broker", names=["localhost"]))
 
 
-def test_an_unknown_issuer_is_reported_before_its_missing_list(world: World) -> None:
-    world.write(world.authority.revoke())
+def test_an_unknown_issuer_is_reported_before_its_missing_list(setup: Setup) -> None:
+    setup.write(setup.authority.revoke())
 
     with pytest.raises(CertificateNotTrustedError):
-        world.meet(shows=Authority("another").issue("broker", names=["localhost"]))
+        setup.meet(shows=Authority("another").issue("broker", names=["localhost"]))
 
 
 @pytest.mark.parametrize(

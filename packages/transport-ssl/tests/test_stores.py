@@ -307,7 +307,7 @@ def test_a_key_renewed_with_its_password_is_opened_with_the_new_one(stores: Stor
 
 @pytest.mark.parametrize("key", ["ssl.keystore.password", "ssl.key.password"])
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError(PASSWORD), "raised ValueError ("),
         (OSError(PASSWORD), "raised OSError ("),
@@ -315,7 +315,9 @@ def test_a_key_renewed_with_its_password_is_opened_with_the_new_one(stores: Stor
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_error_of_a_password_function_is_not_quoted(stores: Stores, key: str, error: Exception, told: str) -> None:
+def test_an_error_of_a_password_function_is_not_quoted(
+    stores: Stores, key: str, error: Exception, reported: str
+) -> None:
     def password() -> str:
         raise error
 
@@ -324,19 +326,19 @@ def test_an_error_of_a_password_function_is_not_quoted(stores: Stores, key: str,
         transport({"ssl.keystore.location": stores.file("store", content), key: password})
 
     assert f"{key}" in str(caught.value)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert PASSWORD not in _everything(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         (b"x", "returned a bytes; a password must be a string"),
         (None, "returned a NoneType"),
         ("x", "is wrong, or the file is damaged"),
     ],
 )
-def test_a_result_that_is_not_a_password_is_refused(stores: Stores, given: object, told: str) -> None:
+def test_a_result_that_is_not_a_password_is_refused(stores: Stores, given: object, reported: str) -> None:
     with pytest.raises(ConfigError) as caught:
         transport(
             {
@@ -345,7 +347,7 @@ def test_a_result_that_is_not_a_password_is_refused(stores: Stores, given: objec
             }
         )
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def _everything(error: BaseException | None) -> str:

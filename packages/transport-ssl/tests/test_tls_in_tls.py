@@ -19,7 +19,7 @@ from ottla_transport_ssl.conformance import TlsConformance, TlsPeer
 from ottla_transport_ssl.tls_layer import TlsOverLayer
 from tls_peers import Peer, read, shake, tcp_pair, transport, until
 
-_MOST_UNSENT = 65536
+_MAX_UNSENT = 65536
 
 
 class TunnelSocket:
@@ -38,7 +38,7 @@ class TunnelSocket:
         raise BlockingIOError
 
     def send(self, data: bytes) -> int:
-        if len(self._outer._unsaid) >= _MOST_UNSENT:
+        if len(self._outer._plain) >= _MAX_UNSENT:
             raise BlockingIOError
         self._outer.write(data)
         return len(data)
@@ -63,7 +63,7 @@ class TlsInTlsPeer:
     def advance(self) -> None:
         self._outer.advance()
         self._inner.advance()
-        if self._finishing and not (self._inner._finishing or self._inner._unsaid or self._inner._unsent):
+        if self._finishing and not (self._inner._finishing or self._inner._plain or self._inner._encrypted):
             self._finishing = False
             self._outer.finish()
         self._outer.advance()

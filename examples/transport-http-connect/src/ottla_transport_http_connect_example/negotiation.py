@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError, quoted
-from ottla.plugins.transports import Negotiation, Turn
+from ottla.plugins.transports import Exchange, Negotiation
 
 MAX_HEAD: Final = 16 * 1024
 """Bytes of a response's head: status line and fields. The longest known ones have some hundred."""
@@ -54,7 +54,7 @@ class Login:
 
 
 def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Negotiation:
-    """Yield turns and receive the responses; after its end the next byte is the broker's.
+    """Yield exchanges and receive the responses; after its end the next byte is the broker's.
 
     Raises ConnectionFailedError if *proxy* refuses, and ProtocolMismatchError if it uses another protocol.
     """
@@ -63,7 +63,7 @@ def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Neg
     if login is not None:
         fields.append(f"Proxy-Authorization: {login.credentials()}")
     request = "\r\n".join([*fields, "", ""]).encode()
-    beginning = yield Turn(request, len(_BEGINNING))
+    beginning = yield Exchange(request, len(_BEGINNING))
     code, reason = yield from _response(beginning, proxy)
     while code < 200:  # interim responses come before the final one
         code, reason = yield from _response(b"", proxy)
@@ -71,7 +71,7 @@ def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Neg
         raise _refusal(code, reason, to=to, proxy=proxy, login=login)
 
 
-def _response(head: bytes, proxy: str) -> Generator[Turn, bytes, tuple[int, str]]:
+def _response(head: bytes, proxy: str) -> Generator[Exchange, bytes, tuple[int, str]]:
     """Read the head of a response, of which *head* has come, and no byte more; return its code and reason."""
     if head and head != _BEGINNING:
         raise ProtocolMismatchError(f"{proxy} does not speak HTTP: its response begins with {head!r}; {OTHER_PROTOCOL}")
@@ -79,7 +79,7 @@ def _response(head: bytes, proxy: str) -> Generator[Turn, bytes, tuple[int, str]
         if len(head) > MAX_HEAD:
             raise ProtocolMismatchError(f"the response of the HTTP proxy {proxy} has no end; check http.connect.proxy")
         # At least so many bytes are missing: an end of two bytes, or its second one.
-        head += yield Turn(b"", 1 if head.endswith((b"\n", b"\n\r")) else 2)
+        head += yield Exchange(b"", 1 if head.endswith((b"\n", b"\n\r")) else 2)
     found = _STATUS_LINE.match(head)
     if found is None:
         line = head.split(b"\n", 1)[0].decode(errors="replace")

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 import attrs
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
-from ottla.plugins.transports import Negotiation, Turn
+from ottla.plugins.transports import Exchange, Negotiation
 
 MAX_LENGTH: Final = 255
 """Maximum bytes of a user name, a password or a broker's name: their length is one byte."""
@@ -51,26 +51,26 @@ class UserPassword:
 
 
 def negotiation(host: str, port: int, *, proxy: str, login: UserPassword | None) -> Negotiation:
-    """Yield turns and receive the responses; after its end the next byte is the broker's.
+    """Yield exchanges and receive the responses; after its end the next byte is the broker's.
 
     Raises ConnectionFailedError if *proxy* refuses, and ProtocolMismatchError if it uses another protocol.
     """
     destination = _destination(host, port)
     yield from _introduce(proxy, login)
-    version, reply = yield Turn(bytes([_VERSION, _CONNECT, 0]) + destination, 2)
+    version, reply = yield Exchange(bytes([_VERSION, _CONNECT, 0]) + destination, 2)
     _check(version, _VERSION, proxy)
     if reply != _SUCCESS:  # checked now: some proxies close after a refusal without the rest
         reason = _REFUSALS.get(reply, "for a reason that is not in RFC 1928")
         raise ConnectionFailedError(
             f"the SOCKS5 proxy {proxy} does not connect us to {host}:{port}: {reason} ({reply})"
         )
-    _reserved, kind, first = yield Turn(b"", 3)
-    yield Turn(b"", _rest(kind, first, proxy))
+    _reserved, kind, first = yield Exchange(b"", 3)
+    yield Exchange(b"", _rest(kind, first, proxy))
 
 
 def _introduce(proxy: str, login: UserPassword | None) -> Negotiation:
     methods = bytes([_NO_LOGIN] if login is None else [_NO_LOGIN, _PASSWORD])
-    version, method = yield Turn(bytes([_VERSION, len(methods)]) + methods, 2)
+    version, method = yield Exchange(bytes([_VERSION, len(methods)]) + methods, 2)
     _check(version, _VERSION, proxy)
     if method == _PASSWORD and login is not None:
         yield from _log_in(proxy, login)
@@ -80,7 +80,7 @@ def _introduce(proxy: str, login: UserPassword | None) -> Negotiation:
 
 def _log_in(proxy: str, login: UserPassword) -> Negotiation:
     said = bytes([_LOGIN_VERSION, *_counted(login.username), *_counted(login.password)])
-    version, status = yield Turn(said, 2)
+    version, status = yield Exchange(said, 2)
     _check(version, _LOGIN_VERSION, proxy)
     if status != _SUCCESS:
         raise ConnectionFailedError(

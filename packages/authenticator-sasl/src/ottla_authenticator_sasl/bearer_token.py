@@ -56,13 +56,13 @@ def token_of(given: Any, *, names: ClaimNames, source: str) -> Token:
             f"at most {MAX_TOKEN} characters"
         )
     check_extensions(token.extensions, source=source)
-    said = claims(token.value, subject=names.subject, scope=names.scope)
+    claimed = claims(token.value, subject=names.subject, scope=names.scope)
     return attrs.evolve(
         token,
-        expires_at_ms=_first(_milliseconds(token.expires_at_ms, source), _in_ms(said.expires_at)),
-        issued_at_ms=_first(token.issued_at_ms, _in_ms(said.issued_at)),
-        principal=token.principal or said.subject,
-        scope=token.scope or said.scope,
+        expires_at_ms=_first(_milliseconds(token.expires_at_ms, source), _in_ms(claimed.expires_at)),
+        issued_at_ms=_first(token.issued_at_ms, _in_ms(claimed.issued_at)),
+        principal=token.principal or claimed.subject,
+        scope=token.scope or claimed.scope,
     )
 
 

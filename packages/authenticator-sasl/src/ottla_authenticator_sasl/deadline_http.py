@@ -30,7 +30,7 @@ MAX_ANSWER: Final = 1024 * 1024
 
 _CHUNK: Final = 64 * 1024
 
-MOST_INTERIM: Final = 64
+MAX_INTERIM: Final = 64
 """Maximum interim responses (1xx) before the final one; servers send one or two."""
 
 
@@ -105,7 +105,7 @@ class _Response(http.client.HTTPResponse):
     """
 
     def _read_status(self) -> tuple[str, int, str]:
-        for _ in range(MOST_INTERIM + 1):
+        for _ in range(MAX_INTERIM + 1):
             version, status, reason = super()._read_status()  # type: ignore[misc]
             if not 100 <= status < 200 or status == http.HTTPStatus.SWITCHING_PROTOCOLS:
                 return version, status, reason

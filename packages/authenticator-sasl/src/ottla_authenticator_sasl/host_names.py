@@ -1,7 +1,7 @@
 """Addresses of host names, resolved within a deadline.
 
 `getaddrinfo` waits for each name server, usually 5 s, and cannot be interrupted. So it runs on a thread of its own,
-which may keep running after the deadline. Each name has at most `single_flight.MOST` such threads,
+which may keep running after the deadline. Each name has at most `single_flight.MAX_RUNNING` such threads,
 and a name that hangs delays no other name.
 """
 
@@ -20,7 +20,7 @@ from ottla_authenticator_sasl.single_flight import SingleFlight
 SocketAddress: TypeAlias = tuple[int, int, int, str, Any]
 """A result of `socket.getaddrinfo`."""
 
-_MOST_NAMES: Final = 8
+_MAX_NAMES: Final = 8
 """Maximum number of names: the token endpoint and a proxy, which the environment may change."""
 
 
@@ -47,7 +47,7 @@ class HostNames:
         with self._lock:
             known = self._flights.get((host, port))
             if known is None:
-                if len(self._flights) >= _MOST_NAMES:
+                if len(self._flights) >= _MAX_NAMES:
                     del self._flights[next(iter(self._flights))]
                 known = self._flights[host, port] = SingleFlight(
                     partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM),

@@ -1,7 +1,7 @@
 """One fetch at a time, on a thread of its own, shared by all callers that need its result.
 
 A fetch that exceeds its limit is abandoned: the next caller starts another one, and callers that no longer wait ignore
-its late result. Threads cannot be ended from outside, so at most `MOST` of them run at a time.
+its late result. Threads cannot be ended from outside, so at most `MAX_RUNNING` of them run at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from ottla.errors import ConnectionFailedError, printable
 
-MOST: Final = 4
+MAX_RUNNING: Final = 4
 
 T = TypeVar("T")
 
@@ -23,8 +23,8 @@ class Flight(Generic[T]):
 
     def __init__(self, limit: float) -> None:
         self._until = time.monotonic() + limit
-        self._settled = threading.Event()
-        self._settling = threading.Lock()
+        self._completed = threading.Event()
+        self._completing = threading.Lock()
         self._result: T | None = None
         self._error: Exception | None = None
 
@@ -35,20 +35,20 @@ class Flight(Generic[T]):
 
     def wait(self, timeout: float) -> bool:
         """Wait until the fetch is complete, at most until its limit; return whether it is complete."""
-        return self._settled.wait(max(0.0, min(timeout, self._until - time.monotonic())))
+        return self._completed.wait(max(0.0, min(timeout, self._until - time.monotonic())))
 
-    def settle(self, *, result: T | None = None, error: Exception | None = None) -> None:
+    def complete(self, *, result: T | None = None, error: Exception | None = None) -> None:
         """Keep the first outcome and release all waiting callers."""
-        with self._settling:
-            if not self._settled.is_set():
+        with self._completing:
+            if not self._completed.is_set():
                 self._result, self._error = result, error
-                self._settled.set()
+                self._completed.set()
 
     def result(self) -> T:
         """Return the result of a completed fetch. Raises its error."""
         if self._error is not None:
             raise self._error
-        assert self._result is not None, "called after `settle`"
+        assert self._result is not None, "called after `complete`"
         return self._result
 
 
@@ -82,7 +82,7 @@ class SingleFlight(Generic[T]):
                 return None
             if self._current is not None and not self._current.overdue:
                 return self._current, False
-            if self._running >= MOST:
+            if self._running >= MAX_RUNNING:
                 raise self.unanswered()
             if (refusal := too_soon()) is not None:
                 raise refusal
@@ -111,20 +111,20 @@ class SingleFlight(Generic[T]):
             self._closed = True
             current = self._current
         if current is not None:
-            current.settle(error=self._ended())
+            current.complete(error=self._ended())
 
     def _run(self, flight: Flight[T]) -> None:
         try:
             result = self._fetch()
         except Exception as error:
             self._leave(flight)
-            flight.settle(error=error)
+            flight.complete(error=error)
         except BaseException as error:  # such as SystemExit, which would end the thread silently
             self._leave(flight)
-            flight.settle(error=ConnectionFailedError(f"{self._source} raised {type(error).__name__}"))
+            flight.complete(error=ConnectionFailedError(f"{self._source} raised {type(error).__name__}"))
         else:
             self._leave(flight)
-            flight.settle(result=result)
+            flight.complete(result=result)
 
     def _leave(self, flight: Flight[T]) -> None:
         """Remove the fetch before it completes, so that a released caller can start the next one."""

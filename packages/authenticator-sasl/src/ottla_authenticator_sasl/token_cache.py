@@ -110,7 +110,7 @@ class TokenKeeper:
         if token.expires_at_ms is None:
             return  # it was for one login only, so the next login fetches another one anyway
         with self._state:
-            if self._token is not token or self._refused or not (certain or self._pace.suspect()):
+            if self._token is not token or self._refused or not (certain or self._pace.may_be_refused()):
                 return
             self._refused = True
             self._pace.refused()

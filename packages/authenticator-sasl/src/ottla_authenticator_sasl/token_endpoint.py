@@ -34,7 +34,7 @@ from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, token_of
 from ottla_authenticator_sasl.deadline import Deadline
 from ottla_authenticator_sasl.deadline_http import (
     MAX_ANSWER,
-    MOST_INTERIM,
+    MAX_INTERIM,
     Answer,
     HttpResponseTooLargeError,
     Limits,
@@ -55,7 +55,7 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _ERROR_CODE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
 """The characters of an error code (RFC 6749 section 5.2) except the space; every registered code matches."""
 
-_WORTH_RETRYING: Final = frozenset({408, 425, 429})
+_RETRIABLE_STATUS: Final = frozenset({408, 425, 429})
 
 
 def _hidden(secret: str | Secret[str]) -> Secret[str]:
@@ -177,7 +177,7 @@ class TokenEndpoint:
         ) as error:
             refusal = self._refusal(without_frames(error))  # the frames of the request hold the secret
         else:
-            return self._judged(answer, asked_at)
+            return self._token_from(answer, asked_at)
         raise refusal  # outside the except block, so it has no context
 
     def _refusal(self, error: Exception) -> ConnectionFailedError:
@@ -196,7 +196,7 @@ class TokenEndpoint:
                     f"the response of {self.source} has more than {MAX_ANSWER} bytes; is it a token endpoint?"
                 )
             case TooManyInterimResponsesError():
-                return self._not_asked(f"it sent more than {MOST_INTERIM} interim responses (1xx) before a final one")
+                return self._not_asked(f"it sent more than {MAX_INTERIM} interim responses (1xx) before a final one")
             case http.client.RemoteDisconnected():
                 refusal = self._not_asked("it closed the connection without a response")
             case http.client.HTTPException():  # its message quotes the response
@@ -220,7 +220,7 @@ class TokenEndpoint:
     def _not_asked(self, why: str) -> ConnectionFailedError:
         return ConnectionFailedError(f"no token could be fetched from {self.source}: {why}")
 
-    def _judged(self, answer: Answer, asked_at: float) -> Token:
+    def _token_from(self, answer: Answer, asked_at: float) -> Token:
         if 300 <= answer.status < 400:
             raise AuthenticationError(
                 f"{self.source} responded with a redirect ({answer.status}), which is not followed, because the "
@@ -229,7 +229,7 @@ class TokenEndpoint:
         fields = _parsed(answer.body)
         if answer.status != 200:
             words = f"{self.source} responded with status {answer.status}{self._error_code(fields)}"
-            if answer.status >= 500 or answer.status in _WORTH_RETRYING:
+            if answer.status >= 500 or answer.status in _RETRIABLE_STATUS:
                 raise ConnectionFailedError(words)
             raise AuthenticationError(
                 f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*), and the server's log"

@@ -19,7 +19,7 @@ FLOOR: Final = 1.0
 LONGEST: Final = 10.0
 """Seconds of the longest pause, as in Java's ExpiringCredentialRefreshingLogin after a failed login."""
 
-UNSAID: Final = 60.0
+MIN_SUSPECT_AGE: Final = 60.0
 """Seconds in which a token is not suspected when a broker closes the connection, as a stopping broker does, too."""
 
 _WARNED_AGAIN: Final = 3600.0
@@ -86,10 +86,10 @@ class FetchPace:
         with self._lock:
             return max(0.0, self._pause - self._age())
 
-    def suspect(self) -> bool:
+    def may_be_refused(self) -> bool:
         """Return whether the newest token is old enough to be the reason why a broker closed a connection."""
         with self._lock:
-            return self._age() > UNSAID
+            return self._age() > MIN_SUSPECT_AGE
 
     def warns(self) -> bool:
         """Return whether to warn of a short-lived token: True at most once an hour."""

@@ -26,7 +26,7 @@ HISTOGRAMS: Final = "opentelemetry.histograms"
 
 
 class OpenTelemetryReporter:
-    """Export a producer's metrics by the instruments of a meter provider, the global one if none is given."""
+    """Exports a producer's metrics as instruments of a meter provider, by default of the global one."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches
 from ottla_spark.sink.columns import ColumnPositions, find_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
-from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.garbage_collection import reduce_collection
 
 _WRITES_ONLY: Final = (
     'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '
@@ -96,7 +96,7 @@ class OttlaDataSource(DataSource):
         raise OttlaError(_WRITES_ONLY)
 
     def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
-        settle_in()
+        reduce_collection()
         options = read_options(self.options, problems=problems)
         columns = find_columns(schema, topic=options.topic, problems=problems, formats=options.formats)
         return options if problems else prepare_formats(options, schema, columns, problems=problems), columns

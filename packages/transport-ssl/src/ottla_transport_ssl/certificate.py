@@ -24,7 +24,7 @@ _DNS_NAME: Final = 0x82
 _IP_ADDRESS: Final = 0x87
 _ALTERNATIVE_NAMES: Final = bytes.fromhex("551d11")
 
-_MOST_NAMES: Final = 20
+_MAX_NAMES: Final = 20
 _LONGEST_NAME: Final = 200
 
 _ATTRIBUTES: Final[Mapping[bytes, str]] = {
@@ -82,7 +82,7 @@ class Certificate:
             issuer=distinguished_name(issuer),
             not_before=not_before,
             not_after=not_after,
-            names=tuple(itertools.islice(names, _MOST_NAMES)),
+            names=tuple(itertools.islice(names, _MAX_NAMES)),
             fingerprint=hashlib.sha256(der).hexdigest(),
         )
 
@@ -103,7 +103,7 @@ def _attributes(content: bytes) -> Iterator[tuple[str, str]]:
 def distinguished_name(element: Element) -> str:
     """Return a name as in RFC 4514 and Java: the most specific part first."""
     attributes = list(_attributes(inside(element, SEQUENCE)))
-    return ", ".join(f"{kind}={value}" for kind, value in reversed(attributes[-_MOST_NAMES:]))
+    return ", ".join(f"{kind}={value}" for kind, value in reversed(attributes[-_MAX_NAMES:]))
 
 
 def _names(content: bytes) -> Iterator[str]:

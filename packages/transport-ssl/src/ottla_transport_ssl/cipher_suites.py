@@ -23,7 +23,7 @@ TLS13: Final = frozenset(
 )
 """TLS 1.3 suites, which have the same name in both."""
 
-OFFERED_ANYHOW: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
+ALWAYS_OFFERED: Final = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"})
 """OpenSSL's TLS 1.3 suites; Python's ssl cannot change them before 3.15."""
 
 _EXCHANGES: Final[Mapping[str, str]] = {
@@ -64,7 +64,7 @@ def read_suites(names: Sequence[str]) -> Suites:
     tls13 = [name for name in names if name in TLS13]
     available = _available()
     tls12 = [_openssl_name(name, available) for name in names if name not in TLS13]
-    lacking = [name for name in tls13 if name not in OFFERED_ANYHOW]
+    lacking = [name for name in tls13 if name not in ALWAYS_OFFERED]
     if lacking:
         raise ValueError(f"OpenSSL does not offer {', '.join(lacking)} in TLS 1.3; it offers {_listed()}")
     return Suites(tls12=tuple(tls12), tls13=frozenset(tls13))
@@ -91,4 +91,4 @@ def _available() -> frozenset[str]:
 
 
 def _listed() -> str:
-    return ", ".join(sorted(OFFERED_ANYHOW))
+    return ", ".join(sorted(ALWAYS_OFFERED))

@@ -30,49 +30,49 @@ class TlsPeer:
         self._sock = sock
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._shaken = False
+        self._ready = False
         self._finishing = False
-        self._unsaid = bytearray()
-        self._unsent = b""
+        self._plain = bytearray()
+        self._encrypted = b""
 
     def advance(self) -> None:
         """Read, do the handshake's next step or decrypt, and write pending bytes."""
         try:
-            self._hear()
+            self._receive()
             self._decrypt()
         except OSError:  # an alert of the layer, no TLS at all, or a lost connection
             self.ended = True
         with contextlib.suppress(OSError):
-            self._say()
+            self._send()
 
     def write(self, data: bytes) -> None:
         """Queue bytes; `advance` sends them as the socket allows."""
-        self._unsaid += data
+        self._plain += data
 
     def finish(self) -> None:
         """End TLS with a close_notify once all bytes have been sent."""
         self._finishing = True
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         with contextlib.suppress(BlockingIOError, InterruptedError):
-            while heard := self._sock.recv(_PIECE):
-                self._incoming.write(heard)
+            while received := self._sock.recv(_PIECE):
+                self._incoming.write(received)
             self._incoming.write_eof()
 
     def _decrypt(self) -> None:
         with contextlib.suppress(ssl.SSLWantReadError):
-            if not self._shaken:
+            if not self._ready:
                 self._tls.do_handshake()
-                self._shaken = True
+                self._ready = True
             while data := self._tls.read(_PIECE):
                 self.received += data
             self.ended = True
 
-    def _say(self) -> None:
-        while self._sent() and self._shaken and self._unsaid:
-            self._tls.write(self._unsaid[:_PIECE])
-            del self._unsaid[:_PIECE]
-        if self._finishing and not (self._unsaid or self._unsent):
+    def _send(self) -> None:
+        while self._sent() and self._ready and self._plain:
+            self._tls.write(self._plain[:_PIECE])
+            del self._plain[:_PIECE]
+        if self._finishing and not (self._plain or self._encrypted):
             self._finishing = False
             with contextlib.suppress(ssl.SSLError):  # we do not wait for the layer's close_notify
                 self._tls.unwrap()
@@ -80,10 +80,10 @@ class TlsPeer:
 
     def _sent(self) -> bool:
         """Whether all encrypted bytes have been sent."""
-        self._unsent += self._outgoing.read()
+        self._encrypted += self._outgoing.read()
         with contextlib.suppress(BlockingIOError, InterruptedError):
-            self._unsent = self._unsent[self._sock.send(self._unsent) :]
-        return not self._unsent
+            self._encrypted = self._encrypted[self._sock.send(self._encrypted) :]
+        return not self._encrypted
 
 
 class TlsConformance(TransportConformance):

@@ -33,9 +33,9 @@ FILES_TIMEOUT: float = 0.1
 SLOW: float = 1.0
 """Seconds after which a warning reports files that do not respond."""
 
-_MOST_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 
-_Stamps: TypeAlias = Sequence[tuple[int, ...] | None]
+_FileStates: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
 class Setups:
@@ -49,9 +49,9 @@ class Setups:
         if settings.trust is None:
             self._files += places()
         self._warned: set[str] = set()
-        self._seen = self._stamps()
+        self._seen = self._file_states()
         self._setup = make_setup(settings)
-        self._refused: tuple[_Stamps, str] | None = None
+        self._refused: tuple[_FileStates, str] | None = None
         self._checked = threading.Event()
         self._checked.set()
         self._check_began = 0.0
@@ -92,15 +92,15 @@ class Setups:
 
     def _check(self) -> None:
         try:
-            stamps = self._stamps()  # before reading, so that the next check finds a change meanwhile
-            if stamps != self._seen:
-                self._read_again(stamps)
+            states = self._file_states()  # before reading, so that the next check finds a change meanwhile
+            if states != self._seen:
+                self._read_again(states)
         except Exception:
             logger.exception("reading the TLS files failed; new connections use what was read before")
         finally:
             self._checked.set()
 
-    def _read_again(self, stamps: _Stamps) -> None:
+    def _read_again(self, states: _FileStates) -> None:
         """Use the new files. Invalid files are read again at the next connection, even with unchanged stamps.
 
         They may have been incomplete, or the process had too many open files; neither changes a stamp.
@@ -108,15 +108,15 @@ class Setups:
         try:
             self._setup = make_setup(self._settings)
         except (ConfigError, PluginNotFoundError) as error:
-            if self._refused != (stamps, str(error)):
-                self._refused = (stamps, str(error))
+            if self._refused != (states, str(error)):
+                self._refused = (states, str(error))
                 logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)
         else:
-            self._seen, self._refused = stamps, None
+            self._seen, self._refused = states, None
             logger.info("the TLS files have changed; new connections use them")
 
-    def _stamps(self) -> _Stamps:
-        return [_stamp(file) for file in self._files]
+    def _file_states(self) -> _FileStates:
+        return [_file_state(file) for file in self._files]
 
     # Expiry of certificates
 
@@ -138,7 +138,7 @@ def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime)
         verb = "expired" if one.not_after < now else "expires"
         logger.warning("%s: the certificate of %s %s on %s", where, one, verb, day(one.not_after))
         return
-    shown = [f"{each.subject!r} on {day(each.not_after)}" for each in certificates[:_MOST_SHOWN]]
+    shown = [f"{each.subject!r} on {day(each.not_after)}" for each in certificates[:_MAX_SHOWN]]
     if more := len(certificates) - len(shown):
         shown.append(f"and {more} more")
     expired = sum(each.not_after < now for each in certificates)
@@ -152,7 +152,7 @@ def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime)
     )
 
 
-def _stamp(path: str) -> tuple[int, ...] | None:
+def _file_state(path: str) -> tuple[int, ...] | None:
     """Return attributes that change with a file, or None if it cannot be read."""
     try:
         found = os.stat(path)

@@ -13,7 +13,7 @@ from ottla_transport_ssl.handshake_errors import HandshakeInfo
 
 WARNING: Final = "warning"
 
-_MOST_SHOWN: Final = 10
+_MAX_SHOWN: Final = 10
 
 
 def details(tls: ssl.SSLObject, info: HandshakeInfo, *, now: datetime) -> Iterator[tuple[str, str]]:
@@ -21,7 +21,7 @@ def details(tls: ssl.SSLObject, info: HandshakeInfo, *, now: datetime) -> Iterat
     suite, _version, bits = tls.cipher() or ("none", "", 0)
     yield "protocol", tls.version() or "unknown"
     yield "cipher", f"{suite}, {bits} bits"
-    certificates = info.certificates[:_MOST_SHOWN]
+    certificates = info.certificates[:_MAX_SHOWN]
     for certificate in certificates:
         yield "certificate", f"{certificate}, valid from {day(certificate.not_before)} to {day(certificate.not_after)}"
     if certificates:

@@ -29,8 +29,8 @@ from ottla_transport_ssl.contexts import Setup
 
 _IN_THE_CLEAR: Final = "set security.protocol=PLAINTEXT, or SASL_PLAINTEXT, if this listener does not encrypt"
 _OTHER_PORT: Final = "check the ports in bootstrap.servers and advertised.listeners"
-_MOST_SHOWN: Final = 16
-_MOST_LISTS: Final = 5
+_MAX_SHOWN: Final = 16
+_MAX_LISTS: Final = 5
 
 _RECORD_TYPES: Final = range(0x14, 0x19)
 _MAJOR_VERSION: Final = 0x03
@@ -92,7 +92,7 @@ def no_tls(heard: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
     if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
         return None
     return ProtocolMismatchError(
-        f"{info.peer} does not speak TLS: it answered {heard[:_MOST_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
+        f"{info.peer} does not speak TLS: it answered {heard[:_MAX_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
     )
 
 
@@ -185,7 +185,7 @@ def _not_known_to_be_good(error: ssl.SSLCertVerificationError, info: HandshakeIn
     ended = [each.next_update for each in (revocation.of(issuer) if revocation else ()) if each.next_update]
     source = _lists_from(info)
     if error.verify_code == _NO_LIST and not (revocation and revocation.of(issuer)):
-        known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MOST_LISTS])
+        known = ", ".join(repr(each.issuer) for each in (revocation.lists if revocation else ())[:_MAX_LISTS])
         why = f"{source} has no revocation list of {issuer!r}, only of {known or 'others'}"
         remedy = "add that issuer's list to the file"
     elif error.verify_code == _LIST_EXPIRED and ended:

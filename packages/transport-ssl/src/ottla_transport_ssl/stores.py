@@ -19,7 +19,7 @@ from ottla_transport_ssl.passwords import Password, current
 from ottla_transport_ssl.pem import Block, blocks
 from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Error, read_pkcs12
 
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 """Maximum bytes of a file; the certificates of all public authorities together take less than 1 MB."""
 
 _NOT_WAITING: Final = getattr(os, "O_NONBLOCK", 0)
@@ -110,10 +110,10 @@ def _read(path: str) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is not a regular file")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         del content
-        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MB")
+        raise ValueError(f"it is larger than {MAX_BYTES >> 20} MB")
     return content
 
 

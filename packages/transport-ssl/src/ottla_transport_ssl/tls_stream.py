@@ -23,9 +23,9 @@ AHEAD: Final = 256 * 1024
 """Bytes that one write accepts, once the earlier ones have left."""
 
 RECEIVE: Final = 64 * 1024
-_MOST_RECEIVED: Final = 16 * RECEIVE
+_MAX_RECEIVED: Final = 16 * RECEIVE
 """Maximum bytes of ciphertext in one call: a peer that sends without end must not keep the I/O thread busy."""
-_MOST_LAST_WORDS: Final = 16
+_MAX_LAST_READS: Final = 16
 
 _FIRST_BYTES: Final = 64
 
@@ -49,7 +49,7 @@ class TlsStream:
 
         If it fails, this sends the peer an alert and raises the error.
         """
-        if not self._ready and not self._shake():
+        if not self._ready and not self._handshake():
             return False
         self._judge_suite()
         self._ready = True
@@ -78,7 +78,7 @@ class TlsStream:
         """Read the rest of one TLS record into *buffer*; return its bytes, 0 after the end, None if nothing arrived."""
         if not self.may_read() and not self._receive():
             return None
-        budget = _MOST_RECEIVED
+        budget = _MAX_RECEIVED
         while budget > 0:
             try:
                 return cast(int, self._tls.read(len(buffer), buffer))  # the number of bytes, because there is a buffer
@@ -118,8 +118,8 @@ class TlsStream:
 
     # The handshake
 
-    def _shake(self) -> bool:
-        budget = _MOST_RECEIVED
+    def _handshake(self) -> bool:
+        budget = _MAX_RECEIVED
         while budget > 0:
             try:
                 self._tls.do_handshake()
@@ -201,7 +201,7 @@ class TlsStream:
         """Raise the peer's alert, if it sent one: in TLS 1.3 it verifies our certificate after the handshake."""
         unwanted = memoryview(bytearray(RECEIVE))
         with contextlib.suppress(OSError):
-            for _ in range(_MOST_LAST_WORDS):
+            for _ in range(_MAX_LAST_READS):
                 if not self._ready or not self.read_into(unwanted):
                     return
 

@@ -153,9 +153,9 @@ class RecordAccumulator:
         self._wake = io_loop.wake
         self._clock = environment.clock
 
-    def on_failure(self, let_go: Callable[[], object]) -> None:
-        """Call *let_go* when a batch has failed: it drops references to the batch, which only deliveries may keep."""
-        self._completion.on_failure = let_go
+    def on_failure(self, drop_references: Callable[[], object]) -> None:
+        """Call *drop_references* when a batch has failed, because only deliveries may keep a reference to it."""
+        self._completion.on_failure = drop_references
 
     @property
     def incomplete(self) -> int:
@@ -455,18 +455,18 @@ class RecordAccumulator:
                 self.appender.refuse_records(CloseReason.CLOSE)
         self.pool.close(refusal)
 
-    def abort(self, cause: OttlaError, *, aside: bool = False) -> None:
+    def abort(self, cause: OttlaError, *, off_io_thread: bool = False) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
 
-        *aside*: the caller is not the I/O thread, which is blocked. Callbacks run on threads of their
+        *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on threads of their
         own, and batches that the I/O thread has taken out of their queues count as in flight.
         """
-        if not aside:
+        if not off_io_thread:
             self.keyed_appender.fail_unassigned()
         queued: Sequence[ProducerBatch] = ()
         unassigned: Sequence[ProducerBatch] = ()
-        lost = aside and self.hanging.batch_of_encoder() is not None
-        with self._guard.within(PATIENCE_SECONDS if aside else None) as entered:
+        lost = off_io_thread and self.hanging.batch_of_encoder() is not None
+        with self._guard.within(PATIENCE_SECONDS if off_io_thread else None) as entered:
             self._lock_is_lost = lost = lost or not entered
             if lost:  # the queues are used no more
                 sent = list(self._batches.all)
@@ -476,11 +476,11 @@ class RecordAccumulator:
         sent = [batch for batch in sent if batch not in unassigned]
         for batch in sent:
             # The I/O thread may be blocked between taking a batch and sending it, by a codec for instance.
-            batch.maybe_written |= aside
+            batch.maybe_written |= off_io_thread
             if lost:
                 batch.replace_lock()
         for batch in (*sent, *queued, *unassigned):
-            self._completion.fail(batch, cause, aside=aside)
+            self._completion.fail(batch, cause, off_io_thread=off_io_thread)
 
     def fail_after_fork(self, cause: OttlaError) -> None:
         """Fail every batch without an outcome in a forked child; no callback runs."""

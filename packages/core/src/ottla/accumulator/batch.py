@@ -62,6 +62,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "closed",
         "closed_at",
         "closed_by",
+        "completed_at",
         "created_at",
         "drained_at",
         "earlier_tries",
@@ -80,7 +81,6 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "sealed_at",
         "sent_at",
         "sequence",
-        "settled_at",
         "waited",
         "wanted_node",
     )
@@ -115,11 +115,11 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.drained_at: float | None = None
         self.sealed_at = now
         self.sent_at: float | None = None  # None: the last attempt is one of `earlier_tries`
-        self.settled_at: float | None = None
+        self.completed_at: float | None = None
         self.waited: tuple[float, float] | None = None  # of a record in `send`, for metadata and for memory
         self.wanted_node: int | None = None  # the broker that an expired batch waited for
         self.earlier_tries: list[Try] | None = None
-        self.journal: Journal | Notes | None = None  # its waits, once it is settled
+        self.journal: Journal | Notes | None = None  # its waits, once it is complete
 
     @property
     def possibly_persisted(self) -> bool:

@@ -59,17 +59,17 @@ class BatchCompletion:
         self.slow = SlowRecords()
         """Batches that took longer than `slow.record.threshold.ms`; the slowest is to be logged."""
 
-    def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, aside: bool = False) -> bool:
+    def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, off_io_thread: bool = False) -> bool:
         """Set the outcome of a batch, run its callbacks and count its records; False: it already had an outcome.
 
-        *aside*: callbacks run on a thread of their own.
+        *off_io_thread*: callbacks run on a thread of their own.
         """
         run_callbacks = self._complete(batch, outcome)
         if run_callbacks is None:
             return False
         if run_callbacks is no_callbacks_to_run:
             self._count([batch])
-        elif aside:
+        elif off_io_thread:
             # Not by that thread: the caller may report errors that were not retrieved before the thread runs.
             batch.retrieve_for_callbacks()
             self._make_thread(run_callbacks, "ottla-callbacks").start()
@@ -103,9 +103,13 @@ class BatchCompletion:
         finally:
             self._count(quiet)
 
-    def fail(self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, aside: bool = False) -> None:
+    def fail(
+        self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, off_io_thread: bool = False
+    ) -> None:
         """Fail a batch for a reason other than time; *why* replaces the text of its *cause*."""
-        self.complete(batch, Failed(error=delivery_failed(batch, cause, self._clock(), why=why)), aside=aside)
+        self.complete(
+            batch, Failed(error=delivery_failed(batch, cause, self._clock(), why=why)), off_io_thread=off_io_thread
+        )
 
     def report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
@@ -113,9 +117,9 @@ class BatchCompletion:
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
         """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
-        now = batch.settled_at
+        now = batch.completed_at
         if now is None:
-            now = batch.settled_at = self._clock()
+            now = batch.completed_at = self._clock()
             batch.journal = self._journal.notes  # no longer the journal: it lives as long as the producer
         run_callbacks = batch.complete(outcome)
         if run_callbacks is not None:

@@ -99,7 +99,7 @@ class BatchResult(Generic[B]):
         self._locking = locking
         self._lock: AbstractContextManager[Any] = locking.lock
         self._latches: tuple[BatchLatch, ...] = ()  # one for each waiting thread, and for each event loop
-        self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_settled`
+        self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_complete`
         self._retrieved: set[int] | None = None
         self._callbacks_to_run: Any = None  # callbacks that have not run yet, once there is an outcome
 

@@ -21,7 +21,7 @@ def story_of(batch: ProducerBatch, *, failing_at: float | None = None) -> Record
     pending = outcome is None and failing_at is None
     waited = batch.waited or (0.0, 0.0)
     tries = _tries(batch)
-    until = batch.settled_at or failing_at or (clock() if clock is not None else None)
+    until = batch.completed_at or failing_at or (clock() if clock is not None else None)
     return RecordStory(
         topic=batch.topic,
         partition=batch.partition if batch.partition >= 0 else None,

@@ -73,7 +73,7 @@ class BufferPool:
         return len(self._waiters)
 
     @property
-    def first_in_line(self) -> object | None:
+    def longest_wait(self) -> object | None:
         """An object that identifies the longest wait, the same until that wait ends; None: no thread waits."""
         try:
             return self._waiters[0]
@@ -127,7 +127,7 @@ class BufferPool:
         claim = claim or Claim()
         waiter = self._waiter(size, least)
         try:
-            if self._take_or_stand_in_line(waiter, claim):
+            if self._take_or_join_queue(waiter, claim):
                 return
             on_wait()
             waiter.since = self._clock()
@@ -138,12 +138,12 @@ class BufferPool:
             self.leave(waiter, claim)
             raise
 
-    def stand_in_line(self, size: int, *, least: int | None = None) -> MemoryWaiter:
+    def join_queue(self, size: int, *, least: int | None = None) -> MemoryWaiter:
         """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
         waiter = self._waiter(size, least)
         waiter.since = self._clock()
         claim = Claim()
-        if self._take_or_stand_in_line(waiter, claim):
+        if self._take_or_join_queue(waiter, claim):
             waiter.missing = 0
             waiter.served.set()
         return waiter
@@ -181,7 +181,7 @@ class BufferPool:
         latch = Latch(self._environment)
         return MemoryWaiter(size=size, missing=size, least=size if least is None else least, served=latch)
 
-    def _take_or_stand_in_line(self, waiter: MemoryWaiter, claim: Claim) -> bool:
+    def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise self._refusal

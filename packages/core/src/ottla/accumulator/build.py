@@ -108,7 +108,7 @@ def build_queueing(
         max_block=batching.max_block,
     )
     metadata.on_change = routes.forget
-    accumulator.on_failure(routes.let_go_of_failed)
+    accumulator.on_failure(routes.drop_failed_batches)
     return Queueing(
         routes=routes,
         accumulator=accumulator,

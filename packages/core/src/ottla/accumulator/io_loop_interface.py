@@ -53,8 +53,8 @@ class IoLoop(Protocol):
         """Run rounds on the calling thread, if possible, until the batch has an outcome; may return earlier."""
 
 
-class PutOffWake:
-    """A wake-up that is put off to the end of a turn. It is dropped if another one comes first. For any thread.
+class DeferredWake:
+    """A wake-up that is deferred to the end of a turn. It is dropped if another one comes first. For any thread.
 
     *end_turn* is called then, and *wake* if the wake-up has to come before. It takes no lock.
     """
@@ -67,18 +67,18 @@ class PutOffWake:
         self.pending = False
         """The wake-up has not come yet. To be unset by any other."""
 
-    def put_off(self, event_loop: EventLoop) -> None:
+    def defer(self, event_loop: EventLoop) -> None:
         """Let the wake-up come at the end of the turn."""
         self.pending = True
         # A finalizer may interrupt any code, and must not run a round there.
-        event_loop.at_end_of_turn(self._come_at_end_of_turn, if_closed=self.come)
+        event_loop.at_end_of_turn(self._on_end_of_turn, if_closed=self.wake_if_pending)
 
-    def come(self) -> None:
+    def wake_if_pending(self) -> None:
         """Wake the loop unless it was woken meanwhile."""
         if self.pending:
             self._wake()
 
-    def _come_at_end_of_turn(self) -> None:
+    def _on_end_of_turn(self) -> None:
         if self.pending:
             self._end_turn()
 
@@ -88,11 +88,11 @@ class WokenLoop:
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
-        self._put_off = PutOffWake(self.wake)
+        self._deferred_wake = DeferredWake(self.wake)
 
     def wake(self) -> None:
         """Have a round begin immediately."""
-        self._put_off.pending = False
+        self._deferred_wake.pending = False
         self._wake()
 
     def batch_started(self, *, alone: bool, event_loop: EventLoop | None = None) -> None:
@@ -100,7 +100,7 @@ class WokenLoop:
         if event_loop is None:
             self.wake()
         else:
-            self._put_off.put_off(event_loop)
+            self._deferred_wake.defer(event_loop)
 
     def defer(self, work: Callable[[], object]) -> bool:
         """Return False: the thread that completes a batch runs its callbacks."""
@@ -108,4 +108,4 @@ class WokenLoop:
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Return immediately: the waiting thread sleeps."""
-        self._put_off.come()
+        self._deferred_wake.wake_if_pending()

@@ -84,7 +84,7 @@ class TopicQueues:
         self.max_bytes: int | None = None
 
     def reach(self, partitions: int) -> int:
-        """Add queues until there is one for each of so many partitions; returns the number of new ones."""
+        """Add queues for new partitions, up to this number of partitions; returns the number of new queues."""
         before = len(self.queues)
         for partition in range(before, partitions):
             self.queued_bytes.append(0)

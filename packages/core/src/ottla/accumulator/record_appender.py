@@ -54,7 +54,7 @@ class MemoryWait:
 
     def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float) -> None:
         self._pool = pool
-        self._waiter = pool.stand_in_line(needed.size, least=needed.least)
+        self._waiter = pool.join_queue(needed.size, least=needed.least)
         self.queue = needed.queue
         self.began_at = now
 

@@ -9,7 +9,7 @@ import attrs
 from ottla.accumulator.batch import ProducerBatch
 from ottla.interfaces import Columns, Compressor
 from ottla.recordbatch.codecs import ZSTD
-from ottla.recordbatch.compression_ratio import CAUTION, CompressionRatios
+from ottla.recordbatch.compression_ratio import ESTIMATION_FACTOR, CompressionRatios
 from ottla.recordbatch.down_conversion import down_converted
 from ottla.recordbatch.encoder_faults import encoded_by
 from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
@@ -76,7 +76,7 @@ class Sealer:
 
     def ratio(self, topic: str) -> float:
         """The expected ratio of compressed to plain size of a topic's records, on the safe side."""
-        return self._ratios.ratio(topic, codec_id=self.codec_id) * CAUTION if self.codec_id else 1.0
+        return self._ratios.ratio(topic, codec_id=self.codec_id) * ESTIMATION_FACTOR if self.codec_id else 1.0
 
     def records(self, batch: ProducerBatch) -> Sequence[Record]:
         """The records of a sealed batch that was too large; restarts the estimate of its topic's ratio."""

@@ -142,7 +142,7 @@ class Routes:
             ask_partitioner(self._appended, topic, *counted)
         return partition_of(self._partitioner.partition, topic, None, route.view)
 
-    def let_go_of_failed(self) -> None:
+    def drop_failed_batches(self) -> None:
         """Release sticky batches that have failed: a lost record is logged only when its batch is dropped."""
         for route in list(self.known.values()):
             batch = route.sticky_batch

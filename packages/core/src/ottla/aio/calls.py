@@ -35,11 +35,11 @@ async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
             error = raised
             complete = partial(future.set_exception, raised)
         try:
-            loop.call_soon_threadsafe(settle, complete, error)
+            loop.call_soon_threadsafe(complete_future, complete, error)
         except RuntimeError:  # the loop is closed, and the task was destroyed with it
             _log_lost(name, error)
 
-    def settle(complete: Callable[[], object], error: BaseException | None) -> None:
+    def complete_future(complete: Callable[[], object], error: BaseException | None) -> None:
         if future.done():
             _log_lost(name, error)
         else:

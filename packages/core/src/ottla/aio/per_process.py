@@ -23,7 +23,7 @@ class AsyncPerProcess(OnePerProcess[AsyncProducer]):
 def per_process(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> AsyncPerProcess:
     """A function that returns the `AsyncProducer` of the current process, and makes it at the first call there.
 
-    As `ottla.per_process`, it reads, checks and connects nothing before that call, which blocks the event loop for a
-    moment.
+    As with `ottla.per_process`, nothing is read, checked or connected before the first call. That call blocks the event
+    loop for a moment.
     """
     return AsyncPerProcess(AsyncProducer, config or {}, options)

@@ -53,14 +53,14 @@ def list_(as_json: bool) -> None:
 
 def _list(*, as_json: bool) -> None:
     registry = Registry()
-    standings = []
+    conditions = []
     for info in _installed(registry):
         with printed_to_stderr():
-            standings.append(plugin_condition(info, registry=registry, timeout=_LONGEST))
+            conditions.append(plugin_condition(info, registry=registry, timeout=_LONGEST))
     if as_json:
-        click.echo(document(standings, misplaced()))
+        click.echo(document(conditions, misplaced()))
     else:
-        show(standings, misplaced())
+        show(conditions, misplaced())
 
 
 @plugins.command()

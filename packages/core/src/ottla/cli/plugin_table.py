@@ -20,66 +20,66 @@ _FINE: Final = "loaded"
 _TITLES: Final = ("kind", "name", "distribution", "version")
 
 
-def show(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> None:
+def show(conditions: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> None:
     """Print the plugins to the standard output, in colour on a terminal."""
     out: Console = console()
-    out.print(_table(standings))
+    out.print(_table(conditions))
     for entry in misplaced:
         out.print(Text(f"\n{_note(entry)}", style="yellow"), soft_wrap=True)
 
 
-def document(standings: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> str:
+def document(conditions: Sequence[PluginCondition], misplaced: Sequence[EntryPoint]) -> str:
     """One object: `plugins` and `notes`, which are sentences.
 
     A plugin's `chosen_by` is what a configuration writes to choose it; its `problem` is null if there is none.
     `default` says of an encoder whether producers without `record.encoder` use it; it is null for other kinds.
     """
-    default = default_encoder(standings)
+    default = default_encoder(conditions)
     plugins = [
         {
-            "kind": standing.info.kind.name,
-            "name": standing.info.name,
-            "distribution": standing.info.distribution,
-            "version": standing.info.version,
-            "value": standing.info.value,
-            "chosen_by": standing.chosen_by,
-            "problem": standing.problem,
-            "default": standing is default if standing.info.kind.name == "encoder" else None,
+            "kind": condition.info.kind.name,
+            "name": condition.info.name,
+            "distribution": condition.info.distribution,
+            "version": condition.info.version,
+            "value": condition.info.value,
+            "chosen_by": condition.chosen_by,
+            "problem": condition.problem,
+            "default": condition is default if condition.info.kind.name == "encoder" else None,
         }
-        for standing in standings
+        for condition in conditions
     ]
     return json.dumps({"plugins": plugins, "notes": [_note(entry) for entry in misplaced]}, indent=2)
 
 
-def _table(standings: Sequence[PluginCondition]) -> Table:
+def _table(conditions: Sequence[PluginCondition]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in _TITLES:
         table.add_column(title, no_wrap=title in ("kind", "version"), overflow="fold")
     table.add_column("state", overflow="fold")
-    default = default_encoder(standings)
-    for standing in standings:
-        info = standing.info
+    default = default_encoder(conditions)
+    for condition in conditions:
+        info = condition.info
         table.add_row(
             # Text, not str: names in brackets must not be parsed as markup.
             Text(info.kind.name),
-            Text(_harmless(standing.chosen_by or info.name)),
-            Text(_harmless(info.distribution)),
-            Text(_harmless(info.version)),
-            Text(_fine(standing, default), style="green")
-            if standing.problem is None
-            else Text(_harmless(standing.problem), style="bold red"),
+            Text(_escaped(condition.chosen_by or info.name)),
+            Text(_escaped(info.distribution)),
+            Text(_escaped(info.version)),
+            Text(_fine(condition, default), style="green")
+            if condition.problem is None
+            else Text(_escaped(condition.problem), style="bold red"),
         )
     return table
 
 
-def _fine(standing: PluginCondition, default: PluginCondition | None) -> str:
+def _fine(condition: PluginCondition, default: PluginCondition | None) -> str:
     """The state of a plugin that can be used."""
-    if standing.info.kind.name != "encoder":
+    if condition.info.kind.name != "encoder":
         return _FINE
-    return f"{_FINE}, used by default" if standing is default else f"{_FINE}, used if record.encoder names it"
+    return f"{_FINE}, used by default" if condition is default else f"{_FINE}, used if record.encoder names it"
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     """The text with all characters escaped that would move the cursor or colour the terminal."""
     return "\n".join(printable(line) for line in text.split("\n"))
 

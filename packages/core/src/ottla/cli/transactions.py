@@ -36,7 +36,7 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
     now_ms = time.time_ns() // 1_000_000
     for each in found:
         # Text, not str: names in brackets must not be parsed as markup.
-        table.add_row(*map(Text, _cells(_harmless(each), now_ms)), style="bold" if each.open else "")
+        table.add_row(*map(Text, _cells(_escaped(each), now_ms)), style="bold" if each.open else "")
     console.print(table)
     console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
 
@@ -45,13 +45,13 @@ def transactions_document(found: Sequence[TransactionListing]) -> str:
     """The ids as JSON text: an object whose `transactional_ids` lists an object for each."""
     now_ms = time.time_ns() // 1_000_000
     entries = [
-        {**attrs.asdict(_harmless(each)), "open": each.open, "next_event": each.next_event(now_ms=now_ms)}
+        {**attrs.asdict(_escaped(each)), "open": each.open, "next_event": each.next_event(now_ms=now_ms)}
         for each in found
     ]
     return json.dumps({"transactional_ids": entries}, indent=2)
 
 
-def _harmless(each: TransactionListing) -> TransactionListing:
+def _escaped(each: TransactionListing) -> TransactionListing:
     """Copies whose texts from the coordinator are printable; characters that Kafka allows in ids and topics stay."""
     return attrs.evolve(
         each,

@@ -23,7 +23,7 @@ def illegal(host: str) -> str | None:
     if len(host) > LONGEST:
         return f"it has {len(host)} characters; a host has at most {LONGEST}"
     for character in host:
-        if not _may_stand(character):
+        if not _is_allowed(character):
             return f"the character {character!a} is not allowed in a host"
     return None
 
@@ -33,6 +33,6 @@ def with_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _may_stand(character: str) -> bool:
+def _is_allowed(character: str) -> bool:
     # Beyond ASCII every visible character may belong to an internationalized name; IDNA checks it later.
     return character in _MARKS or (character.isalnum() if character.isascii() else character.isprintable())

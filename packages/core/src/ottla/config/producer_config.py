@@ -468,8 +468,8 @@ class ObservationConfig:
         "slow.record.threshold.ms",
         milliseconds_or_never(),
         default=-1,
-        meaning="If a batch is not settled within this time after its first record was queued, a log line says what it "
-        "waited for, at most one line in 10 s; -1: no line.",
+        meaning="If a batch is not complete within this time after its first record was queued, a log line says what "
+        "it waited for, at most one line in 10 s; -1: no line.",
     )
     interceptors: tuple[PluginChoice, ...] = option(
         "interceptor.classes",

@@ -16,7 +16,7 @@ from ottla.config.producer_config import Idempotence
 from ottla.config.value_types import INT_MAX
 
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
-MOST_IN_FLIGHT: Final = 5
+MAX_IN_FLIGHT: Final = 5
 EXACT: Final[tuple[tuple[str, str, Callable[[int], bool]], ...]] = (
     ("acks", "idempotence needs acks=all", lambda acks: acks != -1),
     ("retries", "idempotence needs at least 1", lambda retries: retries == 0),
@@ -72,8 +72,8 @@ def _keep_exact(core: CoreSettings) -> None:
     conflicts = [f"{key}={core.raw[key]} ({why})" for key, why, rules_it_out in EXACT if rules_it_out(values[key])]
     if transactional or idempotence is Idempotence.REQUIRED:
         asked = "transactional.id" if transactional else "enable.idempotence=true"
-        if values[IN_FLIGHT] > MOST_IN_FLIGHT:
-            conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (idempotence allows at most {MOST_IN_FLIGHT})")
+        if values[IN_FLIGHT] > MAX_IN_FLIGHT:
+            conflicts.append(f"{IN_FLIGHT}={values[IN_FLIGHT]} (idempotence allows at most {MAX_IN_FLIGHT})")
         if conflicts:
             core.problems.append(f"{asked} conflicts with {' and '.join(conflicts)}; leave one of them out")
         elif transactional:
@@ -84,9 +84,9 @@ def _keep_exact(core: CoreSettings) -> None:
         values["enable.idempotence"] = Idempotence.OFF
         core.reasons["enable.idempotence"] = " and ".join(conflicts)
         core.adjusted.add("enable.idempotence")
-    elif values[IN_FLIGHT] > MOST_IN_FLIGHT:
+    elif values[IN_FLIGHT] > MAX_IN_FLIGHT:
         core.problems.append(
-            f"{IN_FLIGHT}={values[IN_FLIGHT]}: idempotence allows at most {MOST_IN_FLIGHT}; lower it, or set "
+            f"{IN_FLIGHT}={values[IN_FLIGHT]}: idempotence allows at most {MAX_IN_FLIGHT}; lower it, or set "
             "enable.idempotence=false"
         )
 

@@ -21,7 +21,7 @@ from ottla.config.translated_values import CONVERSIONS, TranslationError
 from ottla.errors.secret import revealed
 
 SPARK_PREFIX: Final = "kafka."
-_SPARKS_OWN: Final = frozenset({"checkpointlocation", "path", "topic"})
+_SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "topic"})
 _KNOWN: Final = frozenset(OPTIONS) | JAVA_KEYS | KEYS_OF_OWN_PLUGINS
 _WITHOUT_EFFECT: Final = JAVA_KEYS - OPTIONS.keys()
 _SET_BY_SPARK: Final = frozenset({"key.serializer", "value.serializer", "transactional.id"})
@@ -107,7 +107,7 @@ def _translated(given: Given, client: Client, values: Mapping[str, object]) -> T
     prefix = ""
     if client is Client.SPARK:
         if not key.startswith(SPARK_PREFIX):
-            return _sparks_own(given)
+            return _spark_option(given)
         key, prefix = key.removeprefix(SPARK_PREFIX), SPARK_PREFIX
         if key in _SET_BY_SPARK:
             return Translated(given=given, outcome=Outcome.FAILED, remark="a Spark write sets it itself; leave it out")
@@ -175,8 +175,8 @@ def _check(settings: Mapping[str, str]) -> None:
                 raise TranslationError("; ".join(map(str, error.args))) from None
 
 
-def _sparks_own(given: Given) -> Translated:
-    if dotted(given.key) in _SPARKS_OWN:
+def _spark_option(given: Given) -> Translated:
+    if dotted(given.key) in _SPARK_OPTIONS:
         return Translated(given=given, outcome=Outcome.KEPT, settings={given.key: text_of(given.value)})
     return Translated(given=given, outcome=Outcome.LEFT_OUT, remark="it is not for writing; leave it out")
 

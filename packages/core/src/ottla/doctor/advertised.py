@@ -10,7 +10,7 @@ import attrs
 from ottla.doctor import broker_versions
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Problem, Status, Step
-from ottla.doctor.handshake import KafkaBroker, shake_hands
+from ottla.doctor.handshake import KafkaBroker, do_handshakes
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
 from ottla.interfaces import Transport
@@ -34,8 +34,8 @@ def advertised(
     """A finding for each broker, by its id."""
     wanted = {broker.node_id: Server(broker.host, broker.port) for broker in brokers}
     reached = _reach([server for server in wanted.values() if server.port in _PORTS], transport, bounds)
-    portless = _Reached(Problem("its port is not from 1 to 65535", ""), 0.0)
-    return {number: _finding(number, server, reached.get(server, portless)) for number, server in wanted.items()}
+    invalid_port = _Reached(Problem("its port is not from 1 to 65535", ""), 0.0)
+    return {number: _finding(number, server, reached.get(server, invalid_port)) for number, server in wanted.items()}
 
 
 def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> Mapping[Server, _Reached]:
@@ -57,7 +57,7 @@ def _reach(servers: Sequence[Server], transport: Transport, bounds: Bounds) -> M
             note(attempt.endpoint.server, attempt.problem)
         elif opened.setdefault(attempt.endpoint.server, attempt) is not attempt:
             attempt.sock.close()
-    for answer in shake_hands(list(opened.values()), transport=transport, bounds=bounds):
+    for answer in do_handshakes(list(opened.values()), transport=transport, bounds=bounds):
         if isinstance(answer, KafkaBroker):
             answer.session.close()
             note(answer.endpoint.server, broker_versions.release(answer.versions))

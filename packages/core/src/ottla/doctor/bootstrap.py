@@ -13,7 +13,7 @@ from ottla.doctor import broker_versions, security
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Finding, Status, Step
-from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, shake_hands
+from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, do_handshakes
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
 from ottla.plugins.transports.layer_details import THROUGH
@@ -48,9 +48,9 @@ def brokers_found(
     opened: Sequence[Connected], checked: Checked, bounds: Bounds
 ) -> Generator[Finding, None, Sequence[KafkaBroker]]:
     """The brokers that answered; the caller closes their sessions."""
-    results = shake_hands(opened, transport=checked.transport, bounds=bounds)
+    results = do_handshakes(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
-    yield from map(_shaken, results)
+    yield from map(_handshake_finding, results)
     yield from security.tls(protocol, results)
     answered = [result for result in results if not isinstance(result, NoHandshake)]
     yield from map(_answered, answered)
@@ -85,7 +85,7 @@ def _attempted(attempt: Attempt, *, served: bool) -> Finding:
     return Finding.failed(Step.TCP, subject, attempt.problem, seconds=attempt.seconds)
 
 
-def _shaken(result: HandshakeResult) -> Finding:
+def _handshake_finding(result: HandshakeResult) -> Finding:
     subject = str(result.endpoint)
     if isinstance(result, NoHandshake):
         return Finding.failed(Step.HANDSHAKE, subject, result.problem, seconds=result.seconds)

@@ -60,7 +60,7 @@ def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityPro
     started = bounds.clock()
     try:
         version = choose_version(METADATA, *broker.versions[METADATA.key])
-        body = broker.session.ask(metadata_question(topic), version)
+        body = broker.session.ask(topic_metadata_request(topic), version)
         return _view(METADATA.response(version).decode(body, exact=False), topic)
     except UnsupportedVersionError as error:
         return Problem.of_error(error, remedy="upgrade ottla")
@@ -70,7 +70,7 @@ def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityPro
         return unanswered(error, seconds=bounds.clock() - started, remedy=remedy)
 
 
-def metadata_question(topic: str | None) -> Request:
+def topic_metadata_request(topic: str | None) -> Request:
     """A request for the brokers and, if given, for a topic; it never creates the topic."""
 
     def body(version: int) -> list[bytes]:

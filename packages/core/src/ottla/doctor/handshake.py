@@ -68,10 +68,10 @@ class NotKafka:
 HandshakeResult: TypeAlias = KafkaBroker | NoHandshake | NotKafka
 
 
-def shake_hands(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[HandshakeResult]:
+def do_handshakes(opened: Sequence[Connected], *, transport: Transport, bounds: Bounds) -> Sequence[HandshakeResult]:
     """Complete the transport's handshake on each connection, then send ApiVersions; one result for each, in order."""
     answers = side_by_side(
-        lambda one: _shake_hands(one, transport, bounds), opened, bounds=bounds, discard=_close_session
+        lambda one: _do_handshake(one, transport, bounds), opened, bounds=bounds, discard=_close_session
     )
     late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
     return [
@@ -80,7 +80,7 @@ def shake_hands(opened: Sequence[Connected], *, transport: Transport, bounds: Bo
     ]
 
 
-def _shake_hands(opened: Connected, transport: Transport, bounds: Bounds) -> HandshakeResult:
+def _do_handshake(opened: Connected, transport: Transport, bounds: Bounds) -> HandshakeResult:
     endpoint, started = opened.endpoint, bounds.clock()
     session: BrokerSession | None = None
     try:
@@ -92,7 +92,7 @@ def _shake_hands(opened: Connected, transport: Transport, bounds: Bounds) -> Han
     except Exception as error:  # including the plugin's: each one is a finding
         (session or opened.sock).close()
         seconds = bounds.clock() - started
-        return NoHandshake(endpoint=endpoint, problem=_unshaken(error, seconds=seconds), seconds=seconds)
+        return NoHandshake(endpoint=endpoint, problem=_handshake_problem(error, seconds=seconds), seconds=seconds)
     handshake_done = bounds.clock()
     try:
         api_versions = _ask_versions(session)
@@ -152,7 +152,7 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
             )
 
 
-def _unshaken(error: Exception, *, seconds: float) -> Problem:
+def _handshake_problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, RequestTimeoutError):
         return Problem(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):

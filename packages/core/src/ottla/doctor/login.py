@@ -72,7 +72,7 @@ def _exchange(broker: KafkaBroker, mechanism: Mechanism) -> tuple[Exchange, floa
         while True:
             match move:
                 case Ask(message=message, version=version, body=body):
-                    request = Request(message=message, body=partial(_encoded, body), on_complete=_unheard)
+                    request = Request(message=message, body=partial(_encoded, body), on_complete=_ignore_response)
                     move = exchange.answered(session.ask(request, version))
                 case Token(data=data, last=True):
                     session.send_frame(data)
@@ -103,5 +103,5 @@ def _encoded(body: bytes, _version: int) -> Sequence[bytes]:
     return [body]
 
 
-def _unheard(_completion: object) -> None:
+def _ignore_response(_completion: object) -> None:
     """Do nothing: the caller waits for the response itself."""

@@ -31,7 +31,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
 
 def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
     within = max(math.floor(bounds.remaining() * 1000 / _WAITS), _LEAST_MS)
-    producer = Producer({**settings, **_hurried(within)})
+    producer = Producer({**settings, **_time_limits(within)})
     try:
         metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, with a better error message
     finally:
@@ -43,7 +43,7 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
     return f"acknowledged: {where}, offset {metadata.offset}"
 
 
-def _hurried(within: int) -> Mapping[str, Any]:
+def _time_limits(within: int) -> Mapping[str, Any]:
     """Settings that replace the user's: timeouts, and serializers, because the record is bytes."""
     return {
         "linger.ms": 0,

@@ -32,10 +32,10 @@ _VARIATIONS: Final = frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100,
 
 
 class Secrets:
-    """Secrets that are replaced by stars wherever text from outside is quoted, while this object lives.
+    """Secrets that messages show as stars where they quote text from outside, as long as this object exists.
 
-    Keep it where the secret itself is kept. The configuration holds the values of a plugin's keys with `secret=True`; a
-    plugin makes its own `Secrets` for a secret from elsewhere (a file, a callable, a token).
+    Keep it as long as the secret itself. Values of keys with `secret=True` need none: the configuration has one for
+    them. A plugin makes its own `Secrets` for a secret from elsewhere (a file, a callable, a token).
     """
 
     __slots__ = ("__weakref__", "_forms")

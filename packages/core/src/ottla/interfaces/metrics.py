@@ -26,9 +26,10 @@ class MetricName(NamedTuple):
 
 @attrs.frozen(kw_only=True)
 class MetricDescription:
-    """Meaning of a metric, and the labels of its tags. `cumulative`: it only grows, from 0 when the producer began.
+    """What a metric measures, and the labels of its tags.
 
-    `unit` is such as "bytes", "records/s", "ms" or "1", which is a ratio.
+    `cumulative`: its value begins at 0 with the producer, and only grows. `unit` is a text like "bytes", "records/s",
+    "ms", or "1" for a ratio.
     """
 
     group: str

@@ -68,7 +68,7 @@ class SupportsOnNewBatch(Protocol):
     """An optional ability of partitioners: choose again when a record would begin a new batch."""
 
     def on_new_batch(self, topic: str, partition: int, view: TopicView) -> object:
-        """Note that a record would begin a new batch in this partition; then the core calls `partition` again."""
+        """Called when a record would begin a new batch in this partition. Then the core calls `partition` again."""
 
 
 class SupportsSticky(Protocol):

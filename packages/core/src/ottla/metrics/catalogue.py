@@ -47,7 +47,7 @@ class ValueKind(enum.Enum):
     SUM_PER_SECOND = "how much in a second of the window"
     MEAN = "the mean of the window"
     MEAN_NANOSECONDS = "the mean of the window, of a counter in seconds"
-    MOST = "the largest of the window"
+    MAXIMUM = "the largest of the window"
     NANOSECONDS = "time spent, since the beginning"
     GAUGE = "as it is now"
 
@@ -108,7 +108,7 @@ def _counted(group: str, name: str, source: str, what: str, *, times: bool = Fal
 def _measured(group: str, name: str, source: str, what: str) -> list[Metric]:
     return [
         Metric(group, f"{name}-avg", ValueKind.MEAN, source, f"{what}, on average."),
-        Metric(group, f"{name}-max", ValueKind.MOST, source, f"{what}, at most."),
+        Metric(group, f"{name}-max", ValueKind.MAXIMUM, source, f"{what}, at most."),
     ]
 
 
@@ -127,7 +127,7 @@ def _gauge(name: str, meaning: str, *, group: str = PRODUCER) -> Metric:
     return Metric(group, name, ValueKind.GAUGE, name, meaning)
 
 
-def _spent(name: str, source: str, what: str) -> Metric:
+def _time_spent(name: str, source: str, what: str) -> Metric:
     return Metric(PRODUCER, name, ValueKind.NANOSECONDS, source, f"Nanoseconds spent {what}.")
 
 
@@ -198,7 +198,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("buffer-total-bytes", "Maximum bytes that records may occupy: buffer.memory."),
     _gauge("buffer-available-bytes", "Free bytes of buffer.memory."),
     _gauge("waiting-threads", "Threads that wait in `send` for memory."),
-    _spent("bufferpool-wait-time-ns-total", "memory_waits", "by threads waiting for memory"),
+    _time_spent("bufferpool-wait-time-ns-total", "memory_waits", "by threads waiting for memory"),
     Metric(
         PRODUCER,
         "bufferpool-wait-ratio",
@@ -214,14 +214,14 @@ METRICS: Final[tuple[Metric, ...]] = (
         times=True,
     ),
     _gauge("metadata-age", "Seconds since the last metadata response; NaN before the first one."),
-    _spent("metadata-wait-time-ns-total", "metadata_wait", "by threads waiting for a topic that was not known"),
-    _spent("flush-time-ns-total", "flush", "in `flush`"),
-    _spent("txn-init-time-ns-total", "txn_init", "in `init_transactions`"),
-    _spent("txn-begin-time-ns-total", "txn_begin", "in `begin_transaction`"),
-    _spent("txn-send-offsets-time-ns-total", "txn_send_offsets", "in `send_offsets_to_transaction`"),
-    _spent("txn-prepare-time-ns-total", "txn_prepare", "in `prepare_transaction`"),
-    _spent("txn-commit-time-ns-total", "txn_commit", "in `commit_transaction`"),
-    _spent("txn-abort-time-ns-total", "txn_abort", "in `abort_transaction`"),
+    _time_spent("metadata-wait-time-ns-total", "metadata_wait", "by threads waiting for a topic that was not known"),
+    _time_spent("flush-time-ns-total", "flush", "in `flush`"),
+    _time_spent("txn-init-time-ns-total", "txn_init", "in `init_transactions`"),
+    _time_spent("txn-begin-time-ns-total", "txn_begin", "in `begin_transaction`"),
+    _time_spent("txn-send-offsets-time-ns-total", "txn_send_offsets", "in `send_offsets_to_transaction`"),
+    _time_spent("txn-prepare-time-ns-total", "txn_prepare", "in `prepare_transaction`"),
+    _time_spent("txn-commit-time-ns-total", "txn_commit", "in `commit_transaction`"),
+    _time_spent("txn-abort-time-ns-total", "txn_abort", "in `abort_transaction`"),
     *_requests(NODE),
     *_counted(TOPIC, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(TOPIC, "record-retry", "retries", "Records whose batch was queued again after a failure"),

@@ -142,14 +142,14 @@ class Counters:
 
     def _all(self) -> Iterator[Counter]:
         for scope in (self.producer, *list(self.nodes.values()), *list(self.topics.values())):
-            yield from _tallies(scope)
+            yield from _counters_of(scope)
 
 
 _PRODUCER: Final = frozenset(field.name for field in attrs.fields(ProducerCounters))
 _NODE: Final = frozenset(field.name for field in attrs.fields(NodeCounters))
 
 
-def _tallies(scope: Any) -> Iterator[Counter]:
+def _counters_of(scope: Any) -> Iterator[Counter]:
     for field in attrs.fields(type(scope)):
         found = getattr(scope, field.name)
         if isinstance(found, Counter):

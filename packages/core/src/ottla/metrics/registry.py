@@ -289,7 +289,7 @@ def _of_late(kind: ValueKind, mark: CounterTotals, seconds: float) -> float:
             return mark.times / seconds if seconds else 0.0
         case ValueKind.SUM_PER_SECOND:
             return mark.total / seconds if seconds else 0.0
-        case ValueKind.MOST:
+        case ValueKind.MAXIMUM:
             return float(mark.peak) if mark.times else NAN
         case ValueKind.MEAN_NANOSECONDS:
             return _mean(mark.total * 1e9, mark.times)

@@ -43,5 +43,5 @@ A quota that asks for more is misconfigured; a broker that enforces it stops rea
 def pause(message: Message[Any, Any], version: int, throttle_ms: int) -> float:
     """The seconds for which the client sends no further request to the broker of a response."""
     first = FIRST_VERSIONS.get(message.name)
-    obeyed = first is not None and version >= first and throttle_ms > 0
-    return min(throttle_ms / 1000, LONGEST) if obeyed else 0.0
+    client_pauses = first is not None and version >= first and throttle_ms > 0
+    return min(throttle_ms / 1000, LONGEST) if client_pauses else 0.0

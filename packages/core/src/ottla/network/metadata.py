@@ -24,7 +24,7 @@ _NEVER = float("-inf")
 _OFTEN_ENOUGH = 0.1
 """Seconds between two notes of a topic's use: noting each batch would cost too much."""
 
-_MOST_HINTS = 2
+_MAX_HINTS = 2
 """The number of leader hints in a row that are followed; then metadata has to name a leader.
 
 During a restart of brokers a leader may well move twice before a record reaches it. Brokers with more hints are
@@ -251,7 +251,7 @@ class Metadata:
             known = self.cluster.topics.get(topic)
             if known is None or partition >= len(known.epochs) or epoch <= known.epochs[partition]:
                 return False
-            if self.hints.get(place, 0) >= _MOST_HINTS or not self._may_lead(leader, now):
+            if self.hints.get(place, 0) >= _MAX_HINTS or not self._may_lead(leader, now):
                 self._wanted = True
                 return False
             self.hints[place] = self.hints.get(place, 0) + 1

@@ -15,7 +15,7 @@ logger = robust_logger(__name__)
 LOGGED_AFTER: Final = 5.0
 """Seconds after which a line is written if metadata is due and no broker can be asked for it."""
 
-_MOST_MOVES: Final = 20
+_MAX_MOVES: Final = 20
 """The maximum number of brokers that leave or join in one response and get a line each; a response may name 20,000."""
 
 _CLUSTER: Final = "the cluster"
@@ -67,13 +67,13 @@ class MetadataLog:
             elif name in self._topics:
                 self._topics.recovered(name, now)
 
-    def cluster_is(self, brokers: Mapping[int, Broker]) -> None:
+    def note_brokers(self, brokers: Mapping[int, Broker]) -> None:
         """Log the brokers that have left or joined the cluster since the last response."""
         before, self._brokers = self._brokers, brokers
         if not before or before.keys() == brokers.keys():
             return
         remaining, joined = before.keys() - brokers.keys(), brokers.keys() - before.keys()
-        if len(remaining) + len(joined) > _MOST_MOVES:
+        if len(remaining) + len(joined) > _MAX_MOVES:
             logger.info(
                 "%s: brokers that have left the cluster: %d, that have joined it: %d; brokers now: %d",
                 self._client_id,

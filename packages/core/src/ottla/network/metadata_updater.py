@@ -160,6 +160,6 @@ class MetadataUpdater:
             return
         self._metadata.update(response.brokers, response.topics, completion.now, partial=wanted.partial)
         self.log.answered(response.topics, completion.now)
-        self.log.cluster_is(response.brokers)
+        self.log.note_brokers(response.brokers)
         self.log.left_out(response.left_out, completion.now)
         self._closer.close_gone(completion.now)

@@ -262,7 +262,7 @@ def _check_allowed(info: EntryInfo, registry: Registry) -> None:
     listed = os.environ.get(ALLOWED)
     if listed is None and not allow_lists.from_others():
         return
-    if not any(_stands_for(name, info, registry) for name in (listed or "").split(",")):
+    if not any(_selects(name, info, registry) for name in (listed or "").split(",")):
         name = registry.chosen_by(info) or info.name
         raise ConfigError(
             [
@@ -272,7 +272,7 @@ def _check_allowed(info: EntryInfo, registry: Registry) -> None:
         )
 
 
-def _stands_for(name: str, info: EntryInfo, registry: Registry) -> bool:
+def _selects(name: str, info: EntryInfo, registry: Registry) -> bool:
     try:
         return registry.find("config_provider", name) == info
     except PluginError:

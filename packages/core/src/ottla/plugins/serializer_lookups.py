@@ -17,7 +17,7 @@ from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, SupportsPrepare
 from ottla.plugins.serializer_failures import serialization_failure
 
-MOST_LOOKUPS: Final = 5
+MAX_LOOKUPS: Final = 5
 """Lookups for one record or column: a serializer that needs more of them would need them for ever."""
 
 
@@ -57,8 +57,8 @@ class LookupLimit:
                 f"{lookup.what} needs a lookup of its serializer, which did not finish within {self._limit.name}: "
                 f"{self._limit.seconds} s"
             )
-        if self._count == MOST_LOOKUPS:
-            raise SerializationError(f"{lookup.what} was not prepared by {MOST_LOOKUPS} lookups of its serializer")
+        if self._count == MAX_LOOKUPS:
+            raise SerializationError(f"{lookup.what} was not prepared by {MAX_LOOKUPS} lookups of its serializer")
         self._count += 1
         return self._limit.seconds - waited
 

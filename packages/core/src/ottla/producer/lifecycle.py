@@ -107,7 +107,8 @@ class Lifecycle:
         where = self._io_thread.current_position()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
         self._accumulator.abort(
-            ProducerClosedError(f"the producer was closed while its I/O thread was blocked at {where}"), aside=True
+            ProducerClosedError(f"the producer was closed while its I/O thread was blocked at {where}"),
+            off_io_thread=True,
         )
 
     def abandon(self) -> None:

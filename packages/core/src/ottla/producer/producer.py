@@ -111,7 +111,7 @@ class Producer:
         """Metrics that the program adds (KIP-1076), for `metrics`, reporters and brokers; their group is "application",
         and their tags are the client id and those that they are added with. `close` removes them."""
         self._transactions = engine.transactions
-        self._spent, self._clock = queueing.counters.producer, engine.clock
+        self._call_times, self._clock = queueing.counters.producer, engine.clock
         serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
@@ -307,7 +307,7 @@ class Producer:
         Raises TransactionError when the cluster refuses the id or its time-out.
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
-        with self._spent.txn_init.timed(self._clock):
+        with self._call_times.txn_init.timed(self._clock):
             return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
 
     def begin_transaction(self) -> None:
@@ -317,7 +317,7 @@ class Producer:
         and FatalTransactionError, or its subclass ProducerFencedError, when this producer can write no more
         transactions.
         """
-        with self._spent.txn_begin.timed(self._clock):
+        with self._call_times.txn_begin.timed(self._clock):
             self._transactional("begin_transaction").begin()
 
     def send_offsets_to_transaction(
@@ -334,7 +334,7 @@ class Producer:
         its partitions, and this raises AbortableTransactionError. Raises InvalidRecordError for an invalid offset or
         group. Waits for the coordinator.
         """
-        with self._spent.txn_send_offsets.timed(self._clock):
+        with self._call_times.txn_send_offsets.timed(self._clock):
             self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
@@ -344,7 +344,7 @@ class Producer:
         last report. Raises AbortableTransactionError when a record failed: call `abort_transaction` then.
         FatalTransactionError, and its subclass ProducerFencedError, mean that this producer can do nothing more.
         """
-        with self._spent.txn_commit.timed(self._clock):
+        with self._call_times.txn_commit.timed(self._clock):
             return self._transactional("commit_transaction").end(timeout, commit=True)
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
@@ -354,7 +354,7 @@ class Producer:
         the last report. Raises FatalTransactionError, or its subclass ProducerFencedError, when this producer can do
         nothing more.
         """
-        with self._spent.txn_abort.timed(self._clock):
+        with self._call_times.txn_abort.timed(self._clock):
             return self._transactional("abort_transaction").end(timeout, commit=False)
 
     @contextmanager
@@ -384,7 +384,7 @@ class Producer:
         Raises AbortableTransactionError when a record failed. `commit_transaction` and `abort_transaction` can
         end it, too.
         """
-        with self._spent.txn_prepare.timed(self._clock):
+        with self._call_times.txn_prepare.timed(self._clock):
             return self._transactional("prepare_transaction").prepare(timeout)
 
     def join_transaction(self, shared: SharedTransaction) -> None:
@@ -477,7 +477,7 @@ class Producer:
             )
         self._lifecycle.check_process()
         with self._accumulator.unretrieved.reporting():
-            with self._spent.flush.timed(self._clock):
+            with self._call_times.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
             report, unretrieved, error = self._accumulator.report()
         if not in_time:
@@ -531,7 +531,7 @@ class Producer:
         else:
             self._lifecycle.check()
         check_topic_name(topic)
-        with self._spent.metadata_wait.timed(self._clock):
+        with self._call_times.metadata_wait.timed(self._clock):
             return self._routes.find(topic, waited=waited, timeout=timeout)
 
 
@@ -581,7 +581,7 @@ def _wait_for_route(
     if partition is not None and partition >= route.view.partitions:
         producer._check_sendable()
         waited_before = waited + producer._clock() - started_at
-        with producer._spent.metadata_wait.timed(producer._clock):
+        with producer._call_times.metadata_wait.timed(producer._clock):
             route = producer._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
     return route, waited + producer._clock() - started_at
 

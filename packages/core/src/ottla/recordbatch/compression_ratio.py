@@ -12,7 +12,7 @@ from typing import Final
 INITIAL: Final = 1.0
 IMPROVING_STEP: Final = 0.005
 DETERIORATING_STEP: Final = 0.05
-CAUTION: Final = 1.05
+ESTIMATION_FACTOR: Final = 1.05
 """Safety factor on the estimated ratio: a batch is full a little earlier than estimated."""
 
 
@@ -29,7 +29,11 @@ class CompressionRatios:
 
     def plain_limit(self, topic: str, *, codec_id: int, batch_size: int) -> int:
         """The uncompressed bytes that probably fit into *batch_size* compressed ones; without a codec, the same."""
-        return batch_size if codec_id == 0 else int(batch_size / (self.ratio(topic, codec_id=codec_id) * CAUTION))
+        return (
+            batch_size
+            if codec_id == 0
+            else int(batch_size / (self.ratio(topic, codec_id=codec_id) * ESTIMATION_FACTOR))
+        )
 
     def observe(self, topic: str, *, codec_id: int, ratio: float) -> None:
         """Update the estimate with the ratio of a batch."""

@@ -360,7 +360,7 @@ class ObjectColumns:
     def release(self) -> None:
         """Drop the records, because other columns have them; `len` still returns their number."""
         self._count = len(self._values)
-        self._let_go()
+        self._drop_records()
 
     def allow(self, memory: int) -> None:
         """Set the maximum memory of the records to *memory* bytes."""
@@ -417,7 +417,7 @@ class ObjectColumns:
             section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
         self._facts = facts
         self._count = count
-        self._let_go()
+        self._drop_records()
         if magic == 0:
             first = highest = NO_TIMESTAMP
         return Encoded(chunks=[section], first_timestamp=first, max_timestamp=highest, count=count)
@@ -474,7 +474,7 @@ class ObjectColumns:
             return Timestamps(self._moments[:turns], self._starts[:turns], count)
         return Timestamps(self._moments, self._starts, count)
 
-    def _let_go(self) -> None:
+    def _drop_records(self) -> None:
         self._keys, self._values, self._headers = None, [], None
 
     def _forget_callbacks(self, indexes: Sequence[int]) -> None:

@@ -19,7 +19,7 @@ from ottla.recordbatch.number_columns import Constant, Timestamps
 _TWO_BYTES: Final = len(VARINT)
 """Sizes below this take at most two bytes, and are in the tables."""
 
-_MOST_FRAME: Final = 32
+_MAX_FRAME: Final = 32
 """An upper bound of a record's bytes besides its key, value and headers."""
 
 _SIZED: Final = tuple(size + len(encoded) for size, encoded in enumerate(VARINT))
@@ -58,7 +58,7 @@ def encode_records(
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)
     longest = sum(_most(column) for column in (value_sizes, key_sizes, header_sizes) if column is not None)
-    if nulls or longest + _MOST_FRAME >= _TWO_BYTES:
+    if nulls or longest + _MAX_FRAME >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
     sizes = [_sizes(deltas), _sized(value_sizes)]
     columns: list[Sequence[bytes]] = [deltas, offsets]
@@ -88,7 +88,7 @@ def _lengths(columns: Sequence[Sequence[int]], table: Sequence[bytes], *, frame:
     frame += sum(column.number for column in columns if isinstance(column, Constant))
     different = [column for column in columns if not isinstance(column, Constant)]
     lengths: list[bytes] = []
-    for start, stop, width in _stretches(len(columns[0])):
+    for start, stop, width in _index_ranges(len(columns[0])):
         around = frame + width
         if not different:
             lengths += [table[around]] * (stop - start)
@@ -141,7 +141,7 @@ def _any(
     return fragments
 
 
-def _stretches(count: int) -> Iterator[tuple[int, int, int]]:
+def _index_ranges(count: int) -> Iterator[tuple[int, int, int]]:
     """Runs of records whose offset deltas take the same number of bytes: start, stop, that number."""
     start, width = 0, 1
     while start < count:

@@ -34,6 +34,6 @@ class BrokerWaits:
             waiting[topic] = lasting(WaitKind.NO_LEADER, now, topic=topic)
         self._journal.update(now, waiting)
 
-    def overslept(self, until: float, now: float) -> None:
+    def woke_late(self, until: float, now: float) -> None:
         """Note that the thread ran later than it had asked the system for."""
         self._journal.add(WaitKind.PROCESS, until, now)

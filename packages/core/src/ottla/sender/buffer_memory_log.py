@@ -38,7 +38,7 @@ class BufferMemoryLog:
 
     def note(self, now: float) -> None:
         """Note the state of the pool, and write the lines that are due; called while the pool is `short`."""
-        first, refusals = self._pool.first_in_line, self._pool.refusals
+        first, refusals = self._pool.longest_wait, self._pool.refusals
         if first is not self._first:
             self._first, self._waits_since = first, now
         refused, self._refusals = refusals - self._refusals, refusals

@@ -41,9 +41,9 @@ class CoordinatorRequestSender:
         return self._request_source.idle
 
     @property
-    def settled(self) -> bool:
+    def nothing_due(self) -> bool:
         """Return whether a call of `run` now would do nothing."""
-        return self._request_source.settled and not self._log.active
+        return self._request_source.nothing_due and not self._log.active
 
     def close(self) -> None:
         """Abort an open transaction, because the producer closes. For any thread."""

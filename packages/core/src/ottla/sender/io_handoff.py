@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.io_loop_interface import EventLoop, LoopWatch, PutOffWake, WokenLoop
+from ottla.accumulator.io_loop_interface import DeferredWake, EventLoop, LoopWatch, WokenLoop
 from ottla.concurrency import io_threads, signals, stack_depth
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
@@ -35,10 +35,10 @@ AWAITED_IN_A_ROW: Final = 3
 CHECK_INTERVAL: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread waits for, in seconds."""
 
-LONGEST_REST: Final = 0.1
+MAX_UNPOLLED_SECONDS: Final = 0.1
 """Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
-TURNS_TAKEN_BACK: Final = 30
+TURNS_AFTER_RECALL: Final = 30
 """Turns of an event loop for which the I/O thread runs the rounds after it had to take them back."""
 
 
@@ -86,7 +86,7 @@ class IoHandoff:
         self._lock = environment.rlock()
         self._state = HandoffState.IO_THREAD
         self._called = False
-        self._put_off = PutOffWake(self.wake, self._end_turn)
+        self._deferred_wake = DeferredWake(self.wake, self._end_turn)
         self._loop_rounds = loop_rounds
         self._event_loop: EventLoop | None = None  # of the last batch
         self._watch: LoopWatch | None = None  # of the sockets; another loop may run rounds, too
@@ -106,7 +106,7 @@ class IoHandoff:
 
     def wake(self) -> None:
         """Have a round begin immediately: on the I/O thread, unless the calling thread runs rounds in its place."""
-        self._put_off.pending = False
+        self._deferred_wake.pending = False
         if threading.get_ident() != self.polling_thread:
             self._called = True
             self._resume.set()
@@ -129,13 +129,13 @@ class IoHandoff:
             expected = self._state is not HandoffState.IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
         if event_loop is not None:
             self._event_loop = event_loop
-            self._put_off.put_off(event_loop)
+            self._deferred_wake.defer(event_loop)
         elif not expected:
             self.wake()
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Run rounds on this thread until the batch has an outcome, if that is possible; may return before."""
-        self._put_off.come()
+        self._deferred_wake.wake_if_pending()
         if self._state is HandoffState.IO_THREAD and not self._unawaited:
             return
         if io_threads.on_io_thread():
@@ -150,7 +150,7 @@ class IoHandoff:
         if threading.get_ident() != self.polling_thread:
             return False
         self._deferred.append(work)
-        self._turns_in_a_row = -TURNS_TAKEN_BACK
+        self._turns_in_a_row = -TURNS_AFTER_RECALL
         self._recall()
         return True
 
@@ -179,10 +179,10 @@ class IoHandoff:
             self._polled_at = self._clock()
             self._state = HandoffState.OFFERED
         try:
-            self._rest()
+            self._wait_until_needed()
         except BaseException:  # the next round must not begin before a waiting thread has ended its own
             self.wake()
-            self._rest()
+            self._wait_until_needed()
             raise
         while self._deferred:
             self._deferred.popleft()()
@@ -196,7 +196,7 @@ class IoHandoff:
         if self._watch is not None:
             self._watch.end()
 
-    def _rest(self) -> None:
+    def _wait_until_needed(self) -> None:
         """Wait until the I/O thread is called or needed, and take the rounds back."""
         seen: tuple[int, float] | None = None  # what had happened at the last check, if a record was pending
         while True:
@@ -207,20 +207,20 @@ class IoHandoff:
                     continue
                 now = self._clock()
                 happened = self._batches_started, self._polled_at
-                unattended = pending and seen == happened and not self._loop_attends()
-                unpolled = now - self._polled_at > LONGEST_REST
+                unattended = pending and seen == happened and not self._loop_handles_events()
+                unpolled = now - self._polled_at > MAX_UNPOLLED_SECONDS
                 if unattended:
                     self._awaited_in_a_row = 0
-                    self._turns_in_a_row = -TURNS_TAKEN_BACK
+                    self._turns_in_a_row = -TURNS_AFTER_RECALL
                 if self._called or unattended or unpolled:
                     self._state = HandoffState.IO_THREAD
                     return
                 seen = happened if pending else None
 
-    def _loop_attends(self) -> bool:
+    def _loop_handles_events(self) -> bool:
         """Return whether an event loop watches the sockets, and has handled all events."""
         loop_rounds, watch = self._loop_rounds, self._watch
-        if loop_rounds is None or watch is None or watch.ended or self._put_off.pending:
+        if loop_rounds is None or watch is None or watch.ended or self._deferred_wake.pending:
             return False
         return not loop_rounds.network.has_events()
 
@@ -256,7 +256,7 @@ class IoHandoff:
                 io_threads.leave()
                 recall = self._round_error is not None or not self._fits_loop()
                 if recall:
-                    self._turns_in_a_row = -TURNS_TAKEN_BACK
+                    self._turns_in_a_row = -TURNS_AFTER_RECALL
                 self._give_back(recall=recall)
         return True
 
@@ -266,9 +266,9 @@ class IoHandoff:
             if self._state is not HandoffState.OFFERED or self._called:
                 return False
             if not (self._fits_loop() and self._watched()):
-                self._turns_in_a_row = -TURNS_TAKEN_BACK
+                self._turns_in_a_row = -TURNS_AFTER_RECALL
                 return False
-            self._put_off.pending = False
+            self._deferred_wake.pending = False
             self.polling_thread = threading.get_ident()
             self._state = HandoffState.CALLER
             return True
@@ -276,7 +276,11 @@ class IoHandoff:
     def _fits_loop(self) -> bool:
         """Return whether the next round is one for an event loop: a short one, that an event or a turn brings."""
         loop_rounds = self._loop_rounds
-        return loop_rounds is not None and loop_rounds.fit() and loop_rounds.due_at() > self._clock() + LONGEST_REST
+        return (
+            loop_rounds is not None
+            and loop_rounds.fit()
+            and loop_rounds.due_at() > self._clock() + MAX_UNPOLLED_SECONDS
+        )
 
     def _watched(self) -> bool:
         """Return whether an event loop watches the sockets. If none does, the running one begins to."""

@@ -116,7 +116,7 @@ class Sender:
         due = max(until, now)
         now = self._client.poll(until - now, now)
         if now > due:
-            self._waits.overslept(due, now)
+            self._waits.woke_late(due, now)
         if self._slow.active:
             self._slow.write(self._client_id, now)
         if self._pool.short:
@@ -189,7 +189,7 @@ class Sender:
         if now >= self._in_flight.next_expiry or self._transactions is not None or self._waits.lasting:
             return None
         requests = self._coordinator_requests
-        if requests is not None and not requests.settled:
+        if requests is not None and not requests.nothing_due:
             return None
         self._sequences.resolve()
         client = self._client
@@ -212,7 +212,7 @@ class Sender:
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
-        if requests is not None and (ready.soon or not requests.settled):
+        if requests is not None and (ready.soon or not requests.nothing_due):
             ending = not requests.idle
             until = min(until, requests.run(now))
             if ending and requests.idle:

@@ -19,7 +19,7 @@ from ottla.concurrency.locks import Latch
 from ottla.interfaces import Columns
 from ottla.recordbatch.sealed_records import SealedRecords
 
-MOST_THREADS: Final = 4
+MAX_THREADS: Final = 4
 """More would wait for the thread that cuts: at 40 ns a row it keeps four threads busy that need 170 ns."""
 
 
@@ -104,9 +104,9 @@ class CompressionPool:
 
 
 def threads() -> int:
-    """The number of threads to use: one per CPU of this process, at most `MOST_THREADS`; 0 if it has one CPU."""
+    """The number of threads to use: one per CPU of this process, at most `MAX_THREADS`; 0 if it has one CPU."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count, MOST_THREADS) if count > 1 else 0
+    return min(count, MAX_THREADS) if count > 1 else 0
 
 
 class _Work:

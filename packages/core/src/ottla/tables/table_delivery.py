@@ -45,7 +45,7 @@ class TableDelivery:
         """The topic; with a column of topics, that of rows without one, or "" if there is none."""
         self._topic_column = topic_column
         self._progress = on_progress
-        self._settled = _Settled()
+        self._completed_rows = _CompletedRows()
         self.rows = 0
         """The number of rows that were taken from the table."""
         self._pieces: list[_BatchRows] = []
@@ -53,7 +53,7 @@ class TableDelivery:
 
     def done(self) -> bool:
         """Return whether every row's outcome is known; never blocks."""
-        return all(_settled(batch) for batch, _rows in self._leaves())
+        return all(_completed(batch) for batch, _rows in self._leaves())
 
     def result(self, timeout: float | None = None) -> TableResult:
         """Wait at most *timeout* seconds for all rows, and return their counts; None: as long as it takes.
@@ -148,7 +148,7 @@ class TableDelivery:
     def report_progress(self, *, last: bool = False) -> None:
         """Call `on_progress`, if it was given and a call is due, or if no row follows that is not counted yet."""
         if self._progress is not None:
-            self._progress.report(lambda: self._settled.count(self.rows, self._pieces), last=last)
+            self._progress.report(lambda: self._completed_rows.count(self.rows, self._pieces), last=last)
 
     def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
@@ -261,7 +261,7 @@ class TableDelivery:
     def _repr_html_(self) -> str:
         """The outcome for notebooks: that of all rows, or their counts so far. This retrieves no error."""
         if not self.done():
-            counts = _Settled().count(self.rows, self._pieces)
+            counts = _CompletedRows().count(self.rows, self._pieces)
             return html.table(f"pending: {self._target}: {counts}", (), ())
         result, error = self._result()
         shown = result._repr_html_()
@@ -272,7 +272,7 @@ class TableDelivery:
         return f"<TableDelivery of {self.rows} rows for {self._target}: {state}>"
 
 
-class _Settled:
+class _CompletedRows:
     """Counts of rows with an outcome. Batches at the beginning that have theirs are counted only once."""
 
     def __init__(self) -> None:
@@ -282,7 +282,7 @@ class _Settled:
         """The counts now; for one thread at a time."""
         acknowledged, failed, unbroken = self._acknowledged, self._failed, True
         for place in range(self._pieces, len(pieces)):
-            settled = True
+            complete = True
             for batch, _rows in _followed(pieces[place].batch, pieces[place], 0):
                 match batch.outcome:
                     case Acknowledged():
@@ -290,8 +290,8 @@ class _Settled:
                     case Failed():
                         failed += batch.count
                     case _:
-                        settled = False
-            unbroken = unbroken and settled
+                        complete = False
+            unbroken = unbroken and complete
             if unbroken:
                 self._pieces, self._acknowledged, self._failed = place + 1, acknowledged, failed
         return TableProgress(rows=rows, acknowledged=acknowledged, failed=failed)
@@ -318,7 +318,7 @@ class _Progress(ObservingCallback):
     def __call__(self, _delivery: object) -> None:
         while self._piece is not None:
             for batch, _rows in _followed(self._piece.batch, self._piece, 0):
-                if not _settled(batch):
+                if not _completed(batch):
                     batch.call_when_complete(0, self)
                     return
             self._piece = next(self._pieces, None)
@@ -346,7 +346,7 @@ def unassigned(delivery: TableDelivery) -> list[tuple[int, list[int]]]:
     return [(start, rows) for start, rows in found if rows]
 
 
-def _settled(batch: ProducerBatch) -> bool:
+def _completed(batch: ProducerBatch) -> bool:
     return isinstance(batch.outcome, Acknowledged | Failed)
 
 

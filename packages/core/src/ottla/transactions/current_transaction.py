@@ -52,7 +52,7 @@ class CurrentTransaction:
         """Return the transaction as one that brokers have."""
         return self if self.started else attrs.evolve(self, started=True)
 
-    def lose_response(self) -> Self:
+    def after_lost_response(self) -> Self:
         """Return the transaction as one that brokers may have, because a response was lost."""
         return attrs.evolve(self, maybe_started=True)
 

@@ -51,7 +51,7 @@ class ProducerIdRequestSource:
         return True
 
     @property
-    def settled(self) -> bool:
+    def nothing_due(self) -> bool:
         """Return whether there is a producer id, or none is needed."""
         sequences = self._sequences
         return sequences.producer_id_and_epoch is not None or sequences.off

@@ -38,7 +38,7 @@ class RequestSource(Protocol):
         """Return whether nothing is in progress that an orderly close should wait for."""
 
     @property
-    def settled(self) -> bool:
+    def nothing_due(self) -> bool:
         """Return whether no request is due, and queued batches are sent, until a batch changes that."""
 
     def note_level(self, level: int) -> None:

@@ -58,7 +58,7 @@ class TransactionRequestSource:
         return self._state.sequences.obstacle
 
     @property
-    def settled(self) -> bool:
+    def nothing_due(self) -> bool:
         """Always False: any call of another thread may begin or end a transaction."""
         return False
 
@@ -119,7 +119,7 @@ class TransactionRequestSource:
                 return
             self._coordinators.forget(request)
             if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
-                state.current = state.current.lose_response()
+                state.current = state.current.after_lost_response()
             self._action_handler.retry(request, error, now)
             self._due_at = self._retries.next_at
 

@@ -26,7 +26,7 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.sink.in_flight import InFlightTables
 from ottla_spark.worker import producer_cache
-from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.garbage_collection import reduce_collection
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 from ottla_spark.worker.traces import task_span
 
@@ -46,7 +46,7 @@ class TaskWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write sealed_rows, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
-        settle_in()
+        reduce_collection()
         context = TaskContext.get()
         assert context is not None, "only Spark's tasks call this"
         records = self.write(with_tcp_quickack(batches), owner=context.partitionId(), attempt=context.attemptNumber())

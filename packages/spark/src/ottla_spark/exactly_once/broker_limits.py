@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 _REFUSED: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 _MAXIMUM: Final = "transaction.max.timeout.ms"
-_MOST_DIGITS: Final = 10
+_MAX_DIGITS: Final = 10
 
 
 def longest_timeout_ms(client: BlockingClient, node: int) -> int | None:
@@ -27,7 +27,7 @@ def longest_timeout_ms(client: BlockingClient, node: int) -> int | None:
     # Kafka's value is a 32-bit int; a broker may return anything.
     return (
         int(response)
-        if response is not None and response.isascii() and response.isdecimal() and len(response) <= _MOST_DIGITS
+        if response is not None and response.isascii() and response.isdecimal() and len(response) <= _MAX_DIGITS
         else None
     )
 

@@ -14,7 +14,7 @@ class BatchNotCommittedError(OttlaError):
 
 
 class BatchIncompleteError(OttlaError):
-    """The batch is in the ledger, but not every transaction could be ended yet. A restart of the query continues."""
+    """The batch is in the ledger, but not every transaction could be ended yet. Restart the query to end them."""
 
 
 class DataLossError(OttlaError):

@@ -59,11 +59,11 @@ def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> 
 
 
 def _done(settings: Settings) -> Entry | None:
-    """Return the job's entry if its records are visible; settles a recorded batch first."""
+    """Return the job's entry if its records are visible; ends a recorded batch first."""
     with connected(settings) as cluster:
         ledger = cluster.ledger(settings.name)
         last = ledger.certain()
-        if ledger.unsettled or (last is not None and (last.status is Status.RECORDED or ledger.restate)):
+        if ledger.has_open_entry or (last is not None and (last.status is Status.RECORDED or ledger.restate)):
             last = plan(cluster, settings.name).last
     return last if last is not None and last.status is Status.DONE else None
 

@@ -41,7 +41,7 @@ class LedgerStatus:
     other_writers: Sequence[str] = ()
 
     def __str__(self) -> str:
-        lines = [f"ledger of {self.name!r}: {_said(self.entry)}"]
+        lines = [f"ledger of {self.name!r}: {_described(self.entry)}"]
         lines += [f"  the next driver refuses it: {self.doubt}"] if self.doubt else []
         lines += [f"  {each} may write to the ledger topic, but not with this prefix" for each in self.other_writers]
         lines += [f"  {transactional_id}: {becomes}" for transactional_id, becomes in self.transactions.items()]
@@ -97,7 +97,7 @@ def _prediction(outcomes: Sequence[TransactionOutcome]) -> str:
     return "its batch is in the ledger: the next driver commits the open transactions"
 
 
-def _said(entry: Entry | None) -> str:
+def _described(entry: Entry | None) -> str:
     if entry is None:
         return "nothing was ever written, or it was forgotten"
     what = f"batch {entry.batch} of query {printable(entry.query)}"

@@ -42,7 +42,7 @@ EXACTLY_ONCE: Final = (
 )
 """Options of guarantee=exactly-once, passed on as they were written."""
 
-SPARKS: Final = (
+SPARK_OPTIONS: Final = (
     "path",
     "checkpointLocation",
     "queryName",
@@ -65,13 +65,13 @@ OWN: Final = {
         REPORT,
         TRACEPARENT,
         *EXACTLY_ONCE,
-        *SPARKS,
+        *SPARK_OPTIONS,
     )
 }
 """The keys of options as users write them, by the keys in lower case that Spark passes."""
 
 DEFAULT_IDLE_MS: Final = 300_000
-MOST_IDLE_MS: Final = 2**31 - 1
+MAX_IDLE_MS: Final = 2**31 - 1
 """25 days, which every platform accepts as a thread's time-out."""
 
 VALID_TRACEPARENT: Final = re.compile("[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -235,8 +235,8 @@ def _exactly_once(own: Mapping[str, str], guarantee: Guarantee, problems: list[s
 
 def _idle(own: Mapping[str, str], problems: list[str]) -> float:
     written = own.get(IDLE_MS, str(DEFAULT_IDLE_MS))
-    if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MOST_IDLE_MS:
-        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to {MOST_IDLE_MS}")
+    if not re.fullmatch("[0-9]{1,10}", written) or int(written) > MAX_IDLE_MS:
+        problems.append(f"option producer.idle.ms={written!r} is not a number of milliseconds from 0 to {MAX_IDLE_MS}")
         return DEFAULT_IDLE_MS / 1000
     return int(written) / 1000
 

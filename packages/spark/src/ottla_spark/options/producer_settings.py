@@ -13,9 +13,9 @@ from ottla.config.allow_lists import options_of_others
 from ottla_spark.options.named_files import PLACE, problems_of_names
 from ottla_spark.options.shipped_files import with_shipped_files
 
-MOST_GOOD: Final = 64
+MAX_VALID: Final = 64
 
-_good: set[frozenset[tuple[str, object]]] = set()
+_valid: set[frozenset[tuple[str, object]]] = set()
 
 
 def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
@@ -24,16 +24,16 @@ def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
     Valid settings are not checked again in this process: Spark asks twice for each micro-batch.
     """
     known = frozenset(settings.items())
-    if known in _good:
+    if known in _valid:
         return ()
     with options_of_others(PLACE):
         # A forbidden file is not opened to find more problems: they would reveal its contents.
         problems = problems_of_names(settings) or _problems(settings)
     if problems:
         return tuple(problems)
-    if len(_good) >= MOST_GOOD:
-        _good.clear()
-    _good.add(known)
+    if len(_valid) >= MAX_VALID:
+        _valid.clear()
+    _valid.add(known)
     return ()
 
 

@@ -31,7 +31,7 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions, other_columns
 from ottla_spark.sink.encoders import first_encoder, json_rows
 
-MOST_LOOKUPS: Final = 5
+MAX_LOOKUPS: Final = 5
 DEFAULT_MAX_BLOCK_MS: Final = 60_000
 
 
@@ -74,7 +74,7 @@ def _prepared(found: ColumnFormat, part: str, options: WriteOptions, kind: pa.Da
 
 
 def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> None:
-    for _ in range(MOST_LOOKUPS):
+    for _ in range(MAX_LOOKUPS):
         try:
             serializer.serialize_column(topic, empty)
         except NotPreparedError as error:
@@ -85,7 +85,7 @@ def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, s
             raise _UnpreparedError(serialization_failure(serializer, error)) from error
         else:
             return
-    raise _UnpreparedError(f"{MOST_LOOKUPS} lookups did not prepare it")
+    raise _UnpreparedError(f"{MAX_LOOKUPS} lookups did not prepare it")
 
 
 @contextlib.contextmanager

@@ -42,18 +42,18 @@ class InFlightTables:
         """Take the results of completed deliveries; never blocks."""
         failed = _Failures()
         while self._sent and self._sent[0].delivery.done():
-            self._settle(self._sent.popleft(), failed)
+            self._take_outcome(self._sent.popleft(), failed)
         self._raise(failed)
 
     def wait(self) -> None:
         """Wait for the results of all deliveries."""
         failed = _Failures()
         for sent in self._sent:
-            self._settle(sent, failed)
+            self._take_outcome(sent, failed)
         self._sent.clear()
         self._raise(failed)
 
-    def _settle(self, sent: _Sent, failed: _Failures) -> None:
+    def _take_outcome(self, sent: _Sent, failed: _Failures) -> None:
         error = sent.delivery.exception()
         if error is None:
             self._count(sent, sent.delivery.result())

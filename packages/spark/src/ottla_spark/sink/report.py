@@ -21,18 +21,18 @@ from ottla import OttlaError
 from ottla.errors import counted
 from ottla_spark.options.shipped_files import application_folder
 from ottla_spark.sink.task import TaskWritten
-from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.garbage_collection import reduce_collection
 
 _log = logging.getLogger(__name__)
 
 FILE: Final = "ottla-last-report.json"
-MOST_LINES: Final = 20
+MAX_LINES: Final = 20
 """Maximum number of partitions in the printed table; the values have all of them."""
 
 
 def publish_report(what: str, messages: Sequence[object], *, wanted: bool) -> None:
     """Log the results of a write's tasks, and publish the report if it is requested."""
-    settle_in()
+    reduce_collection()
     report = WriteReport.of(what, messages)
     _log.info("records were written: %s", report.line())
     if wanted:
@@ -84,8 +84,8 @@ class WriteReport:
 
     def __str__(self) -> str:
         rows = [(f"{topic} [{partition}]", f"{count:,}") for (topic, partition), count in self.partitions.items()]
-        if len(rows) > MOST_LINES:
-            rows = [*rows[:MOST_LINES], (f"and {len(rows) - MOST_LINES} more", "")]
+        if len(rows) > MAX_LINES:
+            rows = [*rows[:MAX_LINES], (f"and {len(rows) - MAX_LINES} more", "")]
         rows += [
             ("records", f"{self.records:,}"),
             *([("refused rows", f"{self.refused:,}")] if self.refused else []),

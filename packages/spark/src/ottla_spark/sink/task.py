@@ -25,7 +25,7 @@ from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid
 from ottla_spark.sink.refused_rows import RefusedRows, is_too_large
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.worker import producer_cache
-from ottla_spark.worker.garbage_collection import settle_in
+from ottla_spark.worker.garbage_collection import reduce_collection
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 from ottla_spark.worker.traces import task_span
 
@@ -81,7 +81,7 @@ def send_rows(
 
     If it is *transactional*, a row that brokers refuse fails the task in any case: the transaction is to be aborted.
     """
-    settle_in()
+    reduce_collection()
     in_flight = InFlightTables(task=task)
     refused = RefusedRows(options.tolerance, task=task)
     row_buffer: RowBuffer | None = None
@@ -136,7 +136,7 @@ def _send(
     }
 
     def refuse(row: int, error: DeliveryError) -> bool:
-        """Refuse a row that is too large for a broker or its topic. This keeps the table until its rows are settled."""
+        """Refuse a row that is too large for a broker or its topic. Keeps the table until its rows have an outcome."""
         if row in invalid:  # the caller gets it, and refuses it
             return True
         if transactional or table.topic == refused.dead_letter_topic or not is_too_large(error):

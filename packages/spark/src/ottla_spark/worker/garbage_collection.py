@@ -24,10 +24,10 @@ LARGEST: Final = 16 * 1024 * 1024
 Large tables raise this limit by themselves; other C libraries ignore it.
 """
 
-_visits: dict[int, int] = {}
+_tasks_begun: dict[int, int] = {}
 
 
-def settle_in() -> None:
+def reduce_collection() -> None:
     """Reduce garbage collection and the release of memory; every function that Spark runs in a worker calls it.
 
     Does nothing in a process that PySpark's daemon has not forked.
@@ -35,10 +35,10 @@ def settle_in() -> None:
     if not _is_daemons():
         return
     process = os.getpid()
-    visits = _visits[process] = _visits.get(process, 0) + 1
-    if visits == 1:
+    begun = _tasks_begun[process] = _tasks_begun.get(process, 0) + 1
+    if begun == 1:
         bytes(LARGEST)  # never touched, and freed immediately
-    elif visits == 2:
+    elif begun == 2:
         gc.collect()  # replaces the daemon's collection after this task
         gc.freeze()
 

@@ -20,7 +20,7 @@ import attrs
 from ottla import OttlaError, Producer
 from ottla_spark.options.shipped_files import with_shipped_files
 
-MOST: Final = 4
+MAX_PRODUCERS: Final = 4
 """Maximum number of producers in a worker that serves many jobs; the one unused for longest is closed."""
 
 Key: TypeAlias = frozenset[tuple[str, Any]]
@@ -88,7 +88,7 @@ class ProducerCache:
         with self._changed:
             surplus = [self._waiting.pop(key)] if key in self._waiting else []
             self._waiting[key] = _Waiting(producer=producer, until=self._clock() + idle)
-            surplus += [self._waiting.pop(each) for each in list(self._waiting)[:-MOST]]
+            surplus += [self._waiting.pop(each) for each in list(self._waiting)[:-MAX_PRODUCERS]]
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="ottla-spark-idle-producers", daemon=True)
                 self._thread.start()

@@ -42,7 +42,10 @@ HOSTS: Final = ("localhost", "127.0.0.1", "::1", "b-1.a-rather-long-name.of.some
 
 
 class AuthenticatorConformance(ImpostorRequirements, MechanismContract):
-    """Subclass it as `Test...`, and override the fixture `mechanism`; preferably `broker` and `secrets`, too."""
+    """Tests of an authenticator: derive a class `Test...` from it.
+
+    Override the fixture `mechanism`; preferably `broker` and `secrets`, too.
+    """
 
     secrets: ClassVar[Sequence[str]] = ()
     """Texts that must never appear in a log, an error or a repr: the mechanism's passwords, keys and tokens."""

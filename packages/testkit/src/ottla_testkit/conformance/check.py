@@ -94,16 +94,16 @@ def suite(kind: KindName, name: str, settings: Mapping[str, str]) -> type[Any]:
     base = _base(kind)
     own = () if plugin.conformance is None else (_stated(plugin, base),)
     bases = (*own, _installed(kind, name, base))
-    settled = _settled(bases[0], settings, plugin)
-    members: dict[str, Any] = {"settings": settled}
+    complete_settings = _complete_settings(bases[0], settings, plugin)
+    members: dict[str, Any] = {"settings": complete_settings}
     if kind == "authenticator" and "entry_point" not in vars(bases[0]):
         members["entry_point"] = plugin.name
     if kind in ("authenticator", "transport"):
-        _check_secret_keys(plugin, bases[0].secrets, settled)
-        members["secrets"] = (*bases[0].secrets, *_secrets(plugin, settled))
+        _check_secret_keys(plugin, bases[0].secrets, complete_settings)
+        members["secrets"] = (*bases[0].secrets, *_secrets(plugin, complete_settings))
     tested: type[Any] = type("TestInstalled", bases, members)
     if kind == "transport" and _is_made_here(tested, kind):
-        tested.over_layers = supports(_made(kind, name, settled), SupportsOpenOver)
+        tested.over_layers = supports(_made(kind, name, complete_settings), SupportsOpenOver)
     return tested
 
 
@@ -131,7 +131,7 @@ def _stated(plugin: Plugin, base: type[Any]) -> type[Any]:
     return found
 
 
-def _settled(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Mapping[str, Any]:
+def _complete_settings(tested: type[Any], given: Mapping[str, str], plugin: Plugin) -> Mapping[str, Any]:
     """Return the plugin's settings: the given ones, and those that the plugin's own class adds."""
     settings_for = getattr(tested, "settings_for", None)
     try:

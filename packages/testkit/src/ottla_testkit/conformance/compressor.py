@@ -42,7 +42,7 @@ OF_KAFKA: Final = {
 }
 """`one ` as Java's producer compresses it, by codec."""
 
-LIES: Final = {
+BOMBS: Final = {
     2: "82534e4150505900000000010000000100000007ffffffff0f0061",
     3: "04224d1868400000000000010000b7040000806f6e652000000000",
     4: "28b52ffdc07000000000000100000b000061",
@@ -63,7 +63,7 @@ Payload = Sequence[bytes | bytearray | memoryview]
 
 
 class CompressorConformance(BoundedSuite):
-    """Subclass it as `Test...`, and override the fixture `compressor`."""
+    """Tests of a compressor: derive a class `Test...` from it, and override the fixture `compressor`."""
 
     subject: ClassVar[str] = "compressor"
     contract: ClassVar[type] = Compressor
@@ -208,14 +208,16 @@ class CompressorConformance(BoundedSuite):
         )
 
     def test_an_announced_size_takes_no_memory(self, compressor: Compressor) -> None:
-        if compressor.codec_id not in LIES:
+        if compressor.codec_id not in BOMBS:
             pytest.skip("this form announces no size")
-        lie = bytes.fromhex(LIES[compressor.codec_id])
-        unpacked, peak = _measured(lambda: self._unpack(compressor, lie, limit=1 << 42))
-        check(_is_refused(unpacked), f"decompress() made {unpacked!r} of {len(lie)} bytes that only announce gigabytes")
+        bomb = bytes.fromhex(BOMBS[compressor.codec_id])
+        unpacked, peak = _measured(lambda: self._unpack(compressor, bomb, limit=1 << 42))
+        check(
+            _is_refused(unpacked), f"decompress() made {unpacked!r} of {len(bomb)} bytes that only announce gigabytes"
+        )
         check(
             peak < _LIMIT + _AROUND,
-            f"decompress() took {peak} bytes of memory on the word of {len(lie)} bytes, which announce gigabytes",
+            f"decompress() took {peak} bytes of memory on the word of {len(bomb)} bytes, which announce gigabytes",
         )
 
     # Damage

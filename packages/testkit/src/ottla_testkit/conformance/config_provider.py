@@ -31,8 +31,8 @@ from ottla_testkit.conformance.harness.opened_files import opened_files
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
-_NOWHERE: Final = "ottla-conformance-no-such-key"
-_ODD: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$", "{}")
+_MISSING_KEY: Final = "ottla-conformance-no-such-key"
+_UNUSUAL: Final = ("", "..", "../..", "a/b", "\0", "\ud800", "é" * 300, "%00", "$", "{}")
 _NO_PATH: Final = "ottla-conformance/no/such/path"
 _SHORTEST_SECRET: Final = 8
 """Shorter values may occur in a text by chance."""
@@ -40,7 +40,10 @@ _THREADS: Final = 8
 
 
 class ConfigProviderConformance(BoundedSuite):
-    """Subclass it as `Test...`, and override the fixture `provider`; it has values for `keys` at `path`."""
+    """Tests of a config provider: derive a class `Test...` from it.
+
+    Override the fixture `provider`; it has values for `keys` at `path`.
+    """
 
     subject: ClassVar[str] = "provider"
     contract: ClassVar[type] = ConfigProvider
@@ -99,18 +102,18 @@ class ConfigProviderConformance(BoundedSuite):
 
     def test_a_missing_key_has_no_value(self, provider: ConfigProvider) -> None:
         """An empty value would be sent as a password."""
-        given = self._get_known(provider, (*self.keys, _NOWHERE))
+        given = self._get_known(provider, (*self.keys, _MISSING_KEY))
 
-        check(_NOWHERE not in given, "a key that does not exist has a value")
+        check(_MISSING_KEY not in given, "a key that does not exist has a value")
 
     def test_only_requested_keys_are_returned(self, provider: ConfigProvider) -> None:
         for keys in (self.keys, *((key,) for key in self.keys)):
             given = self._get_known(provider, keys)
             check(set(given) <= set(keys), "it gives values of keys that were not asked for")
 
-    @pytest.mark.parametrize("odd", _ODD, ids=ascii)
-    def test_an_odd_name_is_not_an_error(self, provider: ConfigProvider, odd: str) -> None:
-        for path, keys in ((self.path, (odd,)), (odd, ("key",)), (f"{self.path}/{odd}", ("key",))):
+    @pytest.mark.parametrize("unusual", _UNUSUAL, ids=ascii)
+    def test_an_unusual_name_is_not_an_error(self, provider: ConfigProvider, unusual: str) -> None:
+        for path, keys in ((self.path, (unusual,)), (unusual, ("key",)), (f"{self.path}/{unusual}", ("key",))):
             try:
                 self._get_as_is(provider, path, keys)
             except OttlaError:
@@ -121,7 +124,7 @@ class ConfigProviderConformance(BoundedSuite):
     def test_after_a_refusal_existing_keys_have_their_values(self, provider: ConfigProvider) -> None:
         before = dict(self._get_known(provider, self.keys))
 
-        for path in (_NO_PATH, *_ODD):
+        for path in (_NO_PATH, *_UNUSUAL):
             with contextlib.suppress(Exception):  # another test is about what it raises
                 self._get_as_is(provider, path, self.keys)
         try:
@@ -137,7 +140,7 @@ class ConfigProviderConformance(BoundedSuite):
         given = self._get_known(provider, self.keys)
         values = Secrets([value for value in given.values() if len(value) >= _SHORTEST_SECRET], name="values")
 
-        for path, keys in ((self.path, (*self.keys, _NOWHERE)), (self.path, _ODD), (_NO_PATH, self.keys)):
+        for path, keys in ((self.path, (*self.keys, _MISSING_KEY)), (self.path, _UNUSUAL), (_NO_PATH, self.keys)):
             try:
                 self._get(provider, path, keys)
             except OttlaError as error:

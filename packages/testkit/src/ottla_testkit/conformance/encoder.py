@@ -28,7 +28,7 @@ from ottla_testkit.conformance.encoder_tables import TableRequirements
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.columns import (
-    PLENTY,
+    ENOUGH_BYTES,
     append,
     check_bytes,
     check_facts,
@@ -47,7 +47,7 @@ _NAMELESS: Final = "\ud800"
 
 
 class RecordEncoderConformance(SizeRequirements, TableRequirements):
-    """Subclass it as `Test...`, and override the fixture `encoder`."""
+    """Tests of a record encoder: derive a class `Test...` from it, and override the fixture `encoder`."""
 
     subject: ClassVar[str] = "encoder"
     contract: ClassVar[type] = RecordEncoder
@@ -186,7 +186,7 @@ class RecordEncoderConformance(SizeRequirements, TableRequirements):
             columns.close()
             if how != "close":
                 columns.encode(2) if how == "encode" else columns.release()
-            columns.allow(PLENTY)
+            columns.allow(ENOUGH_BYTES)
             for row in (Row(None, b"b"), Row(None, b"b", (), NOW + (1 << 40))):
                 check(columns.append(*row) is None, "append() took a record after close() and allow()")
             check(len(columns) == 1, f"after {how}(), one record is {len(columns)} by len()")

@@ -37,7 +37,7 @@ from ottla_testkit.conformance.harness.columns import check_bytes, check_facts
 from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
 
 _ROUNDS: Final = 20
-_PLENTY: Final = 1 << 40
+_ENOUGH_BYTES: Final = 1 << 40
 _DATA: Final[Sequence[tuple[Any, bytes]]] = (
     ({"id": -1}, b"p\1\0\2"),
     ({"id": 2**31 - 1, "tags": ["\u00e9", None], "mark": "a", "x": 1}, b"p\xfe\xff\xff\xff\x0f\4\2\4\xc3\xa9\0\0\0"),
@@ -62,13 +62,13 @@ class TableRequirements(BoundedSuite):
     def test_rows_of_a_table_are_encoded_like_records(self, encoder: RecordEncoder, chance: random.Random) -> None:
         for _ in range(_ROUNDS):
             rows = _sendable(chance)
-            cuts = _cut(encoder, _table(rows, chance), None, _PLENTY)
-            _check_cuts(cuts, rows, [-1] * len(rows), _PLENTY)
+            cuts = _cut(encoder, _table(rows, chance), None, _ENOUGH_BYTES)
+            _check_cuts(cuts, rows, [-1] * len(rows), _ENOUGH_BYTES)
 
     def test_rows_stay_in_order_within_their_partitions(self, encoder: RecordEncoder, chance: random.Random) -> None:
         pa = _pyarrow()
         for _ in range(_ROUNDS):
-            rows, max_bytes = _sendable(chance), chance.choice((1, 200, 3000, _PLENTY))
+            rows, max_bytes = _sendable(chance), chance.choice((1, 200, 3000, _ENOUGH_BYTES))
             chosen = [chance.randrange(5) for _ in rows]
             cuts = _cut(encoder, _table(rows, chance), pa.array(chosen, pa.int32()), max_bytes)
             _check_cuts(cuts, rows, chosen, max_bytes)
@@ -78,12 +78,12 @@ class TableRequirements(BoundedSuite):
         self, encoder: RecordEncoder, chance: random.Random, magic: int
     ) -> None:
         rows = [row._replace(headers=()) for row in _sendable(chance)]
-        for cut in _cut(encoder, _table(rows, chance), None, _PLENTY):
+        for cut in _cut(encoder, _table(rows, chance), None, _ENOUGH_BYTES):
             check_bytes(cut.columns, [rows[index] for index in cut.rows], magic=magic)
 
     def test_null_columns_and_no_rows_can_be_cut(self, encoder: RecordEncoder) -> None:
         rows = [Row(None, None)] * 70
-        _check_cuts(_cut(encoder, TableRows(count=70, now_ms=NOW), None, _PLENTY), rows, [-1] * 70, _PLENTY)
+        _check_cuts(_cut(encoder, TableRows(count=70, now_ms=NOW), None, _ENOUGH_BYTES), rows, [-1] * 70, _ENOUGH_BYTES)
         check(_cut(encoder, TableRows(count=0, now_ms=NOW), None, 1) == [], "cut_rows() of no rows made a batch")
 
     def test_keys_of_a_table_have_the_partitions_of_java(self, encoder: RecordEncoder, chance: random.Random) -> None:
@@ -221,7 +221,7 @@ def _check_cuts(cuts: Sequence[Cut], rows: Sequence[Row], partitions: Sequence[i
     for cut in cuts:
         chosen = [rows[index] for index in cut.rows]
         check(bool(chosen), "cut_rows() made a batch of no rows")
-        cut.columns.allow(_PLENTY)
+        cut.columns.allow(_ENOUGH_BYTES)
         check(
             cut.columns.append(*Row(None, b"late")) is None,
             "append() of columns of cut_rows() took a record: their rows are in the table's result by their indexes",

@@ -52,7 +52,7 @@ _TIMES: Final = 200
 
 
 class InterceptorConformance(TableRequirements):
-    """Subclass it as `Test...`, and override the fixture `interceptor`."""
+    """Tests of an interceptor: derive a class `Test...` from it, and override the fixture `interceptor`."""
 
     subject: ClassVar[str] = "interceptor"
     contract: ClassVar[type] = Interceptor

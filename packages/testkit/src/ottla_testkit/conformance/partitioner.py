@@ -59,7 +59,7 @@ _SLOW: Final = 0.01
 
 
 class PartitionerConformance(PartitionerKeys, PartitionerLeaders):
-    """Subclass it as `Test...`, and override the fixture `partitioner`."""
+    """Tests of a partitioner: derive a class `Test...` from it, and override the fixture `partitioner`."""
 
     subject: ClassVar[str] = "partitioner"
     contract: ClassVar[type] = Partitioner

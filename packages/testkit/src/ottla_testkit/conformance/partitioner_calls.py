@@ -39,15 +39,15 @@ class PartitionerCalls(BoundedSuite):
 
     None: yes for a partitioner that has `partition_column` or `hashes`, and does not ignore keys.
     """
-    heeds_availability: ClassVar[bool] = False
+    avoids_lost_leaders: ClassVar[bool] = False
     """Whether records without a key go to partitions that have a leader, if there is one."""
-    heeds_slow: ClassVar[bool | None] = None
+    avoids_slow_leaders: ClassVar[bool | None] = None
     """Whether records without a key avoid partitions with a slow leader, if others have one that is not slow.
 
-    None: as `heeds_availability`.
+    None: as `avoids_lost_leaders`.
     """
     spreads_keyless: ClassVar[bool | None] = None
-    """Whether records without a key reach all partitions that have a leader. None: as `heeds_availability`."""
+    """Whether records without a key reach all partitions that have a leader. None: as `avoids_lost_leaders`."""
     spreads_keys: ClassVar[bool] = True
     """Whether many different keys reach at least half of a topic's partitions, and the last one."""
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}

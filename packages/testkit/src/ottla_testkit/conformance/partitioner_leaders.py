@@ -20,8 +20,8 @@ class PartitionerLeaders(PartitionerCalls):
     def test_records_without_a_key_are_sent_to_a_partition_with_a_leader(
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
-        if not self.heeds_availability:
-            pytest.skip("heeds_availability is False")
+        if not self.avoids_lost_leaders:
+            pytest.skip("avoids_lost_leaders is False")
         for count in COUNTS[1:]:
             some = chance.sample(range(count), chance.randrange(1, count))
             # The others too: each partition is without a leader once.
@@ -39,7 +39,7 @@ class PartitionerLeaders(PartitionerCalls):
     def test_records_without_a_key_reach_all_partitions_with_a_leader(
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
-        wanted = self.heeds_availability if self.spreads_keyless is None else self.spreads_keyless
+        wanted = self.avoids_lost_leaders if self.spreads_keyless is None else self.spreads_keyless
         if not wanted:
             pytest.skip("records without a key need not be spread")
         for count in (2, 3, 12):
@@ -56,7 +56,7 @@ class PartitionerLeaders(PartitionerCalls):
     def test_records_without_a_key_avoid_partitions_with_a_slow_leader(
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
-        wanted = self.heeds_availability if self.heeds_slow is None else self.heeds_slow
+        wanted = self.avoids_lost_leaders if self.avoids_slow_leaders is None else self.avoids_slow_leaders
         if not wanted:
             pytest.skip("records without a key may go to partitions with a slow leader")
         for count in COUNTS[1:]:
@@ -70,6 +70,6 @@ class PartitionerLeaders(PartitionerCalls):
                         chosen not in slow,
                         f"a record without a key was put on partition {chosen}, whose leader is slow, while "
                         f"{count - len(slow)} of {count} partitions have a quick one: leave out those in view.slow; "
-                        "heeds_slow = False allows it",
+                        "avoids_slow_leaders = False allows it",
                     )
                     self._append(partitioner, chosen, LARGE)

@@ -32,7 +32,7 @@ from ottla_testkit.conformance.harness.concurrent_calls import within
 from ottla_testkit.conformance.harness.thread_leaks import OURS, StartedThreads, no_thread_errors
 
 _LATE: Final = "the program waits for it"
-_ODD: Final[Sequence[tuple[MetricName, float]]] = (
+_UNUSUAL: Final[Sequence[tuple[MetricName, float]]] = (
     (MetricName("producer-metrics", "batch-size-avg", (("client-id", "a"),)), float("nan")),
     (MetricName("producer-metrics", "batch-size-max", (("client-id", "a"),)), float("inf")),
     (MetricName("producer-topic-metrics", "byte-total", (("client-id", "é \"'\\\n{}"), ("topic", "a.b-c_d"))), 0.0),
@@ -46,7 +46,7 @@ _GRACE: Final = 1.0
 """Seconds in which a thread that close() has joined leaves the list of threads, on a busy machine too."""
 _HELD: Final = 0.5
 """Seconds for which the last read of a reporter's own thread lasts, unless close() returns before it has ended."""
-_MOST_READS: Final = 50
+_MAX_READS: Final = 50
 """In a moment; more are of a thread that reads without a pause."""
 
 
@@ -56,7 +56,7 @@ class CountingRegistry:
     def __init__(self, client_id: str = "a") -> None:
         self.client_id = client_id
         self.given: list[tuple[dict[MetricName, float], dict[MetricName, float]]] = []
-        self.odd = False
+        self.unusual = False
         self._lock = threading.Lock()
 
     def snapshot(self) -> Mapping[MetricName, float]:
@@ -71,8 +71,8 @@ class CountingRegistry:
             for number in range(looks):
                 name = MetricName("producer-topic-metrics", "record-send-total", (client, ("topic", f"t{number}")))
                 figures[name] = float(looks)
-            if self.odd:
-                figures.update(_ODD)
+            if self.unusual:
+                figures.update(_UNUSUAL)
                 if looks % 2 == 0:  # metrics of topics end with the topics
                     figures = {name: value for name, value in figures.items() if len(name.tags) != _TAGS_OF_TOPICS}
             self.given.append((figures, dict(figures)))
@@ -143,7 +143,7 @@ class HeldRegistry(CountingRegistry):
 
 
 class MetricsReporterConformance(BoundedSuite):
-    """Subclass it as `Test...`, and override the fixtures `reporter` and `another`."""
+    """Tests of a reporter: derive a class `Test...` from it, and override the fixtures `reporter` and `another`."""
 
     subject: ClassVar[str] = "reporter"
     contract: ClassVar[type] = MetricsReporter
@@ -223,7 +223,7 @@ class MetricsReporterConformance(BoundedSuite):
         with self._started(reporter, figures):
             time.sleep(_MOMENT)
             check(
-                len(figures.given) <= _MOST_READS,
+                len(figures.given) <= _MAX_READS,
                 f"the metrics were read {len(figures.given)} times in {_MOMENT:g} s: its thread takes a processor's "
                 "time from the producer",
             )
@@ -237,7 +237,7 @@ class MetricsReporterConformance(BoundedSuite):
 
     def test_unexpected_metrics_are_harmless(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()
-        figures.odd = True
+        figures.unusual = True
         with self._started(reporter, figures):
             for _ in range(3):
                 try:

@@ -52,7 +52,7 @@ _IN_VARIABLES: Final = "keep what belongs to a call in variables, not in attribu
 
 
 class SerializerConformance(SerializerCalls):
-    """Subclass it as `Test...`, and override the fixture `serializer`."""
+    """Tests of a serializer: derive a class `Test...` from it, and override the fixture `serializer`."""
 
     subject: ClassVar[str] = "serializer"
     contract: ClassVar[type] = Serializer

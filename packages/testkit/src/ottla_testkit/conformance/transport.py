@@ -37,7 +37,10 @@ _SMALL_PIECE: Final = 512
 
 
 class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequirements):
-    """Subclass it as `Test...`, and override `transport` and `peer`; preferably `refusing_peer` and `secrets`, too."""
+    """Tests of a transport: derive a class `Test...` from it.
+
+    Override `transport` and `peer`; preferably `refusing_peer` and `secrets`, too.
+    """
 
     # The transport
 
@@ -76,7 +79,7 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
         other.exchange(b"by the other", b"for the other")
         one.send(b"by one")
         one.until(
-            lambda: one.settled and one.peer.received == b"by one" and one.received == b"for one",
+            lambda: one.all_taken and one.peer.received == b"by one" and one.received == b"for one",
             "of two connections of one transport, the first does not get its own bytes, or not only those",
         )
 
@@ -126,7 +129,7 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
         written = talk.fill()
         talk.send(b"!")
         talk.piece = _SMALL_PIECE  # so that the last bytes have left the layer, but not the system
-        talk.until(lambda: talk.settled, "flush() never says that everything has left")
+        talk.until(lambda: talk.all_taken, "flush() never says that everything has left")
         talk.piece = PIECE
         talk.layer.close()
         if not talk.comes_alone(lambda: len(talk.peer.received) > written):

@@ -17,7 +17,7 @@ AHEAD: Final = 256 * 1024
 _ABOUT: Final = 16 * 1024
 _MANY: Final = 10_000_000
 _NOT_WRITTEN: Final = "what the far end got is not what was written"
-_NOT_SAID: Final = "what was read is not what the far end sent"
+_NOT_AS_SENT: Final = "what was read is not what the far end sent"
 
 
 class DataRequirements(TransportConnections):
@@ -33,7 +33,7 @@ class DataRequirements(TransportConnections):
         talk.send(parts[0], bytearray(parts[1]), memoryview(parts[2]), *parts[3:], *small)
         whole = b"".join(parts + small)
         talk.until(
-            lambda: talk.settled and len(talk.peer.received) >= len(whole), "what was written has not all arrived"
+            lambda: talk.all_taken and len(talk.peer.received) >= len(whole), "what was written has not all arrived"
         )
         compare(bytes(talk.peer.received), whole, _NOT_WRITTEN)
 
@@ -64,7 +64,7 @@ class DataRequirements(TransportConnections):
         talk.send(*[pattern] * 4)
         for _ in range(50):  # the peer does nothing
             talk.turn_of_the_layer()
-        talk.until(lambda: talk.settled and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
+        talk.until(lambda: talk.all_taken and len(talk.peer.received) >= len(pattern) * 4, "writing does not go on")
         compare(bytes(talk.peer.received), pattern * 4, _NOT_WRITTEN)
 
     def test_flush_is_true_only_if_nothing_is_buffered(self, begin: Begin, chance: random.Random) -> None:
@@ -83,7 +83,7 @@ class DataRequirements(TransportConnections):
         talk.open()
         written = talk.fill()
         talk.send(b"!")
-        talk.until(lambda: talk.settled, "flush() never says that everything has left")
+        talk.until(lambda: talk.all_taken, "flush() never says that everything has left")
         talk.arrives_alone(written + 1)
 
     # Reading
@@ -116,7 +116,7 @@ class DataRequirements(TransportConnections):
             lambda: len(talk.received) >= len(said),
             "bytes have come that are not read (when the layer holds some, may_read() must say so)",
         )
-        compare(bytes(talk.received), said, _NOT_SAID)
+        compare(bytes(talk.received), said, _NOT_AS_SENT)
 
     def test_the_end_comes_after_the_last_byte_and_remains(self, begin: Begin) -> None:
         talk = begin()
@@ -125,7 +125,7 @@ class DataRequirements(TransportConnections):
         talk.peer.write(last)
         talk.peer.finish()
         talk.until(lambda: talk.over or len(talk.received) >= len(last), "the peer's last words were not read")
-        compare(bytes(talk.received), last, _NOT_SAID)
+        compare(bytes(talk.received), last, _NOT_AS_SENT)
         talk.until_over("the peer has ended its side in order, and read_into() does not return 0")
         check(talk.ended, f"a peer that ended in order is 0 from read_into(), and not {talk.failure!r}")
         with contextlib.suppress(OSError, OttlaError):

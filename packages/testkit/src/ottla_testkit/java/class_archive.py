@@ -20,7 +20,7 @@ from typing import Final
 _log = logging.getLogger(__name__)
 
 # A Java without these options (OpenJ9) starts nevertheless, and no Java prints the classes that it skips.
-_QUIETLY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable", "-Xlog:all=error:stderr")
+_WITHOUT_LOGS: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 class ClassArchive:
@@ -35,7 +35,7 @@ class ClassArchive:
     def options(self) -> Sequence[str]:
         """JVM options to use the archive; empty if there is no archive, or an empty one."""
         found = self._find()
-        return (*_QUIETLY, f"-XX:SharedArchiveFile={found}") if found is not None and found.stat().st_size else ()
+        return (*_WITHOUT_LOGS, f"-XX:SharedArchiveFile={found}") if found is not None and found.stat().st_size else ()
 
     @property
     def wanted(self) -> bool:
@@ -45,7 +45,7 @@ class ClassArchive:
     @property
     def recording(self) -> Sequence[str]:
         """JVM options to write the classes to a recording, for `keep`, when the JVM ends normally."""
-        return (*_QUIETLY, f"-XX:ArchiveClassesAtExit={self._recorded}")
+        return (*_WITHOUT_LOGS, f"-XX:ArchiveClassesAtExit={self._recorded}")
 
     def keep(self) -> None:
         """Publish the recording atomically, also when other processes do so at the same time.

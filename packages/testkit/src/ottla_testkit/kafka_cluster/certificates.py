@@ -33,7 +33,7 @@ class Certificates:
         self.expired = self._issue("expired", HOST, "localhost", days_left=-1)
         self.elsewhere = self._issue("elsewhere", "kafka.example.com")
         self.alice = self.client("alice")
-        self.untrusted = self._issue("untrusted", common_name="untrusted", strange=True)
+        self.untrusted = self._issue("untrusted", common_name="untrusted", other_authority=True)
 
     def client(self, name: str) -> Path:
         """Create a file with a new key and certificate of a client; it replaces the client's old one."""
@@ -68,9 +68,9 @@ class Certificates:
         *names: str,
         common_name: str | None = None,
         days_left: int | None = None,
-        strange: bool = False,
+        other_authority: bool = False,
     ) -> Path:
-        authority = self._theirs if strange else self._ours
+        authority = self._theirs if other_authority else self._ours
         expires = None
         if days_left is not None:
             expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_left)

@@ -14,7 +14,7 @@ from ottla_testkit.kafka_cluster.node_settings import Setting, text
 
 READY_WITHIN: Final = 60.0  # seconds
 _ASK_AGAIN: Final = 0.05
-_MOST_REPLICAS: Final = 3
+_MAX_REPLICAS: Final = 3
 _CREATE_TOPICS_VERSION: Final = 2
 
 
@@ -74,7 +74,7 @@ class ExistingKafka:
             name,
             api_version=_CREATE_TOPICS_VERSION,
             partitions=partitions,
-            replication=replication or min(_MOST_REPLICAS, len(self._metadata().brokers)),
+            replication=replication or min(_MAX_REPLICAS, len(self._metadata().brokers)),
             config={key: text(value) for key, value in (config or {}).items()},
         )
         if refusal:

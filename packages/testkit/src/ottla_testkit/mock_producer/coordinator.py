@@ -30,7 +30,7 @@ class MockCoordinator:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open, prepared and failed ones included."""
+        """Whether a transaction is open. Prepared and failed transactions count as open."""
         return self.manager.state in _OPEN
 
     @property

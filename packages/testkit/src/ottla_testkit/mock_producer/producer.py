@@ -82,12 +82,12 @@ class MockProducer(Producer):
 
     @property
     def committed_offsets(self) -> Sequence[OffsetsToSend]:
-        """Arguments of `send_offsets_to_transaction` in committed transactions, in order: `group` and `offsets`."""
+        """Offsets of committed transactions: `group` and `offsets` of each call of `send_offsets_to_transaction`."""
         return tuple(self._sent.offsets)
 
     @property
     def uncommitted_offsets(self) -> Sequence[OffsetsToSend]:
-        """Arguments of `send_offsets_to_transaction` in the open transaction: `group` and `offsets`."""
+        """Offsets of the open transaction: `group` and `offsets` of each call of `send_offsets_to_transaction`."""
         return tuple(self._sent.uncommitted_offsets)
 
     @property
@@ -102,7 +102,7 @@ class MockProducer(Producer):
 
     @property
     def transaction_in_flight(self) -> bool:
-        """Whether a transaction is open, prepared and failed ones included."""
+        """Whether a transaction is open. Prepared and failed transactions count as open."""
         coordinator = self._parts.coordinator
         return coordinator is not None and coordinator.in_transaction
 

@@ -40,7 +40,7 @@ class SentRecord:
 class SentBatches:
     """Take batches from the accumulator and complete them on request. Its methods may be called from any thread.
 
-    *settled* is called after a batch is completed. Callbacks run on the completing thread, which then counts as the
+    `on_failure` is called after a batch has failed. Callbacks run on the completing thread, which then counts as the
     producer's own.
     """
 

@@ -13,7 +13,7 @@ _SCRIPT: Final = 'read -r _ || kill -9 "$1"'
 
 
 class OrphanGuard:
-    """Kills one process if this one ends before `let_go`."""
+    """Kills one process if this one ends before `release`."""
 
     def __init__(self, pid: int) -> None:
         self._shell = subprocess.Popen(
@@ -24,6 +24,6 @@ class OrphanGuard:
             start_new_session=True,  # a terminal's signals are for the owner only
         )
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Stop watching the process: it has ended, or may continue after this one."""
         self._shell.communicate(b"\n")

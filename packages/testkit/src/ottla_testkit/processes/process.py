@@ -76,7 +76,7 @@ class Process:
         if self.running:
             raise ClusterError(f"{self.name} is already running")
         with self.log_file.open("ab") as log, interrupts_deferred():
-            self._let_go()  # the guard of a process that has ended by itself
+            self._release_guard()  # the guard of a process that has ended by itself
             self._log_start = log.tell()
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -90,7 +90,7 @@ class Process:
             self._process.kill()
             self._process.wait()
             self.paused = False
-        self._let_go()
+        self._release_guard()
 
     def stop(self) -> None:
         """Ask the process to end normally; after a minute, kill it and raise."""
@@ -102,7 +102,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ClusterError(f"{self.name} did not stop within {STOP_WITHIN:.0f} s") from None
-        self._let_go()
+        self._release_guard()
 
     def pause(self) -> None:
         """Freeze the process: it keeps its connections and responds to nothing."""
@@ -123,10 +123,10 @@ class Process:
             self._latest().send_signal(signal.SIGCONT)
         self.paused = False
 
-    def _let_go(self) -> None:
+    def _release_guard(self) -> None:
         guard, self._guard = self._guard, None
         if guard is not None:
-            guard.let_go()
+            guard.release()
 
     def _latest(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -30,7 +30,7 @@ OVERDUE = 1 << 22  # bytes that the receiver has not taken; with more, its sende
 NARROW = 1 << 16  # the same for bytes that a limited rate or a held direction keeps back
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 _PR_SET_TIMERSLACK = 29
-_MOST_LATENESS = 0.001
+_MAX_LATENESS = 0.001
 _PIECE_SECONDS = 0.02  # of a limited rate, which is made of pieces; one byte at least
 _SELECT_LIMIT = 1024  # FD_SETSIZE: `select` takes no higher descriptor
 
@@ -219,7 +219,7 @@ class Forwarder:
         if timeout <= 0 or self._select(timeout):
             return
         late = time.monotonic() - wake_at
-        self._lateness = min(_MOST_LATENESS, self._lateness + (late - self._lateness) / 8)
+        self._lateness = min(_MAX_LATENESS, self._lateness + (late - self._lateness) / 8)
 
     def _select(self, timeout: float | None) -> bool:
         """Return whether a socket is ready."""

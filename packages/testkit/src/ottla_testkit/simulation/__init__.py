@@ -8,7 +8,7 @@ from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.pending_response import PendingResponse
-from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedTreatment, Treatment
+from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedRequestFault, RequestFault
 from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival
 from ottla_testkit.simulation.simulation import Simulation
 from ottla_testkit.simulation.telemetry import SimulatedTelemetry
@@ -26,7 +26,8 @@ __all__ = [
     "LinkConditions",
     "PendingResponse",
     "PlannedNetwork",
-    "PlannedTreatment",
+    "PlannedRequestFault",
+    "RequestFault",
     "Session",
     "SimulatedBroker",
     "SimulatedCluster",
@@ -38,5 +39,4 @@ __all__ = [
     "Simulation",
     "StuckError",
     "Trace",
-    "Treatment",
 ]

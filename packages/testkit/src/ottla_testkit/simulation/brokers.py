@@ -88,11 +88,11 @@ class SimulatedBroker:
     def respond(self, session: Session, frame: bytes, now: float) -> Response:
         """Return the response to a request, or one that comes later: followers have to get a batch first."""
         self._waits = None
-        response = self.converse(session, frame, now)
+        response = self.respond_in_session(session, frame, now)
         waits, self._waits = self._waits, None
         return response if waits is None else waits
 
-    def converse(self, session: Session, frame: bytes, now: float) -> bytes | None:
+    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
         """Return the response to a request on a connection that may require a login first. Raises HangUpError.
 
         None: there is no response, or one that only `respond` returns.

@@ -56,12 +56,12 @@ class ClientEnd:
         if not self.writable:
             return 0
         data = b"".join(chunks)
-        taken = self._room(len(data))
+        taken = self._accepted_bytes(len(data))
         if taken:
             self._unacknowledged += taken
             self.depart(data[:taken])
         if taken < len(data):
-            self._wait_for_room()
+            self._wait_for_space()
         return taken
 
     def flush(self) -> bool:
@@ -91,18 +91,18 @@ class ClientEnd:
 
     # The buffer of bytes that leave
 
-    def _room(self, wanted: int) -> int:
+    def _accepted_bytes(self, wanted: int) -> int:
         wire = self.wire
         free_bytes = wanted if wire.buffer is None else min(wanted, max(0, wire.buffer - self._unacknowledged))
         if self.takes:
             return min(free_bytes, self.takes.popleft())
         if self.chance.happens(wire.nothing):
             return 0
-        if free_bytes > 1 and self.chance.happens(wire.partly):
+        if free_bytes > 1 and self.chance.happens(wire.partial_writes):
             return self.chance.randint(1, free_bytes - 1)
         return free_bytes
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_space(self) -> None:
         self.writable = False
         if self.wire.buffer is None or self._unacknowledged < self.wire.buffer:
             self.schedule.later(self.wire.round_trip, self._make_writable)

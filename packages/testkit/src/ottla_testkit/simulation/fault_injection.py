@@ -25,7 +25,7 @@ from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.pending_response import Response, when_known
 from ottla_testkit.simulation.produce_requests import Scripted
-from ottla_testkit.simulation.refusals import PASSING
+from ottla_testkit.simulation.refusals import RETRIABLE
 from ottla_testkit.simulation.transactions import TXN_V2
 
 COORDINATOR_REFUSALS = (
@@ -43,14 +43,14 @@ class FaultRates:
     """Probabilities of faults: for each request, and for brokers at each poll."""
 
     lost_request: float = 0.02
-    lost_answer: float = 0.02
-    torn_answer: float = 0.01
+    lost_response: float = 0.02
+    torn_response: float = 0.01
     late_request: float = 0.3  # share of the lost requests that arrive later
     refused: float = 0.05
-    refusals: Sequence[Scripted] = PASSING  # for Produce requests
+    refusals: Sequence[Scripted] = RETRIABLE  # for Produce requests
     delay: float = 0.3
     longest_delay: float = 0.5
-    hangs_up: float = 0.005
+    closes_connection: float = 0.005
     half_open: float = 0.002
     freeze: float = 0.001
     longest_freeze: float = 1.5
@@ -63,10 +63,10 @@ class FaultRates:
         """Return the same rates, with all faults *factor* times as likely."""
         faults = (
             "lost_request",
-            "lost_answer",
-            "torn_answer",
+            "lost_response",
+            "torn_response",
             "refused",
-            "hangs_up",
+            "closes_connection",
             "half_open",
             "freeze",
             "crash",
@@ -76,7 +76,7 @@ class FaultRates:
         return attrs.evolve(self, **{name: factor * getattr(self, name) for name in faults})
 
 
-def some_wire(chance: Chance) -> LinkConditions:
+def random_link_conditions(chance: Chance) -> LinkConditions:
     """Return random link conditions: delays up to 100 ms, and sockets that accept all, some or no bytes of a write."""
     distance = chance.choice(DISTANCES)
     return LinkConditions(
@@ -84,28 +84,30 @@ def some_wire(chance: Chance) -> LinkConditions:
         jitter=chance.choice((0.0, distance / 4)),
         setup=chance.choice((0.0, 0.0, 0.05)),
         buffer=chance.choice((None, None, 300, 5_000)),
-        partly=chance.choice((0.0, 0.1, 0.3)),
+        partial_writes=chance.choice((0.0, 0.1, 0.3)),
         nothing=chance.choice((0.0, 0.05, 0.2)),
         pieces=chance.choice((0.0, 0.1, 0.5)),
     )
 
 
 class FaultyNetwork(SimulatedNetwork):
-    """A network without faults while `weather` is None. Unless *wild*, links are fast and sockets accept all bytes."""
+    """A network without faults while `fault_rates` is None. *random_links*: else all links are fast."""
 
-    def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, wild: bool = True) -> None:
+    def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, random_links: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
         self.random = self.chance
-        self.weather: FaultRates | None = None
-        if wild:
-            self.wire = some_wire(self.chance)
-            self.wires = {broker: some_wire(self.chance) for broker in cluster.brokers if self.chance.happens(0.3)}
+        self.fault_rates: FaultRates | None = None
+        if random_links:
+            self.wire = random_link_conditions(self.chance)
+            self.wires = {
+                broker: random_link_conditions(self.chance) for broker in cluster.brokers if self.chance.happens(0.3)
+            }
             for broker in cluster.brokers.values():
                 broker.hints = self.chance.happens(0.5)
 
-    def calm(self) -> None:
+    def end_faults(self) -> None:
         """End the faults and repair brokers. A connection that died silently stays dead: neither side notices."""
-        self.weather = None
+        self.fault_rates = None
         for broker in self.cluster.brokers.values():
             broker.up = True
             broker.codes.clear()
@@ -113,46 +115,46 @@ class FaultyNetwork(SimulatedNetwork):
             self.thaw(broker.id)
 
     def poll(self, timeout: float) -> None:
-        if self.weather is not None:
-            self._worsen(self.weather)
+        if self.fault_rates is not None:
+            self._worsen(self.fault_rates)
         super().poll(timeout)
 
     def take(self, link: Link, frame: bytes) -> Response:
-        weather, broker, chance = self.weather, link.broker, self.chance
-        if weather is None:
+        fault_rates, broker, chance = self.fault_rates, link.broker, self.chance
+        if fault_rates is None:
             return super().take(link, frame)
-        if chance.happens(weather.half_open):
-            link.out_vanishes, link.back_vanishes = chance.happens(0.8), chance.happens(0.8)
+        if chance.happens(fault_rates.half_open):
+            link.out_lost, link.back_lost = chance.happens(0.8), chance.happens(0.8)
         draw = chance.random()
-        if draw < weather.lost_request:
-            self._lose(link)
-            if chance.happens(weather.late_request) and not self._too_harsh(frame):
-                seconds = chance.uniform(0, 2 * weather.longest_delay)
+        if draw < fault_rates.lost_request:
+            self._end_connection(link)
+            if chance.happens(fault_rates.late_request) and not self._breaks_every_producer(frame):
+                seconds = chance.uniform(0, 2 * fault_rates.longest_delay)
                 self.schedule.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
             return None
-        self._refuse(broker, weather)
+        self._refuse(broker, fault_rates)
         response = super().take(link, frame)
         broker.codes.clear()
         broker.errors_by_request.clear()
-        when_known(response, lambda content: self._answer(link, content, draw - weather.lost_request, weather))
+        when_known(response, lambda content: self._answer(link, content, draw - fault_rates.lost_request, fault_rates))
         return None
 
-    def _answer(self, link: Link, answer: bytes | None, draw: float, weather: FaultRates) -> None:
+    def _answer(self, link: Link, answer: bytes | None, draw: float, fault_rates: FaultRates) -> None:
         chance = self.chance
-        if draw < weather.lost_answer:
-            self._lose(link)
+        if draw < fault_rates.lost_response:
+            self._end_connection(link)
             return
         if answer is None:
             return
-        if draw < weather.lost_answer + weather.torn_answer:
-            self._tear(link, answer)
+        if draw < fault_rates.lost_response + fault_rates.torn_response:
+            self._send_part(link, answer)
             return
-        delay = chance.uniform(0, weather.longest_delay) if chance.happens(weather.delay) else 0.0
+        delay = chance.uniform(0, fault_rates.longest_delay) if chance.happens(fault_rates.delay) else 0.0
         link.answer(answer, delay=delay)
-        if chance.happens(weather.hangs_up):
+        if chance.happens(fault_rates.closes_connection):
             link.hang_up()
 
-    def _too_harsh(self, frame: bytes) -> bool:
+    def _breaks_every_producer(self, frame: bytes) -> bool:
         """Return whether a late arrival of this request would break every producer.
 
         A late InitProducerId fences the producer that has repeated it. Before KIP-890, a late EndTxn ends the next
@@ -162,39 +164,39 @@ class FaultyNetwork(SimulatedNetwork):
         old = self.cluster.transaction_version < TXN_V2
         return key == INIT_PRODUCER_ID.key or (old and key in (END_TXN.key, TXN_OFFSET_COMMIT.key))
 
-    def _refuse(self, broker: SimulatedBroker, weather: FaultRates) -> None:
-        if self.chance.happens(weather.refused):
-            broker.codes.append(self.chance.choice(weather.refusals))
+    def _refuse(self, broker: SimulatedBroker, fault_rates: FaultRates) -> None:
+        if self.chance.happens(fault_rates.refused):
+            broker.codes.append(self.chance.choice(fault_rates.refusals))
             for request in COORDINATOR_REQUESTS:
                 broker.errors_by_request.setdefault(request, deque()).append(self.chance.choice(COORDINATOR_REFUSALS))
 
-    def _lose(self, link: Link) -> None:
+    def _end_connection(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
-    def _tear(self, link: Link, answer: bytes) -> None:
+    def _send_part(self, link: Link, answer: bytes) -> None:
         framed = len(answer).to_bytes(4, "big") + answer
         link.speak(framed[: self.chance.randrange(len(framed))])
         link.reset()
 
-    def _worsen(self, weather: FaultRates) -> None:
+    def _worsen(self, fault_rates: FaultRates) -> None:
         chance = self.chance
         brokers = [broker for broker in self.cluster.brokers.values() if broker.up]
-        if chance.happens(weather.leader_moves) and brokers:
+        if chance.happens(fault_rates.leader_moves) and brokers:
             topic = chance.choice(list(self.cluster.topics.values()))
             topic.leaders[chance.randrange(len(topic.leaders))] = chance.choice(brokers).id
             topic.epoch += 1
-        if chance.happens(weather.coordinator_moves) and brokers:
+        if chance.happens(fault_rates.coordinator_moves) and brokers:
             self.cluster.coordinator = chance.choice(brokers).id
-        if chance.happens(weather.freeze) and brokers:
-            self._freeze_for(chance.choice(brokers).id, chance.uniform(0.01, weather.longest_freeze))
-        if chance.happens(weather.crash) and len(brokers) > 1:
-            self._crash(chance.choice(brokers), brokers, weather)
+        if chance.happens(fault_rates.freeze) and brokers:
+            self._freeze_for(chance.choice(brokers).id, chance.uniform(0.01, fault_rates.longest_freeze))
+        if chance.happens(fault_rates.crash) and len(brokers) > 1:
+            self._crash(chance.choice(brokers), brokers, fault_rates)
 
     def _freeze_for(self, broker: int, seconds: float) -> None:
         self.freeze(broker)
         self.schedule.later(seconds, lambda: self.thaw(broker))
 
-    def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], weather: FaultRates) -> None:
+    def _crash(self, broker: SimulatedBroker, brokers: Sequence[SimulatedBroker], fault_rates: FaultRates) -> None:
         broker.up = False
         others = [other.id for other in brokers if other is not broker]
         for topic in self.cluster.topics.values():
@@ -204,4 +206,4 @@ class FaultyNetwork(SimulatedNetwork):
             topic.epoch += 1
         if self.cluster.coordinates == broker.id:
             self.cluster.coordinator = self.chance.choice(others)
-        self.schedule.later(self.chance.uniform(0.1, weather.longest_crash), lambda: setattr(broker, "up", True))
+        self.schedule.later(self.chance.uniform(0.1, fault_rates.longest_crash), lambda: setattr(broker, "up", True))

@@ -42,8 +42,8 @@ class Link:
     takes: deque[int]
     """Numbers of bytes that the next writes take, in turn, instead of random ones."""
     session: Session = attrs.field(factory=Session)
-    out_vanishes: bool = False  # the client's bytes are lost
-    back_vanishes: bool = False
+    out_lost: bool = False  # the client's bytes are lost
+    back_lost: bool = False
     used_at: float = 0.0  # when bytes left or arrived last
     requests: int = 0  # that have arrived at the broker
     responses: int = 0  # that the client has read
@@ -88,7 +88,7 @@ class Link:
         response = error or ConnectionFailedError(f"broker {self.broker.id} closed the connection")
         self._back_at = max(self._back_at, self.now() + self._way())
         self.schedule.at(self._back_at, lambda: self._end(response))
-        self.out_vanishes = True
+        self.out_lost = True
 
     def reset(self) -> None:
         """Reset the connection at the broker: unread bytes of the client are lost, the broker's own still arrive."""
@@ -96,7 +96,7 @@ class Link:
 
     def cut(self, error: OttlaError) -> None:
         """Cut the connection now: bytes in flight in both directions are lost, and unread ones too."""
-        self.out_vanishes = self.back_vanishes = True
+        self.out_lost = self.back_lost = True
         self.client.received.clear()
         self.client.ended = error
 
@@ -118,7 +118,7 @@ class Link:
         self.schedule.at(self._out_at, lambda: self._arrive_at_broker(data))
 
     def _arrive_at_broker(self, data: bytes) -> None:
-        if self.out_vanishes or not self.broker.up or not self._broker_end.arrive(data):
+        if self.out_lost or not self.broker.up or not self._broker_end.arrive(data):
             return
         self.schedule.later(self.wire.round_trip / 2, lambda: self.client.acknowledge(len(data)))
         self._read_on()
@@ -126,7 +126,7 @@ class Link:
     def _read_on(self) -> None:
         self._reading = True
         try:
-            while not (self.out_vanishes or self.busy) and (request := self._broker_end.next_request()) is not None:
+            while not (self.out_lost or self.busy) and (request := self._broker_end.next_request()) is not None:
                 self._ask(request)
         except HangUpError:
             self.broker.hang_ups += 1
@@ -159,11 +159,11 @@ class Link:
 
     def _arrive_at_client(self, data: bytes) -> None:
         self.used_at = self.now()
-        if not (self.client.closed or self.back_vanishes):
+        if not (self.client.closed or self.back_lost):
             self.client.received += data
 
     def _end(self, error: OttlaError) -> None:
-        if self.client.ended is None and not self.back_vanishes:
+        if self.client.ended is None and not self.back_lost:
             self.client.ended = error
 
     def _transfer(self, data: bytes) -> float:

@@ -18,7 +18,7 @@ class LinkConditions:
     """Additional seconds until a connection is established."""
     buffer: int | None = None
     """Size of the socket's buffer in bytes; None: unlimited."""
-    partly: float = 0.0
+    partial_writes: float = 0.0
     """Probability that a write takes only a part of its bytes."""
     nothing: float = 0.0
     """Probability that a write takes nothing."""

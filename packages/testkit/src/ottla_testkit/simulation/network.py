@@ -64,7 +64,7 @@ class SimulatedNetwork:
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
         self._woken = False
-        self._still = 0
+        self._idle_polls = 0
         self._polled_at = clock()
         self._clear()
         cluster.controller.begin(self.schedule, Chance(~seed), self.hosts.frozen)
@@ -79,8 +79,8 @@ class SimulatedNetwork:
     def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
         """Drop all bytes of a broker's connections from now on, in these directions; neither side notices."""
         for link in self._links_to(broker):
-            link.out_vanishes |= out
-            link.back_vanishes |= back
+            link.out_lost |= out
+            link.back_lost |= back
 
     def freeze(self, broker: int) -> None:
         """Make a broker read nothing until `thaw`; its system still takes bytes."""
@@ -157,9 +157,9 @@ class SimulatedNetwork:
         for node, reason in to_close.items():
             self._end(node, reason)
         self._wait(max(0.0, timeout))
-        self._still = 0 if self.clock() > self._polled_at else self._still + 1
+        self._idle_polls = 0 if self.clock() > self._polled_at else self._idle_polls + 1
         self._polled_at = self.clock()
-        if self._still >= _SPINNING:
+        if self._idle_polls >= _SPINNING:
             error = StuckError("the client spins: it polls repeatedly, and no time passes")
             if self.threads is not None:
                 self.threads.fail(error)  # a producer would recover from the exception, and spin on
@@ -198,10 +198,10 @@ class SimulatedNetwork:
         started_at = self.clock()
         end = started_at + timeout
         if self.threads is not None:
-            self.threads.wait(self._stirred, end)
+            self.threads.wait(self._has_events, end)
             return
         self.happen()
-        while not self._stirred():
+        while not self._has_events():
             at = self.schedule.next_at
             if at > end:
                 assert timeout < _FOREVER, "nothing would ever end this wait"
@@ -220,7 +220,7 @@ class SimulatedNetwork:
             if not link.broker.up and link.client.established and link.client.ended is None:
                 link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
-    def _stirred(self) -> bool:
+    def _has_events(self) -> bool:
         """Return whether a poll has something to report or to process."""
         if self._woken or self._disconnected:
             return True

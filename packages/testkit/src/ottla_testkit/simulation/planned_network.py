@@ -19,7 +19,7 @@ from ottla_testkit.simulation.pending_response import PendingResponse, Response,
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 
 
-class Treatment(enum.Enum):
+class RequestFault(enum.Enum):
     """What happens to a request."""
 
     REFUSED = "the broker answers with an error code"
@@ -32,62 +32,62 @@ class Treatment(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class PlannedTreatment:
-    """One request's treatment: `seconds` delay a late request or response, and this `part` of a torn response comes."""
+class PlannedRequestFault:
+    """The fault of one request. `seconds` delay a late request or response. `part` of a torn response arrives."""
 
-    treatment: Treatment
+    kind: RequestFault
     code: Scripted = 0
     seconds: float = 0.0
     part: float = 0.5
 
     def __str__(self) -> str:
-        match self.treatment:
-            case Treatment.REFUSED if isinstance(self.code, AfterAppend):
+        match self.kind:
+            case RequestFault.REFUSED if isinstance(self.code, AfterAppend):
                 return f"code {self.code.code} after the append"
-            case Treatment.REFUSED:
+            case RequestFault.REFUSED:
                 return f"code {self.code}"
-            case Treatment.LATE | Treatment.DELAYED:
-                return f"{self.treatment.name.lower()} by {self.seconds:.3f} s"
+            case RequestFault.LATE | RequestFault.DELAYED:
+                return f"{self.kind.name.lower()} by {self.seconds:.3f} s"
             case _:
-                return self.treatment.name.lower()
+                return self.kind.name.lower()
 
 
 class PlannedNetwork(SimulatedNetwork):
-    """A network whose `treatments` are those of the next Produce requests to each broker, in turn."""
+    """A network whose `request_faults` are those of the next Produce requests to each broker, in turn."""
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int = 0) -> None:
         super().__init__(cluster, clock, seed=seed)
-        self.treatments: dict[int, deque[PlannedTreatment]] = {broker: deque() for broker in cluster.brokers}
+        self.request_faults: dict[int, deque[PlannedRequestFault]] = {broker: deque() for broker in cluster.brokers}
         self.on_request: Callable[[Link, bytes], object] = lambda _link, _frame: None
-        """Called for each request that arrives, before it is treated."""
+        """Called for each request that arrives, before its fault."""
 
     def take(self, link: Link, frame: bytes) -> Response:
         self.on_request(link, frame)
         broker = link.broker
-        treatments = self.treatments[broker.id]
-        if not treatments or int.from_bytes(frame[:2], "big") != PRODUCE.key:
+        request_faults = self.request_faults[broker.id]
+        if not request_faults or int.from_bytes(frame[:2], "big") != PRODUCE.key:
             return super().take(link, frame)
-        planned = treatments.popleft()
-        match planned.treatment:
-            case Treatment.REFUSED:
+        planned = request_faults.popleft()
+        match planned.kind:
+            case RequestFault.REFUSED:
                 broker.codes.append(planned.code)
                 response = super().take(link, frame)
                 broker.codes.clear()
                 return response
-            case Treatment.LOST:
-                self._lose(link)
-            case Treatment.LATE:
-                self._lose(link)
+            case RequestFault.LOST:
+                self._end_connection(link)
+            case RequestFault.LATE:
+                self._end_connection(link)
                 self.schedule.later(planned.seconds, lambda: broker.up and broker.answer(frame))
-            case Treatment.IGNORED:
+            case RequestFault.IGNORED:
                 super().take(link, frame)
                 return PendingResponse()  # for good
-            case Treatment.UNANSWERED:
-                return changed(super().take(link, frame), lambda _response: self._lose(link))
-            case Treatment.DELAYED:
+            case RequestFault.UNANSWERED:
+                return changed(super().take(link, frame), lambda _response: self._end_connection(link))
+            case RequestFault.DELAYED:
                 return self._delayed(super().take(link, frame), planned.seconds)
-            case Treatment.TORN:
-                return changed(super().take(link, frame), lambda response: _tear(link, response, planned.part))
+            case RequestFault.TORN:
+                return changed(super().take(link, frame), lambda response: _send_part(link, response, planned.part))
         return None
 
     def _delayed(self, response: Response, seconds: float) -> Response:
@@ -95,11 +95,11 @@ class PlannedNetwork(SimulatedNetwork):
         when_known(response, lambda content: self.schedule.later(seconds, lambda: late.give(content)))
         return late
 
-    def _lose(self, link: Link) -> None:
+    def _end_connection(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
 
-def _tear(link: Link, response: bytes | None, part: float) -> None:
+def _send_part(link: Link, response: bytes | None, part: float) -> None:
     """Send a part of a response, and end the connection."""
     if response is not None:
         framed = len(response).to_bytes(4, "big") + response
@@ -107,12 +107,12 @@ def _tear(link: Link, response: bytes | None, part: float) -> None:
     link.reset()
 
 
-def some_treatment(chance: Chance, refusals: list[Scripted], *, longest: float) -> PlannedTreatment:
-    """Return a random treatment with one of these *refusals*, and delays of at most *longest* seconds."""
-    treatment = chance.choice((*Treatment, Treatment.REFUSED, Treatment.REFUSED, Treatment.DELAYED))
-    return PlannedTreatment(
-        treatment=treatment,
-        code=chance.choice(refusals) if treatment is Treatment.REFUSED else 0,
-        seconds=chance.uniform(0.0, longest) if treatment in (Treatment.LATE, Treatment.DELAYED) else 0.0,
-        part=chance.random() if treatment is Treatment.TORN else 0.5,
+def random_request_fault(chance: Chance, refusals: list[Scripted], *, longest: float) -> PlannedRequestFault:
+    """Return a random fault with one of these *refusals*, and delays of at most *longest* seconds."""
+    kind = chance.choice((*RequestFault, RequestFault.REFUSED, RequestFault.REFUSED, RequestFault.DELAYED))
+    return PlannedRequestFault(
+        kind=kind,
+        code=chance.choice(refusals) if kind is RequestFault.REFUSED else 0,
+        seconds=chance.uniform(0.0, longest) if kind in (RequestFault.LATE, RequestFault.DELAYED) else 0.0,
+        part=chance.random() if kind is RequestFault.TORN else 0.5,
     )

@@ -61,7 +61,7 @@ def _both_ways(codes: Iterable[int]) -> Sequence[Scripted]:
     return (*before, *(AfterAppend(code) for code in codes if code not in ONLY_BEFORE))
 
 
-PASSING: Final = _both_ways(code for code in ErrorCode if code.retriable)
+RETRIABLE: Final = _both_ways(code for code in ErrorCode if code.retriable)
 """Actions that a producer survives by retries."""
 
 ANY: Final = _both_ways([*(code for code in ErrorCode if code not in _TRUE), UNKNOWN_NUMBER])

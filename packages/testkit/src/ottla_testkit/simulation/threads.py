@@ -19,7 +19,7 @@ from ottla_testkit.simulation.chance import Chance
 HANG_GUARD: Final = 300.0
 """Seconds of real time after which a simulation that does not end fails."""
 
-_MOST_SWITCHES: Final = 200_000
+_MAX_SWITCHES: Final = 200_000
 """Switches without time passing after which the threads are considered to spin."""
 
 _FOREVER: Final = float("inf")
@@ -239,7 +239,7 @@ class SimulatedThreads:
         self.switches += 1
         self._switches_now = self._switches_now + 1 if self.clock() <= self._switched_at else 0
         self._switched_at = self.clock()
-        if self._switches_now > _MOST_SWITCHES:
+        if self._switches_now > _MAX_SWITCHES:
             raise StuckError(f"at {self.clock():.3f} s the threads take turns, and no time passes")
 
     def _raise_error(self) -> None:

@@ -78,8 +78,8 @@ VARIANTS = [
     (
         "the file stays open",
         P,
-        "            content = stream.read(_MOST_BYTES + 1)",
-        "            content = stream.read(_MOST_BYTES + 1)\n"
+        "            content = stream.read(_MAX_BYTES + 1)",
+        "            content = stream.read(_MAX_BYTES + 1)\n"
         '            globals().setdefault("_kept", []).append(open(file, "rb"))',
         None,
     ),

@@ -24,7 +24,7 @@ VARIANTS = [
     ('tags forgotten', L, 'for label, text in name.tags]', 'for label, text in name.tags[:0]]', None),
     ('waits for an answer of the server', P, '                self._lines.sent(group)\n', '                self._lines.sent(group); sock.settimeout(2); sock.recv(10)\n', None),
     ('socket not closed', P, 'with socket.socket(family, kind, protocol) as sock:', 'for sock in [socket.socket(family, kind, protocol)]:', 'ResourceWarning: unclosed <socket.socket'),
-    ('one datagram for all', L, 'if group and size + added > MOST_BYTES + 1:', 'if False:', None),
+    ('one datagram for all', L, 'if group and size + added > MAX_BYTES + 1:', 'if False:', None),
     ('time.sleep in place of wait', P, 'while not self._over.wait(self._interval):', "while not __import__('time').sleep(self._interval) and not self._over.is_set():", 'close() left threads behind: ottla-reporter-statsd'),
     ('interval in ms, not s', P, 'return milliseconds / 1000', 'return milliseconds', None),
     ('port bound: two cannot run', P, '            sock.setblocking(False)\n', "            sock.bind(('127.0.0.1', 18125)); sock.setblocking(False)\n", None),

@@ -46,7 +46,7 @@ def page(topic: str, result: Result, settings: SettingsInForce) -> str:
     longest = [(each.ends_at, each.max_ms) for each in result.intervals]
     changed = [(each.key, written(each.value)) for each in settings.all() if each.source != DEFAULT]
     parts = [
-        _table(_figures(result), numbers=True),
+        _table(_result_rows(result), numbers=True),
         "<h2>Rate</h2>",
         _plot("MB/s", {"rate": rates}),
         "<h2>Latency</h2>",
@@ -58,7 +58,7 @@ def page(topic: str, result: Result, settings: SettingsInForce) -> str:
     return _PAGE.format(title=title, body="\n".join(parts))
 
 
-def _figures(result: Result) -> Iterable[tuple[str, str]]:
+def _result_rows(result: Result) -> Iterable[tuple[str, str]]:
     latencies = result.latencies
     yield "records acknowledged", f"{result.acknowledged:,}"
     yield "records failed", f"{result.failed:,}"

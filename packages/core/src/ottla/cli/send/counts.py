@@ -104,10 +104,10 @@ class Counts:
 
     def add(self, delivery: TableDelivery, name: str, block: Block) -> None:
         """Count the rows of a block of the input *name*, which *delivery* gets after this call."""
-        self.settle()
+        self.count_done()
         self._pending.append(_Counted(number=next(self._numbers), delivery=delivery, name=name, block=block))
 
-    def settle(self) -> None:
+    def count_done(self) -> None:
         """Count the outcomes of the blocks that are done, in order."""
         while (first := self._first()) is not None and first.delivery.done():
             self._count(first)

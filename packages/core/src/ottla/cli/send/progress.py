@@ -14,13 +14,13 @@ def progress_of(counts: Counts) -> Progress:
     """A line that shows the counts four times a second; nothing where there is no terminal."""
     console = Console(stderr=True)
     bar = Progress(
-        SpinnerColumn(), _Figures(counts), console=console, refresh_per_second=4, disable=not console.is_terminal
+        SpinnerColumn(), _CountsColumn(counts), console=console, refresh_per_second=4, disable=not console.is_terminal
     )
     bar.add_task("send", total=None)
     return bar
 
 
-class _Figures(ProgressColumn):
+class _CountsColumn(ProgressColumn):
     """Records, megabytes and rates, records in flight, and failed ones: 76 characters up to a billion records."""
 
     max_refresh = 0.2
@@ -30,10 +30,10 @@ class _Figures(ProgressColumn):
         self._counts = counts
 
     def render(self, task: Task) -> Text:
-        return Text(figures(self._counts))
+        return Text(counts_line(self._counts))
 
 
-def figures(counts: Counts) -> str:
+def counts_line(counts: Counts) -> str:
     """The counts in one line."""
     seconds, megabytes = counts.seconds, counts.size / MEGABYTE
     return (

@@ -48,7 +48,7 @@ class Exchange:
         self._wrapped = SASL_AUTHENTICATE.key in versions
         self._authenticator: Authenticator | None = None
         self._agreed = False  # the broker has accepted the mechanism
-        self._satisfied = False  # the mechanism has finished; only the broker's response is missing
+        self._mechanism_done = False  # the mechanism has finished; only the broker's response is missing
         self._version = 0  # of SaslAuthenticate
         self._session = 0.0
         self._turns = 0
@@ -87,7 +87,7 @@ class Exchange:
         if self._turns > MAX_TURNS:
             raise login_errors.too_many_messages(self._mechanism, self._peer, MAX_TURNS)
         data = self._unwrapped(body) if self._wrapped else bytes(self._bounded(body))
-        if self._satisfied:
+        if self._mechanism_done:
             return LoggedIn(session=self._session)
         return Compute(work=lambda: self._compute(lambda authenticator: authenticator.challenge(data)))
 
@@ -100,7 +100,7 @@ class Exchange:
             return LoggedIn(session=self._session)
         if len(step.reply) > MAX_TOKEN:
             raise login_errors.too_long(self._mechanism, f"{len(step.reply)} bytes from the client", MAX_TOKEN)
-        self._satisfied = step.done
+        self._mechanism_done = step.done
         if not self._wrapped:
             return Token(message=SASL_AUTHENTICATE, data=step.reply, last=step.done)
         version = choose_version(SASL_AUTHENTICATE, *self._versions[SASL_AUTHENTICATE.key])

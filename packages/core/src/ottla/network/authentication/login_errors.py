@@ -20,7 +20,7 @@ from ottla.errors import (
 from ottla.errors.plugin_origin import PluginOrigin, faults, origin_of
 from ottla.interfaces import Mechanism, SupportsIdentity, SupportsRemedy, supports
 
-_MOST_NAMES: Final = 20
+_MAX_NAMES: Final = 20
 
 
 def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> UnsupportedSaslMechanismError:
@@ -33,7 +33,7 @@ def not_enabled(mechanism: Mechanism, peer: str, offers: Sequence[str]) -> Unsup
 
 def names(offers: Sequence[str]) -> str:
     """The mechanisms that a broker offers, as many as fit on a line."""
-    return printable(", ".join(offers[:_MOST_NAMES])) or "none"
+    return printable(", ".join(offers[:_MAX_NAMES])) or "none"
 
 
 def no_login(peer: str) -> AuthenticationError:
@@ -46,14 +46,14 @@ def no_login(peer: str) -> AuthenticationError:
 
 def refused(mechanism: Mechanism, peer: str, response: str) -> AuthenticationError:
     """The broker refused the login; *response* is its message."""
-    return AuthenticationError(f"{peer} refused {_who(mechanism)}: {printable(response)}; {_remedy(mechanism)}")
+    return AuthenticationError(f"{peer} refused {_login_of(mechanism)}: {printable(response)}; {_remedy(mechanism)}")
 
 
 def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> AuthenticationError:
     """The broker closed the connection during a login without SaslAuthenticate; it has no other way to refuse one."""
     error = AuthenticationError(
-        f"{peer} closed the connection during the login of {_who(mechanism)} and gave no reason: the credentials may "
-        f"be wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
+        f"{peer} closed the connection during the login of {_login_of(mechanism)} and gave no reason: the credentials "
+        f"may be wrong, which old brokers do not report; {_remedy(mechanism)}, or check the broker's log"
     )
     error.__cause__ = cause
     return error
@@ -62,8 +62,8 @@ def closed_without_answer(mechanism: Mechanism, peer: str, cause: ConnectionFail
 def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> ConnectionFailedError:
     """The broker closed the connection during a login, although it could have sent an error."""
     error = ConnectionFailedError(
-        f"{cause} during the login of {_who(mechanism)}; it may be stopping, or is too busy: check its log if this "
-        "continues"
+        f"{cause} during the login of {_login_of(mechanism)}; it may be stopping, or is too busy: check its log if "
+        "this continues"
     )
     error.__cause__ = cause
     return error
@@ -82,8 +82,8 @@ def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
 def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker closed the connection during the renewal of the session."""
     error = SessionExpiredError(
-        f"{peer} ended the session of {_who(mechanism)} while it was being renewed, and gave no reason; the next "
-        f"attempt logs in on a new connection. If that fails too, {_remedy(mechanism)}"
+        f"{peer} ended the session of {_login_of(mechanism)} while it was being renewed, and gave no reason; the "
+        f"next attempt logs in on a new connection. If that fails too, {_remedy(mechanism)}"
     )
     error.__cause__ = cause
     return error
@@ -131,7 +131,7 @@ def _origin(mechanism: Mechanism) -> PluginOrigin:
     return origin_of("mechanism", mechanism)
 
 
-def _who(mechanism: Mechanism) -> str:
+def _login_of(mechanism: Mechanism) -> str:
     try:
         identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
         return f"user {identity!r} ({mechanism.name})" if identity else f"our {mechanism.name} credentials"

@@ -16,7 +16,7 @@ from ottla.errors.robust_logger import robust_logger
 
 logger = robust_logger(__name__)
 
-MOST_UNUSED: Final = 1_000
+MAX_UNUSED: Final = 1_000
 """Events in a row without a byte, after which a connection is paused.
 
 A TLS record that arrives or leaves in small pieces causes some hundred.
@@ -41,10 +41,10 @@ class EventUse:
         """Note an event after which *moved* bytes were moved in all; True: too many events have moved none."""
         if moved != self.moved:
             self.moved = moved
-            self.unused = MOST_UNUSED - AGAIN if self.paused else 0
+            self.unused = MAX_UNUSED - AGAIN if self.paused else 0
             return False
         self.unused += 1
-        return self.unused >= MOST_UNUSED
+        return self.unused >= MAX_UNUSED
 
 
 C = TypeVar("C")

@@ -20,7 +20,7 @@ DEFAULT_LEVEL: Final = FAST
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _LEAST_HIGH: Final = 3
-_MOST_HIGH: Final = 16
+_MAX_HIGH: Final = 16
 _PIECE: Final = 256 * 1024
 
 
@@ -72,7 +72,7 @@ class Lz4:
 
 def _library_level(level: int) -> int:
     """The library's level for Java's 1 to 17; below 3 is its fast compressor, and 16 its highest level."""
-    return 0 if level == FAST else min(max(level, _LEAST_HIGH), _MOST_HIGH)
+    return 0 if level == FAST else min(max(level, _LEAST_HIGH), _MAX_HIGH)
 
 
 @hookimpl

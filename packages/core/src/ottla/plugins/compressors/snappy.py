@@ -16,7 +16,7 @@ _HEADER: Final = _MAGIC + struct.pack(">ii", 1, 1)
 _BLOCK_SIZE: Final = 32 * 1024
 _LENGTH: Final = struct.Struct(">i")
 
-_MOST_EXPANSION: Final = 22
+_MAX_EXPANSION: Final = 22
 """Maximum ratio. A copy of 64 bytes, the longest, takes 3 bytes; a block that declares more has a wrong size."""
 
 
@@ -43,7 +43,7 @@ class Snappy:
         for block in _blocks(memoryview(buffer)):
             try:
                 declared = self._raw.decompress_raw_len(block)
-                if declared > _MOST_EXPANSION * len(block):
+                if declared > _MAX_EXPANSION * len(block):
                     raise malformed("snappy", f"{len(block)} bytes cannot unpack to {declared}")
                 free_bytes -= declared
                 if free_bytes < 0:

@@ -20,7 +20,7 @@ DEFAULT_LEVEL: Final = 3
 _PIECE: Final = 512
 """Bytes of input per call when unpacking: four bytes can unpack to 128 kB, so the excess is at most 16 MB."""
 
-_MOST_WINDOW: Final = 1 << 27
+_MAX_WINDOW: Final = 1 << 27
 """The window of level 22; frames that need more memory are refused."""
 
 
@@ -43,7 +43,7 @@ class Zstd:
         return compressor.compress(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
-        decompressor = self._zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+        decompressor = self._zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         frames: list[bytes] = []
         free_bytes = limit
         rest = memoryview(buffer)

@@ -12,7 +12,7 @@ from ottla.config import allow_lists
 from ottla.errors import ConfigError, printable
 from ottla.interfaces import ConfigKey
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Maximum size of a file; it has configuration, not data."""
 
 
@@ -35,7 +35,7 @@ ALLOWED_PATHS: Final = ConfigKey(
 )
 
 
-def judged(path: str, allowed: Sequence[Path] | None) -> Path:
+def checked_path(path: str, allowed: Sequence[Path] | None) -> Path:
     """The path with links resolved, if it may be read. Raises ConfigError whether or not the file exists."""
     shown = printable(path)
     if not os.path.isabs(path) or "\0" in path or not _encodable(path):
@@ -54,7 +54,7 @@ def judged(path: str, allowed: Sequence[Path] | None) -> Path:
 
 def read_text(path: str, allowed: Sequence[Path] | None) -> str:
     """The content of a file, in UTF-8. Raises ConfigError with the reason; links are resolved before the check."""
-    real, shown = judged(path, allowed), printable(path)
+    real, shown = checked_path(path, allowed), printable(path)
     try:
         return _read(real).decode()
     except OSError as error:
@@ -77,8 +77,8 @@ def _read(path: Path) -> bytes:
     with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(None, "it is not a regular file")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         del content
-        raise OSError(None, f"it is larger than {MOST_BYTES >> 20} MB")
+        raise OSError(None, f"it is larger than {MAX_BYTES >> 20} MB")
     return content

@@ -9,7 +9,7 @@ from pathlib import Path
 from ottla.errors import ConfigError, printable
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, ConfigProvider, PluginConfig
-from ottla.plugins.config_providers.allowed_paths import ALLOWED_PATHS, judged, read_text
+from ottla.plugins.config_providers.allowed_paths import ALLOWED_PATHS, checked_path, read_text
 
 
 class DirectoryProvider:
@@ -26,7 +26,7 @@ class DirectoryProvider:
             if key in (".", "..") or os.path.basename(key) != key or "\\" in key or "\0" in key:
                 raise ConfigError([f"{printable(key)!r} is not the name of a file in {printable(path)}"])
         # Checked first: the existence of a file that may not be read is not revealed.
-        found = [key for key in keys if os.path.lexists(judged(os.path.join(path, key), self._allowed))]
+        found = [key for key in keys if os.path.lexists(checked_path(os.path.join(path, key), self._allowed))]
         return {key: read_text(os.path.join(path, key), self._allowed) for key in found}
 
 

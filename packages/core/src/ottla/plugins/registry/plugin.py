@@ -123,8 +123,8 @@ class Plugin:
             return f"{self._maker} returned nothing; it must return an object"
         if isinstance(made, type):
             return f"{self._maker} returned the class {made.__name__}, not an object"
-        lacking, misfits = missing_attributes(made, protocol), wrong_signatures(made, kind, protocol)
-        fitting = fitting_generation(made, kind) if lacking or misfits else None
+        lacking, mismatches = missing_attributes(made, protocol), wrong_signatures(made, kind, protocol)
+        fitting = fitting_generation(made, kind) if lacking or mismatches else None
         if fitting not in (None, self.generation):
             return (
                 f"the methods of {name} are those of generation {fitting} of the {kind.name}'s contract, and the "
@@ -135,8 +135,8 @@ class Plugin:
             return f"{self._returned(name)}, which is not a {protocol.__name__}: it lacks {', '.join(lacking)}"
         if uncallable := uncallable_methods(made, kind, protocol):
             return f"{self._returned(name)}, and these attributes of it are not methods: {', '.join(uncallable)}"
-        if misfits:
-            return f"{self._returned(name)}, whose {'; and '.join(misfits)}"
+        if mismatches:
+            return f"{self._returned(name)}, whose {'; and '.join(mismatches)}"
         check_flags(made, kind, protocol)
         return None
 
@@ -181,7 +181,7 @@ class Plugin:
 
         The second is None if the traceback of *error* would reveal a secret.
         """
-        said = _said(error)
+        said = _message_of(error)
         harmless = config.without_secrets(said) if isinstance(config, PluginValues) else said
         quoted = printable(harmless, limit=_LONGEST)
         broken = InvalidPluginError(f"{self} cannot be used: {what} {quoted}{_remedy(self.info, error)}")
@@ -338,9 +338,9 @@ def _module(info: PluginInfo) -> str:
         ) from None
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if (text := text_of(error)) else type(error).__name__
 
 
 def _quoted(error: BaseException) -> str:
-    return printable(_said(error), limit=_LONGEST)
+    return printable(_message_of(error), limit=_LONGEST)

@@ -24,14 +24,14 @@ def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...
     Python does not know, such as one of a C library, counts as fitting. One with `yield` or `async` does not: nothing
     would run its code.
     """
-    return tuple(_misfits(found, _calls(protocol, *kind.abilities)))
+    return tuple(_mismatches(found, _calls(protocol, *kind.abilities)))
 
 
 def fitting_generation(found: object, kind: Kind) -> int | None:
     """The newest generation of the kind whose attributes and signatures an object has; None: it has those of none."""
     for generation in reversed(kind.generations):
         protocol = kind.protocol_of(generation)
-        if not missing_attributes(found, protocol) and not any(_misfits(found, _calls(protocol))):
+        if not missing_attributes(found, protocol) and not any(_mismatches(found, _calls(protocol))):
             return generation
     return None
 
@@ -55,7 +55,7 @@ def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
             yield f"{hook} has a parameter {each.name!r}; {meant}it may have {', '.join(passed) or 'none'}"
 
 
-def _misfits(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:
+def _mismatches(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:
     for name, call in calls.items():
         method = getattr(found, name, None)
         if method is None or not callable(method):
@@ -69,12 +69,12 @@ def _misfits(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[
             if inspect.ismethod(method) and inspect.isfunction(method.__func__):  # it takes no positional argument
                 yield f"{name} lacks the argument self"
             continue
-        reason = _misfit(signature, call)
+        reason = _mismatch(signature, call)
         if reason is not None:
             yield f"{name} {reason}; the call is {name}{call}"
 
 
-def _misfit(signature: inspect.Signature, call: inspect.Signature) -> str | None:
+def _mismatch(signature: inspect.Signature, call: inspect.Signature) -> str | None:
     """The reason why a method of this signature cannot be called with the arguments of *call*; None: it can."""
     by_position = [each.name for each in call.parameters.values() if each.kind in _POSITIONAL]
     by_name = [name for name in call.parameters if name not in by_position]

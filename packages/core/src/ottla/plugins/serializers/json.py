@@ -66,9 +66,9 @@ def _text(data: Any) -> str:
         case int():
             return int.__repr__(data)
         case float():
-            return float.__repr__(data) if math.isfinite(data) else _STRANGE[str(float(data))]
+            return float.__repr__(data) if math.isfinite(data) else _NON_FINITE[str(float(data))]
         case Decimal():
-            return format(data, "f") if data.is_finite() else _STRANGE[str(float(data))]
+            return format(data, "f") if data.is_finite() else _NON_FINITE[str(float(data))]
         case datetime() | time():
             return f'"{data.isoformat(timespec="milliseconds").replace("+00:00", "Z")}"'
         case date():
@@ -88,7 +88,7 @@ _ESCAPES = {
     **str.maketrans({"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}),
 }
 
-_STRANGE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+_NON_FINITE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def _name(name: Any) -> str:

@@ -104,7 +104,7 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
         return pa.array(encoded, pa.string()), '"'
     text = column.cast(pa.string())
     if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-        return _with_strange_numbers(column, text), ""
+        return _with_non_finite_numbers(column, text), ""
     return text, ""
 
 
@@ -162,7 +162,7 @@ def _times(column: Any) -> Any:
     return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
 
 
-def _with_strange_numbers(column: Any, text: Any) -> Any:
+def _with_non_finite_numbers(column: Any, text: Any) -> Any:
     infinite = pc.if_else(pc.greater(column, 0), '"Infinity"', '"-Infinity"')
     return pc.if_else(pc.is_finite(column), text, pc.if_else(pc.is_nan(column), '"NaN"', infinite))
 

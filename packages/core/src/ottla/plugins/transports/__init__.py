@@ -6,6 +6,6 @@ Part of the contract with plugins, like `ottla.interfaces`; `chain` is the core'
 from ottla.plugins.transports.layer_details import lower_details
 from ottla.plugins.transports.opening import open_layer
 from ottla.plugins.transports.socket_layer import SocketLayer
-from ottla.plugins.transports.tunnel import Negotiation, TunnelLayer, Turn
+from ottla.plugins.transports.tunnel import Exchange, Negotiation, TunnelLayer
 
-__all__ = ["Negotiation", "SocketLayer", "TunnelLayer", "Turn", "lower_details", "open_layer"]
+__all__ = ["Exchange", "Negotiation", "SocketLayer", "TunnelLayer", "lower_details", "open_layer"]

@@ -14,18 +14,18 @@ from ottla.plugins.transports.layer_details import THROUGH, details, lower_detai
 from ottla.plugins.transports.opening import open_layer
 
 
-class Turn(NamedTuple):
+class Exchange(NamedTuple):
     """Bytes to send, and the exact number of bytes to wait for then.
 
     Wait for no more than the peer must send: the bytes after its last response belong to the inner layer.
     """
 
-    say: bytes
-    hear: int
+    send: bytes
+    receive: int
 
 
-Negotiation: TypeAlias = Generator[Turn, bytes, None]
-"""Yields turns, gets the bytes of each response, and ends when the next byte is the inner layer's.
+Negotiation: TypeAlias = Generator[Exchange, bytes, None]
+"""Yields exchanges, gets the bytes of each response, and ends when the next byte is the inner layer's.
 
 It raises a NetworkError of `ottla.errors` for a peer that refuses.
 """
@@ -57,10 +57,10 @@ class TunnelLayer:
         self._destination = host, port
         self._begun = False  # the lower layer's handshake is done
         self._opened: TransportLayer | None = None
-        say, hear = next(negotiation)
-        self._unsaid = memoryview(say)
-        self._heard = memoryview(bytearray(hear))
-        self._missing = hear
+        send, receive = next(negotiation)
+        self._unsent = memoryview(send)
+        self._received = memoryview(bytearray(receive))
+        self._missing = receive
 
     def handshake(self) -> bool:
         """Complete the lower layer's handshake, the negotiation, then the inner layer's handshake."""
@@ -89,7 +89,7 @@ class TunnelLayer:
             return self._opened.interest()
         if not self._begun:
             return self._lower.interest()
-        return self._lower.interest() | (Interest.WRITE if self._unsaid else Interest.READ)
+        return self._lower.interest() | (Interest.WRITE if self._unsent else Interest.READ)
 
     def may_read(self) -> bool:
         """Return the inner layer's result."""
@@ -117,7 +117,7 @@ class TunnelLayer:
         return self._opened
 
     def _negotiate(self) -> TransportLayer | None:
-        """Return the inner layer after the last turn; None: the peer's bytes are waited for."""
+        """Return the inner layer after the last exchange; None: the peer's bytes are waited for."""
         try:
             if not self._begun:
                 if not self._lower.handshake():
@@ -125,25 +125,25 @@ class TunnelLayer:
                 self._begun = True
             while self._take_turn():
                 try:
-                    say, hear = self._negotiation.send(bytes(self._heard))
+                    send, receive = self._negotiation.send(bytes(self._received))
                 except StopIteration:
                     return open_layer(self._inner, self._lower, *self._destination)
-                self._unsaid, self._heard, self._missing = memoryview(say), memoryview(bytearray(hear)), hear
+                self._unsent, self._received, self._missing = memoryview(send), memoryview(bytearray(receive)), receive
         except OSError as cause:
             raise ConnectionFailedError(f"the connection to {self._peer} was lost: {printable(str(cause))}") from cause
         return None
 
     def _take_turn(self) -> bool:
-        """Write and read as much as possible now; True: the turn is complete."""
-        while self._unsaid:
-            taken = self._lower.write([self._unsaid])
+        """Write and read as much as possible now; True: the exchange is complete."""
+        while self._unsent:
+            taken = self._lower.write([self._unsent])
             if not taken:
                 return False
-            self._unsaid = self._unsaid[taken:]
+            self._unsent = self._unsent[taken:]
         if not self._lower.flush():
             return False
         while self._missing:
-            got = self._lower.read_into(self._heard[-self._missing :])
+            got = self._lower.read_into(self._received[-self._missing :])
             if got is None:
                 return False
             if got == 0:

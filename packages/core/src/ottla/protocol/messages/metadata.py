@@ -12,9 +12,9 @@ from ottla.protocol.notation import ZERO_UUID, AtMost, Bool, Ignorable, In, Int1
 NOT_ASKED: Final = -(2**31)
 """The authorized operations in a response if the request did not ask for them."""
 
-MOST_BROKERS: Final = 20_000
-MOST_TOPICS: Final = 250_000
-MOST_PARTITIONS: Final = 250_000
+MAX_BROKERS: Final = 20_000
+MAX_TOPICS: Final = 250_000
+MAX_PARTITIONS: Final = 250_000
 """Maximum partitions of one topic.
 
 Each limit is several times that of any cluster; without them a response of 100 MB takes a gigabyte.
@@ -57,9 +57,9 @@ class MetadataResponsePartition(Struct):
     partition_index: Int32 = 0
     leader_id: Int32 = 0
     leader_epoch: Annotated[Int32, In(7), Ignorable()] = -1
-    replica_nodes: Annotated[list[Int32], AtMost(MOST_BROKERS)] = attrs.Factory(list)
-    isr_nodes: Annotated[list[Int32], AtMost(MOST_BROKERS)] = attrs.Factory(list)
-    offline_replicas: Annotated[list[Int32], In(5), Ignorable(), AtMost(MOST_BROKERS)] = attrs.Factory(list)
+    replica_nodes: Annotated[list[Int32], AtMost(MAX_BROKERS)] = attrs.Factory(list)
+    isr_nodes: Annotated[list[Int32], AtMost(MAX_BROKERS)] = attrs.Factory(list)
+    offline_replicas: Annotated[list[Int32], In(5), Ignorable(), AtMost(MAX_BROKERS)] = attrs.Factory(list)
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)
@@ -70,7 +70,7 @@ class MetadataResponseTopic(Struct):
     name: Annotated[String | None, Null(12)] = ""
     topic_id: Annotated[Uuid, In(10), Ignorable()] = ZERO_UUID
     is_internal: Annotated[Bool, In(1), Ignorable()] = False
-    partitions: Annotated[list[MetadataResponsePartition], AtMost(MOST_PARTITIONS)] = attrs.Factory(list)
+    partitions: Annotated[list[MetadataResponsePartition], AtMost(MAX_PARTITIONS)] = attrs.Factory(list)
     topic_authorized_operations: Annotated[Int32, In(8)] = NOT_ASKED
 
 
@@ -79,10 +79,10 @@ class MetadataResponse(Struct):
     """`error_code` may be 129: start again from the bootstrap servers (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, In(3), Ignorable()] = 0
-    brokers: Annotated[list[MetadataResponseBroker], AtMost(MOST_BROKERS)] = attrs.Factory(list)
+    brokers: Annotated[list[MetadataResponseBroker], AtMost(MAX_BROKERS)] = attrs.Factory(list)
     cluster_id: Annotated[String | None, In(2), Ignorable()] = None
     controller_id: Annotated[Int32, In(1), Ignorable()] = -1
-    topics: Annotated[list[MetadataResponseTopic], AtMost(MOST_TOPICS)] = attrs.Factory(list)
+    topics: Annotated[list[MetadataResponseTopic], AtMost(MAX_TOPICS)] = attrs.Factory(list)
     cluster_authorized_operations: Annotated[Int32, In(8, 10)] = NOT_ASKED
     error_code: Annotated[Int16, In(13), Ignorable()] = 0
 

@@ -55,29 +55,29 @@ def ranked(story: RecordStory, spans: Sequence[Span]) -> Sequence[Cause]:
 
 def spans_of(story: RecordStory) -> Sequence[Span]:
     """The time of a record from its queueing on, in order and without gaps."""
-    walk = _Walk(story)
-    walk.until(story.ready_at, WaitKind.LINGER, among=_ANYWHERE[:0])
+    timeline = _Timeline(story)
+    timeline.until(story.ready_at, WaitKind.LINGER, among=_ANYWHERE[:0])
     if story.drained_at is not None:
-        walk.until(story.drained_at, WaitKind.PROCESS, node=story.first_node)
-        walk.until(story.sealed_at, WaitKind.COMPRESSION, among=())
+        timeline.until(story.drained_at, WaitKind.PROCESS, node=story.first_node)
+        timeline.until(story.sealed_at, WaitKind.COMPRESSION, among=())
     for attempt in story.tries:
-        rest = walk.retry_of or (WaitKind.OTHER_COMPRESSION if story.drained_at is not None else WaitKind.PROCESS)
-        walk.until(attempt.sent_at, rest, walk.answer, node=attempt.node)
-        walk.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
+        rest = timeline.retry_of or (WaitKind.OTHER_COMPRESSION if story.drained_at is not None else WaitKind.PROCESS)
+        timeline.until(attempt.sent_at, rest, timeline.answer, node=attempt.node)
+        timeline.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
         if attempt.answered_at is not None and attempt is not story.tries[-1]:
-            walk.retry_of, walk.answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.answer)}"
+            timeline.retry_of, timeline.answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.answer)}"
     last = story.tries[-1] if story.tries else None
     if last is not None and last.answered_at is not None and story.retrying:
-        walk.until(None, WaitKind.RETRY, f"broker {last.node}: {_short(last.answer)}", node=story.wanted_node)
-    walk.until(None, WaitKind.PROCESS, node=story.wanted_node)
-    return walk.spans
+        timeline.until(None, WaitKind.RETRY, f"broker {last.node}: {_short(last.answer)}", node=story.wanted_node)
+    timeline.until(None, WaitKind.PROCESS, node=story.wanted_node)
+    return timeline.spans
 
 
 def _short(text: str) -> str:
     return text.split(":")[0][:80]
 
 
-class _Walk:
+class _Timeline:
     """A walk through the time of a record."""
 
     def __init__(self, story: RecordStory) -> None:

@@ -1,7 +1,7 @@
 """What records wait for, and the journal of a producer's waits: intervals in which something held its batches up.
 
-The journal belongs to a producer, not to a batch: a batch keeps the intervals that the journal had when it was settled,
-as one tuple that all batches of that time share.
+The journal belongs to a producer, not to a batch: a batch keeps the intervals that the journal had when the
+batch was completed, as one tuple that all batches of that time share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEVER: Final = float("inf")
 
 
 class WaitKind(enum.Enum):
-    """What a record waits for, from `send` until it is settled. The value is the text of a cause; {} is a detail."""
+    """What a record waits for, from `send` until it is complete. The value is the text of a cause; {} is a detail."""
 
     TOPIC = "send to get the metadata of the topic"
     MEMORY = "send to get memory (buffer.memory)"

@@ -100,7 +100,7 @@ class Sharing:
             response: TxnOffsetCommitResponse = self._client.send(node, request)
             return response
 
-        code = _worst(self._client.until_answered(group, one, _worst))
+        code = _deciding_code(self._client.until_answered(group, one, _deciding_code))
         right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
         self._check(request, code, shared.transactional_id, right=right)
 
@@ -150,7 +150,7 @@ def _producer_id_and_epoch(shared: SharedTransaction) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch)
 
 
-def _worst(response: TxnOffsetCommitResponse) -> ErrorCode:
+def _deciding_code(response: TxnOffsetCommitResponse) -> ErrorCode:
     """The error code that decides: the first that is not retriable, else the first that is not NONE."""
     codes = [error_code(each.error_code) for topic in response.topics for each in topic.partitions]
     wrong = [code for code in codes if code is not ErrorCode.NONE]

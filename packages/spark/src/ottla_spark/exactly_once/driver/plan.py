@@ -1,7 +1,7 @@
 """Preparation of a batch before its tasks begin: take the lease, and end what earlier leases left open.
 
 Afterwards no open transaction of an earlier lease can be recorded. Tasks may reuse its transactional ids, and the batch
-in the ledger is settled.
+in the ledger has ended.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
-from ottla_spark.exactly_once.driver.recovery import settle
+from ottla_spark.exactly_once.driver.recovery import end_recorded_batch
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.lease import Lease
 
@@ -23,9 +23,10 @@ class Plan:
 
 
 def plan(cluster: ClusterClient, name: str) -> Plan:
-    """Take the lease and settle the recorded batch.
+    """Take the lease and end the recorded batch.
 
-    Raises LedgerMismatchError for a ledger in doubt, and the errors of `settle`. Open transactions then stay open.
+    Raises LedgerMismatchError for a ledger in doubt, and the errors of `end_recorded_batch`. Open transactions then
+    stay open.
     """
     # Listed before the lease is taken, so each was begun under an earlier lease and can no longer be recorded.
     before = cluster.open_transactions(name)
@@ -35,7 +36,7 @@ def plan(cluster: ClusterClient, name: str) -> Plan:
     if ledger.restate:
         lease = cluster.append(lease, last)
     if last is not None and last.status is Status.RECORDED:
-        lease, last = settle(cluster, lease, last)
+        lease, last = end_recorded_batch(cluster, lease, last)
     listed = last.listed if last is not None else ()
     for found in before:
         if not any(found.is_of(each.prepared) for each in listed):

@@ -14,7 +14,7 @@ from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 
-def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
+def end_recorded_batch(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, Entry]:
     """Finish or void a recorded batch; return the next lease and the new entry.
 
     Raises DataLossError if a part of it is visible and the rest was aborted, or if a transaction's outcome is unknown.
@@ -33,8 +33,8 @@ def settle(cluster: ClusterClient, lease: Lease, entry: Entry) -> tuple[Lease, E
         ]
         finish(cluster, open_still, what=f"batch {entry.batch} of {lease.name!r}")
         status = Status.DONE
-    settled = entry.with_status(status)
-    return cluster.append(lease, settled), settled
+    ended = entry.with_status(status)
+    return cluster.append(lease, ended), ended
 
 
 def finish(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:

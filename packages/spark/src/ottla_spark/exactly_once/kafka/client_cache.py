@@ -14,7 +14,7 @@ from typing import Final
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings
 
-MOST: Final = 4
+MAX_CLIENTS: Final = 4
 """Each client has connections of its own; the cache closes those unused for longest."""
 
 
@@ -50,8 +50,8 @@ class ClientCache:
         """Keep a client; if too many are idle then, close the oldest ones."""
         with self._lock:
             self._waiting.append((settings, brokers))
-            surplus = self._waiting[:-MOST]
-            del self._waiting[:-MOST]
+            surplus = self._waiting[:-MAX_CLIENTS]
+            del self._waiting[:-MAX_CLIENTS]
         for _, each in surplus:
             each.close()
 

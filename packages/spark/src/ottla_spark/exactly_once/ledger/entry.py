@@ -122,15 +122,15 @@ class Ledger:
     """One name's last ledger entry, and where the topic ended when it was read.
 
     `doubt` says why *last* may not be the entry that the name's drivers wrote last. `restate`: the driver must write
-    the entry again first, or later drivers could not verify its writer. `unsettled`: an entry's transaction is still
-    open.
+    the entry again first, or later drivers could not verify its writer. `has_open_entry`: an entry's transaction is
+    still open.
     """
 
     last: Entry | None
     end: int
     doubt: str = ""
     restate: bool = False
-    unsettled: bool = False
+    has_open_entry: bool = False
 
     def certain(self) -> Entry | None:
         """Return the last entry. Raises LedgerMismatchError if it is in doubt: a guess could skip or repeat rows."""

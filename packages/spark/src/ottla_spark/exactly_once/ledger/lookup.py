@@ -72,8 +72,8 @@ class LedgerLookup:
             self.before_lease(client)
         self._just_leased, end = False, -1
         if place is not None:
-            believed = self.lease_ids if self.settings.shared and not self.settings.count_all_writers else None
-            scan = self._reader.read(client, place, lease_ids=believed, timeout=timeout)
+            known_ids = self.lease_ids if self.settings.shared and not self.settings.count_all_writers else None
+            scan = self._reader.read(client, place, lease_ids=known_ids, timeout=timeout)
             end = self._reader.end
             if scan.answered or scan.foreign_entry is not None or not self.settings.earlier:
                 moved = self.settings.shared and -1 not in (self._holder, scan.written_by)
@@ -126,4 +126,4 @@ class LedgerLookup:
                 doubt += f". If no other user may write to the topic, set {SHARED}=false"
             else:
                 doubt += f". If no query of this prefix ever used that topic, set {EARLIER} to an empty string"
-        return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, unsettled=scan.unsettled)
+        return Ledger(last=scan.last, end=end, doubt=doubt, restate=restate, has_open_entry=scan.has_open_entry)

@@ -73,11 +73,11 @@ class LedgerReader:
         scan = self._scan
         # Compaction may remove a marker together with the entry that it ended, so an entry without one is read again.
         # If the end is before the position, the topic was created again or its newest records were lost.
-        if scan is None or scan.unsettled or ids != self._lease_ids or self._position > self.end:
+        if scan is None or scan.has_open_entry or ids != self._lease_ids or self._position > self.end:
             scan = self._scan = LedgerScan(self.name, (lambda _id: True) if ids is None else ids.__contains__)
             self._position, self._lease_ids = _offset(client, place, EARLIEST), ids
         deadline = time.monotonic() + timeout
-        while self._position < self.end or (scan.unsettled and time.monotonic() < deadline):
+        while self._position < self.end or (scan.has_open_entry and time.monotonic() < deadline):
             for batch in split(_fetch(client, place, self._position).records or b""):
                 if batch.last_offset >= self._position:
                     scan.take(batch)

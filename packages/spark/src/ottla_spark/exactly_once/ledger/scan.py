@@ -80,7 +80,7 @@ class LedgerScan:
         self._key = self.name.encode()
 
     @property
-    def unsettled(self) -> bool:
+    def has_open_entry(self) -> bool:
         """Whether an entry of the name was read without the marker that ends its transaction."""
         return bool(self._open)
 

@@ -28,7 +28,7 @@ from ottla_spark.exactly_once.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-_EVERYONE: Final = "User:*"
+_ALL_PRINCIPALS: Final = "User:*"
 
 
 def check_writers(client: BlockingClient, settings: Settings) -> Sequence[str]:
@@ -63,7 +63,7 @@ def other_writers(client: BlockingClient, topic: str, *, transactional_id: str) 
     except OttlaError as error:
         _log.info("the ACLs of the ledger topic %r cannot be read: %s", topic, error)
         return ()
-    if _EVERYONE in mine:
+    if _ALL_PRINCIPALS in mine:
         return ()
     return sorted(printable(each) for each in writers - mine)
 

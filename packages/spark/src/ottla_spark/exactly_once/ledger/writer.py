@@ -32,7 +32,7 @@ _ALL_REPLICAS: Final = -1
 _FIRST_WITH_TRANSACTIONS: Final = 3
 _LAST_PRODUCE_OF_V1: Final = 11
 _LAST_WITH_NAMES: Final = 12
-_ROOM_FOR_A_KEY: Final = 64 * 1024
+_RESERVED_FOR_KEY: Final = 64 * 1024
 _LOST: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -46,10 +46,10 @@ _LOST: Final = frozenset(
 
 def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
     """Write an entry, committed; return the lease to use next. After LeaseLostError the entry may be written or not."""
-    if value is not None and len(value) > LARGEST_ENTRY - _ROOM_FOR_A_KEY:
+    if value is not None and len(value) > LARGEST_ENTRY - _RESERVED_FOR_KEY:
         raise LedgerMismatchError(
-            f"an entry of {lease.name!r} has {len(value)} bytes, more than the {LARGEST_ENTRY - _ROOM_FOR_A_KEY} that "
-            "drivers read: the batch has too many tasks. Use fewer tasks, for example with coalesce; nothing was "
+            f"an entry of {lease.name!r} has {len(value)} bytes, more than the {LARGEST_ENTRY - _RESERVED_FOR_KEY} "
+            "that drivers read: the batch has too many tasks. Use fewer tasks, for example with coalesce; nothing was "
             "recorded"
         )
     producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)

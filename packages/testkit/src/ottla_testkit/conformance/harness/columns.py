@@ -10,10 +10,10 @@ from ottla.recordbatch.objects import ObjectColumns
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.rows import Row, shown, size
 
-PLENTY: Final = 1 << 40
+ENOUGH_BYTES: Final = 1 << 40
 
 
-def columns_of(encoder: RecordEncoder, limit: int = PLENTY) -> Columns:
+def columns_of(encoder: RecordEncoder, limit: int = ENOUGH_BYTES) -> Columns:
     """Return new columns for records of `send`."""
     columns = encoder.columns(ColumnsKind.OBJECTS, limit)
     if columns is None:
@@ -58,7 +58,7 @@ def encode(columns: Columns, magic: int) -> Encoded:
 
 def check_bytes(columns: Columns, rows: Sequence[Row], *, magic: int = 2) -> int:
     """Encode, and compare with the bytes of the core's own columns for the same records; return how many they are."""
-    reference = ObjectColumns(PLENTY)
+    reference = ObjectColumns(ENOUGH_BYTES)
     for row in rows:
         assert reference.append(*row) is not None, "the suite appends nothing that the format cannot hold"
     expected, encoded = reference.encode(magic), encode(columns, magic)

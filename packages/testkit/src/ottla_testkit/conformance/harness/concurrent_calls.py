@@ -17,7 +17,7 @@ from ottla_testkit.conformance.harness.checked_layer import RequirementNotMetErr
 Result = TypeVar("Result")
 
 _AT_ONCE: Final = "by many threads at once"
-_RESTLESS: Final = 1e-6
+_SWITCH_INTERVAL: Final = 1e-6
 """Seconds between thread switches: short, so that races occur in each run."""
 
 
@@ -85,7 +85,7 @@ def together(timeout: float, works: list[Callable[[], object]], *, call: str) ->
 @contextmanager
 def _frequent_thread_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(_RESTLESS)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         yield
     finally:

@@ -36,15 +36,15 @@ class PlainPeer:
         self.received = bytearray()
         self.ended = False
         self._sock = sock
-        self._unsaid = bytearray()
+        self._unsent = bytearray()
         self._finishing = False
 
     def advance(self) -> None:
         """Read and write as much as the socket allows."""
         try:
-            self._say()
-            while heard := self._sock.recv(_PIECE):
-                self.received += heard
+            self._send()
+            while data := self._sock.recv(_PIECE):
+                self.received += data
             self.ended = True
         except (BlockingIOError, InterruptedError):
             pass
@@ -52,17 +52,17 @@ class PlainPeer:
             self.ended = True
 
     def write(self, data: bytes) -> None:
-        """Take bytes to send over time."""
-        self._unsaid += data
+        """Queue bytes; `advance` sends them as the socket allows."""
+        self._unsent += data
 
     def finish(self) -> None:
         """Half-close after the last byte."""
         self._finishing = True
 
-    def _say(self) -> None:
+    def _send(self) -> None:
         try:
-            while self._unsaid:
-                del self._unsaid[: self._sock.send(memoryview(self._unsaid)[:_PIECE])]
+            while self._unsent:
+                del self._unsent[: self._sock.send(memoryview(self._unsent)[:_PIECE])]
         except (BlockingIOError, InterruptedError):
             return
         if self._finishing:

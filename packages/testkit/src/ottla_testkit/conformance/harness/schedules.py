@@ -18,7 +18,7 @@ from ottla_testkit.conformance.harness.checked_layer import fail, sentence_of
 
 _FOLDER: Final = str(Path(__file__).parent.parent)
 _MOMENT: Final = 0.005
-_ODDS: Final = 0.3
+_PROBABILITY: Final = 0.3
 """Probability that another thread continues after a line."""
 _SCHEDULES: Final = 3
 
@@ -77,7 +77,7 @@ class Schedule:
         """Trace each line of the plugin, and none of the suite."""
         if frame.f_code.co_filename.startswith((_FOLDER, threading.__file__)):
             return None
-        if event == "line" and self._chance.random() < _ODDS:
+        if event == "line" and self._chance.random() < _PROBABILITY:
             self._pass_on(number)
             self._wait_for_turn(number)
         return lambda inner, later, _argument: self._trace(number, inner, later)

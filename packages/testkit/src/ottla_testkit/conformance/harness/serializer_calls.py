@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
-from ottla.plugins.serializer_lookups import MOST_LOOKUPS
+from ottla.plugins.serializer_lookups import MAX_LOOKUPS
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import within
@@ -51,7 +51,7 @@ class SerializerCalls(BoundedSuite):
         self, serializer: Serializer, data: Any, headers: Sequence[Header], attempt: Callable[[], Any], **of: str
     ) -> Any:
         """The result of *attempt*, after the lookups that it needs."""
-        for _ in range(MOST_LOOKUPS):
+        for _ in range(MAX_LOOKUPS):
             try:
                 return attempt()
             except NotPreparedError as error:

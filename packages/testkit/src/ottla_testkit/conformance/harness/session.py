@@ -19,7 +19,7 @@ from ottla_testkit.conformance.harness.peer import Peer
 from ottla_testkit.conformance.harness.wire import PIECE, Wire
 
 _NEVER_FULL: Final = 64 * 1024 * 1024
-_MOST_WRITES: Final = 100
+_MAX_WRITES: Final = 100
 """Maximum bytes in one turn: a layer that takes one byte at a time must not make a test endless."""
 
 
@@ -55,7 +55,7 @@ class LayerSession:
         return self.ended or self.failure is not None
 
     @property
-    def settled(self) -> bool:
+    def all_taken(self) -> bool:
         """Whether the layer has taken everything and reports nothing pending."""
         return not self._sending
 
@@ -84,7 +84,7 @@ class LayerSession:
         self.send(ours)
         self.until(
             lambda: (
-                self.settled
+                self.all_taken
                 and len(self.peer.received) - before >= len(ours)
                 and len(self.received) - had >= len(theirs)
             ),
@@ -200,7 +200,7 @@ class LayerSession:
         self.received += got or b""
 
     def _write(self) -> None:
-        for _ in range(_MOST_WRITES):
+        for _ in range(_MAX_WRITES):
             if not self._waiting:
                 break
             taken = self.layer.write(list(self._waiting))
@@ -224,7 +224,7 @@ class LayerSession:
         hearing = not self.ready and not self.over and bool(self.layer.interest() & Interest.READ)
         stuck = (
             "; the layer still waits for bytes, although the peer has sent all that it has: a TunnelLayer waits for "
-            "the `hear` of its last Turn, which may be too large"
+            "the `receive` of its last Exchange, which may be too large"
             if hearing
             else ""
         )

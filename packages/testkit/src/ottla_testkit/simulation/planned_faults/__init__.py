@@ -17,7 +17,7 @@ from ottla_testkit.simulation.planned_faults.connections import (
 from ottla_testkit.simulation.planned_faults.fault import Fault, plan
 from ottla_testkit.simulation.planned_faults.leaders import IsolatedBroker, MovedLeader, SlowFollower, UncleanElection
 from ottla_testkit.simulation.planned_faults.process import InterruptedProgram, StoppedProcess
-from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, TreatedRequests
+from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, FaultyRequests
 from ottla_testkit.simulation.planned_faults.security import DeniedTopic, DeniedTransactionalId, RefusedLogin
 from ottla_testkit.simulation.planned_faults.topics import (
     AddedPartition,
@@ -41,6 +41,7 @@ __all__ = [
     "DeniedTransactionalId",
     "DistantBroker",
     "Fault",
+    "FaultyRequests",
     "FencedProducer",
     "ForgottenProducers",
     "FrozenBroker",
@@ -59,7 +60,6 @@ __all__ = [
     "StoppedProcess",
     "ThrottlingBroker",
     "TimedOutTransaction",
-    "TreatedRequests",
     "UncleanElection",
     "UnlistedBroker",
     "UnreachableBroker",

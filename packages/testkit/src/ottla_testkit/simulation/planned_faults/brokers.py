@@ -14,33 +14,33 @@ class FrozenBroker(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        world.network.freeze(self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.network.freeze(self.broker)
 
-    def end(self, world: Simulation) -> None:
-        world.network.thaw(self.broker)
+    def end(self, simulation: Simulation) -> None:
+        simulation.network.thaw(self.broker)
 
 
 @attrs.frozen(kw_only=True)
 class CrashedBroker(Fault):
-    """A broker is down, and *heir* leads its partitions from then on."""
+    """A broker is down, and *next_leader* leads its partitions from then on."""
 
     broker: int
-    heir: int
+    next_leader: int
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].up = False
-        world.cluster.controller.changed(self.broker)
-        for topic in world.cluster.topics.values():
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].up = False
+        simulation.cluster.controller.changed(self.broker)
+        for topic in simulation.cluster.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader == self.broker and partition not in topic.replicated:
-                    topic.move_leader(partition, self.heir)
-        if world.cluster.coordinates == self.broker:
-            world.cluster.coordinator = self.heir
+                    topic.move_leader(partition, self.next_leader)
+        if simulation.cluster.coordinates == self.broker:
+            simulation.cluster.coordinator = self.next_leader
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].up = True
-        world.cluster.controller.changed(self.broker)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].up = True
+        simulation.cluster.controller.changed(self.broker)
 
 
 @attrs.frozen(kw_only=True)
@@ -49,11 +49,13 @@ class OutdatedMetadata(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].outdated_metadata = world.cluster.answer_metadata((), broker=self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].outdated_metadata = simulation.cluster.answer_metadata(
+            (), broker=self.broker
+        )
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].outdated_metadata = None
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].outdated_metadata = None
 
 
 @attrs.frozen(kw_only=True)
@@ -62,11 +64,11 @@ class UnlistedBroker(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.unlisted.add(self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.unlisted.add(self.broker)
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.unlisted.discard(self.broker)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.unlisted.discard(self.broker)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,12 +78,12 @@ class ThrottlingBroker(Fault):
     broker: int
     throttle_ms: int
 
-    def begin(self, world: Simulation) -> None:
-        broker = world.cluster.brokers[self.broker]
+    def begin(self, simulation: Simulation) -> None:
+        broker = simulation.cluster.brokers[self.broker]
         broker.throttle_ms, broker.mutes = self.throttle_ms, True
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].throttle_ms = 0
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].throttle_ms = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -91,9 +93,9 @@ class ProduceQuota(Fault):
     broker: int
     bytes_per_second: float
 
-    def begin(self, world: Simulation) -> None:
-        broker = world.cluster.brokers[self.broker]
+    def begin(self, simulation: Simulation) -> None:
+        broker = simulation.cluster.brokers[self.broker]
         broker.quota, broker.mutes = self.bytes_per_second, True
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].quota = None
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].quota = None

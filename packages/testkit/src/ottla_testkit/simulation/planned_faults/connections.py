@@ -11,13 +11,13 @@ from ottla_testkit.simulation.simulation import Simulation
 
 @attrs.frozen(kw_only=True)
 class CutConnections(Fault):
-    """The connections to a broker end; *gently*: bytes that the broker has sent still arrive."""
+    """The connections to a broker end; *graceful*: bytes that the broker has sent still arrive."""
 
     broker: int
-    gently: bool = False
+    graceful: bool = False
 
-    def begin(self, world: Simulation) -> None:
-        (world.network.hang_up if self.gently else world.network.cut)(self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        (simulation.network.hang_up if self.graceful else simulation.network.cut)(self.broker)
 
 
 @attrs.frozen(kw_only=True)
@@ -28,8 +28,8 @@ class HalfOpenConnections(Fault):
     out: bool
     back: bool
 
-    def begin(self, world: Simulation) -> None:
-        world.network.half_open(self.broker, out=self.out, back=self.back)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.network.half_open(self.broker, out=self.out, back=self.back)
 
 
 @attrs.frozen(kw_only=True)
@@ -39,14 +39,14 @@ class UnreachableBroker(Fault):
     broker: int
     black_hole: bool
 
-    def begin(self, world: Simulation) -> None:
-        self._hosts(world).add(f"broker-{self.broker}")
+    def begin(self, simulation: Simulation) -> None:
+        self._hosts(simulation).add(f"broker-{self.broker}")
 
-    def end(self, world: Simulation) -> None:
-        self._hosts(world).discard(f"broker-{self.broker}")
+    def end(self, simulation: Simulation) -> None:
+        self._hosts(simulation).discard(f"broker-{self.broker}")
 
-    def _hosts(self, world: Simulation) -> set[str]:
-        return world.network.hosts.black_holes if self.black_hole else world.network.hosts.refusing
+    def _hosts(self, simulation: Simulation) -> set[str]:
+        return simulation.network.hosts.black_holes if self.black_hole else simulation.network.hosts.refusing
 
 
 @attrs.frozen(kw_only=True)
@@ -57,10 +57,10 @@ class DistantBroker(Fault):
     round_trip: float
     bandwidth: float | None = None
 
-    def begin(self, world: Simulation) -> None:
-        world.network.wires[self.broker] = LinkConditions(round_trip=self.round_trip, bandwidth=self.bandwidth)
-        world.network.cut(self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.network.wires[self.broker] = LinkConditions(round_trip=self.round_trip, bandwidth=self.bandwidth)
+        simulation.network.cut(self.broker)
 
-    def end(self, world: Simulation) -> None:
-        world.network.wires.pop(self.broker, None)
-        world.network.hang_up(self.broker)
+    def end(self, simulation: Simulation) -> None:
+        simulation.network.wires.pop(self.broker, None)
+        simulation.network.hang_up(self.broker)

@@ -21,15 +21,15 @@ class Fault:
         """The time at which the fault ends."""
         return self.at + self.seconds
 
-    def begin(self, world: Simulation) -> None:
+    def begin(self, simulation: Simulation) -> None:
         """Begin the fault."""
 
-    def end(self, world: Simulation) -> None:
+    def end(self, simulation: Simulation) -> None:
         """End the fault."""
 
 
-def plan(world: Simulation, faults: Iterable[Fault]) -> None:
+def plan(simulation: Simulation, faults: Iterable[Fault]) -> None:
     """Have faults begin and end at their times."""
     for fault in faults:
-        world.network.schedule.at(fault.at, lambda fault=fault: fault.begin(world))  # type: ignore[misc]
-        world.network.schedule.at(fault.until, lambda fault=fault: fault.end(world))  # type: ignore[misc]
+        simulation.network.schedule.at(fault.at, lambda fault=fault: fault.begin(simulation))  # type: ignore[misc]
+        simulation.network.schedule.at(fault.until, lambda fault=fault: fault.end(simulation))  # type: ignore[misc]

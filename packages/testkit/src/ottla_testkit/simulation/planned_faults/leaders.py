@@ -16,9 +16,9 @@ class MovedLeader(Fault):
     partition: int
     leader: int
 
-    def begin(self, world: Simulation) -> None:
-        topic = world.cluster.topics.get(self.topic)
-        if topic is not None and self.partition < len(topic.leaders) and world.cluster.brokers[self.leader].up:
+    def begin(self, simulation: Simulation) -> None:
+        topic = simulation.cluster.topics.get(self.topic)
+        if topic is not None and self.partition < len(topic.leaders) and simulation.cluster.brokers[self.leader].up:
             topic.move_leader(self.partition, self.leader)
 
 
@@ -30,8 +30,8 @@ class UncleanElection(Fault):
     partition: int
     leader: int
 
-    def begin(self, world: Simulation) -> None:
-        topic = world.cluster.topics.get(self.topic)
+    def begin(self, simulation: Simulation) -> None:
+        topic = simulation.cluster.topics.get(self.topic)
         if topic is not None and self.partition in topic.replicated:
             topic.replicated[self.partition].elect_uncleanly(self.leader)
 
@@ -42,11 +42,11 @@ class IsolatedBroker(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.controller.isolate(self.broker)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.controller.isolate(self.broker)
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.controller.rejoin(self.broker)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.controller.rejoin(self.broker)
 
 
 @attrs.frozen(kw_only=True)
@@ -56,8 +56,8 @@ class SlowFollower(Fault):
     broker: int
     lag: float
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.controller.lags[self.broker] = self.lag
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.controller.lags[self.broker] = self.lag
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.controller.lags.pop(self.broker, None)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.controller.lags.pop(self.broker, None)

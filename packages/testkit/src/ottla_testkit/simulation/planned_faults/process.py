@@ -14,13 +14,13 @@ class InterruptedProgram(Fault):
 
     program: int
 
-    def begin(self, world: Simulation) -> None:
-        world.threads.interrupt(self.program)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.threads.interrupt(self.program)
 
 
 @attrs.frozen(kw_only=True)
 class StoppedProcess(Fault):
     """No thread of the process runs, as after SIGSTOP, or while its machine sleeps."""
 
-    def begin(self, world: Simulation) -> None:
-        world.threads.suspend(self.seconds)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.threads.suspend(self.seconds)

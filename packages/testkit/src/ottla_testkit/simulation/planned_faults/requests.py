@@ -8,25 +8,25 @@ import attrs
 
 from ottla.errors import ErrorCode
 from ottla_testkit.simulation.planned_faults.fault import Fault
-from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedTreatment
+from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedRequestFault
 from ottla_testkit.simulation.simulation import Simulation
 
 
 @attrs.frozen(kw_only=True)
-class TreatedRequests(Fault):
-    """The next Produce requests to a broker are treated as planned; those that do not come in time, as usual."""
+class FaultyRequests(Fault):
+    """The next Produce requests to a broker have these faults; faults that are not used in time are dropped."""
 
     broker: int
-    treatments: tuple[PlannedTreatment, ...]
+    request_faults: tuple[PlannedRequestFault, ...]
 
-    def begin(self, world: Simulation) -> None:
-        _planned(world).treatments[self.broker].extend(self.treatments)
+    def begin(self, simulation: Simulation) -> None:
+        _planned(simulation).request_faults[self.broker].extend(self.request_faults)
 
-    def end(self, world: Simulation) -> None:
-        _planned(world).treatments[self.broker].clear()
+    def end(self, simulation: Simulation) -> None:
+        _planned(simulation).request_faults[self.broker].clear()
 
     def __str__(self) -> str:
-        planned = ", ".join(map(str, self.treatments))
+        planned = ", ".join(map(str, self.request_faults))
         return f"Produce requests to broker {self.broker} within {self.seconds:.1f} s: {planned}"
 
 
@@ -38,15 +38,15 @@ class CoordinatorRefusals(Fault):
     request: str
     codes: tuple[ErrorCode, ...]
 
-    def begin(self, world: Simulation) -> None:
-        broker = world.cluster.brokers[self.broker]
+    def begin(self, simulation: Simulation) -> None:
+        broker = simulation.cluster.brokers[self.broker]
         for code in self.codes:
             broker.errors_by_request.setdefault(self.request, deque()).append(code)
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.brokers[self.broker].errors_by_request.clear()
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].errors_by_request.clear()
 
 
-def _planned(world: Simulation) -> PlannedNetwork:
-    assert isinstance(world.network, PlannedNetwork), "this fault needs a PlannedNetwork"
-    return world.network
+def _planned(simulation: Simulation) -> PlannedNetwork:
+    assert isinstance(simulation.network, PlannedNetwork), "this fault needs a PlannedNetwork"
+    return simulation.network

@@ -14,11 +14,11 @@ class DeniedTopic(Fault):
 
     topic: str
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.denied_topics.add(self.topic)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.denied_topics.add(self.topic)
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.denied_topics.discard(self.topic)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.denied_topics.discard(self.topic)
 
 
 @attrs.frozen(kw_only=True)
@@ -27,11 +27,11 @@ class DeniedTransactionalId(Fault):
 
     transactional_id: str
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.denied_ids.add(self.transactional_id)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.denied_ids.add(self.transactional_id)
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.denied_ids.discard(self.transactional_id)
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.denied_ids.discard(self.transactional_id)
 
 
 @attrs.frozen(kw_only=True)
@@ -40,12 +40,12 @@ class RefusedLogin(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        login = world.cluster.brokers[self.broker].login
+    def begin(self, simulation: Simulation) -> None:
+        login = simulation.cluster.brokers[self.broker].login
         if login is not None:
             login.refusing = True
 
-    def end(self, world: Simulation) -> None:
-        login = world.cluster.brokers[self.broker].login
+    def end(self, simulation: Simulation) -> None:
+        login = simulation.cluster.brokers[self.broker].login
         if login is not None:
             login.refusing = False

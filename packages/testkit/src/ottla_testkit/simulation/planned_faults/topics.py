@@ -15,13 +15,13 @@ class SmallBatches(Fault):
     topic: str
     max_message_bytes: int
 
-    def begin(self, world: Simulation) -> None:
-        if self.topic in world.cluster.topics:
-            world.cluster.topics[self.topic].max_message_bytes = self.max_message_bytes
+    def begin(self, simulation: Simulation) -> None:
+        if self.topic in simulation.cluster.topics:
+            simulation.cluster.topics[self.topic].max_message_bytes = self.max_message_bytes
 
-    def end(self, world: Simulation) -> None:
-        if self.topic in world.cluster.topics:
-            world.cluster.topics[self.topic].max_message_bytes = None
+    def end(self, simulation: Simulation) -> None:
+        if self.topic in simulation.cluster.topics:
+            simulation.cluster.topics[self.topic].max_message_bytes = None
 
 
 @attrs.frozen(kw_only=True)
@@ -31,17 +31,17 @@ class RecreatedTopic(Fault):
     topic: str
     leaders: tuple[int, ...]
 
-    def begin(self, world: Simulation) -> None:
-        if self.topic in world.cluster.topics:
-            world.cluster.delete(self.topic)
+    def begin(self, simulation: Simulation) -> None:
+        if self.topic in simulation.cluster.topics:
+            simulation.cluster.delete(self.topic)
 
-    def end(self, world: Simulation) -> None:
-        if self.topic not in world.cluster.topics:
-            before = next(topic for topic in reversed(world.cluster.deleted) if topic.name == self.topic)
-            some = next(iter(world.cluster.brokers))
-            added = [leader if leader in world.cluster.brokers else some for leader in before.leaders]
+    def end(self, simulation: Simulation) -> None:
+        if self.topic not in simulation.cluster.topics:
+            before = next(topic for topic in reversed(simulation.cluster.deleted) if topic.name == self.topic)
+            some = next(iter(simulation.cluster.brokers))
+            added = [leader if leader in simulation.cluster.brokers else some for leader in before.leaders]
             leaders = (*self.leaders, *added[len(self.leaders) :])
-            world.cluster.create(self.topic, *leaders, min_insync=before.min_insync)
+            simulation.cluster.create(self.topic, *leaders, min_insync=before.min_insync)
 
 
 @attrs.frozen(kw_only=True)
@@ -51,9 +51,9 @@ class AddedPartition(Fault):
     topic: str
     leader: int
 
-    def begin(self, world: Simulation) -> None:
-        if self.topic in world.cluster.topics:
-            world.cluster.add_partition(world.cluster.topics[self.topic], self.leader)
+    def begin(self, simulation: Simulation) -> None:
+        if self.topic in simulation.cluster.topics:
+            simulation.cluster.add_partition(simulation.cluster.topics[self.topic], self.leader)
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +62,6 @@ class ForgottenProducers(Fault):
 
     topic: str
 
-    def begin(self, world: Simulation) -> None:
-        if self.topic in world.cluster.topics:
-            world.cluster.topics[self.topic].forget_producers()
+    def begin(self, simulation: Simulation) -> None:
+        if self.topic in simulation.cluster.topics:
+            simulation.cluster.topics[self.topic].forget_producers()

@@ -14,9 +14,9 @@ class MovedCoordinator(Fault):
 
     broker: int
 
-    def begin(self, world: Simulation) -> None:
-        if world.cluster.brokers[self.broker].up:
-            world.cluster.coordinator = self.broker
+    def begin(self, simulation: Simulation) -> None:
+        if simulation.cluster.brokers[self.broker].up:
+            simulation.cluster.coordinator = self.broker
 
 
 @attrs.frozen(kw_only=True)
@@ -25,8 +25,8 @@ class FencedProducer(Fault):
 
     transactional_id: str
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.transactions.initialize(self.transactional_id, None)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.transactions.initialize(self.transactional_id, None)
 
 
 @attrs.frozen(kw_only=True)
@@ -35,8 +35,8 @@ class TimedOutTransaction(Fault):
 
     transactional_id: str
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.transactions.time_out(self.transactional_id)
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.transactions.time_out(self.transactional_id)
 
 
 @attrs.frozen(kw_only=True)
@@ -45,8 +45,8 @@ class SlowMarkers(Fault):
 
     marker_seconds: float
 
-    def begin(self, world: Simulation) -> None:
-        world.cluster.transactions.marker_seconds = self.marker_seconds
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.transactions.marker_seconds = self.marker_seconds
 
-    def end(self, world: Simulation) -> None:
-        world.cluster.transactions.marker_seconds = 0.0
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.transactions.marker_seconds = 0.0

@@ -106,9 +106,9 @@ def test_a_file_that_cannot_be_read_says_what_is_wrong_and_no_secret(
         provider_of(file).get("", {"A"})
 
     frames = caught.tb.tb_next  # without this function
-    told = "".join(traceback.TracebackException(caught.type, caught.value, frames, capture_locals=True).format())
+    reported = "".join(traceback.TracebackException(caught.type, caught.value, frames, capture_locals=True).format())
     assert str(file) in str(caught.value)
-    assert "swordfish" not in told
+    assert "swordfish" not in reported
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:

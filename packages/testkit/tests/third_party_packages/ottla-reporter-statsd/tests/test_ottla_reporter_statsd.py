@@ -16,7 +16,7 @@ from ottla_testkit.conformance import MetricsReporterConformance, plugin_context
 from ottla_testkit.mock_producer import MockProducer
 
 from ottla_reporter_statsd import StatsdReporter
-from ottla_reporter_statsd.lines import MOST_BYTES, Lines, datagrams, number
+from ottla_reporter_statsd.lines import MAX_BYTES, Lines, datagrams, number
 from ottla_reporter_statsd.plugin import HOST, INTERVAL, PORT, PREFIX, TAGS, ottla_config_keys, ottla_reporter
 
 
@@ -180,7 +180,7 @@ def test_datagrams_fit_into_a_frame() -> None:
     assert [line for group in groups for line in group] == made
     sizes = [len(b"\n".join(line.content for line in group)) for group in groups]
     assert max(sizes) > 2000
-    assert all(size <= MOST_BYTES or len(group) == 1 for size, group in zip(sizes, groups, strict=True))
+    assert all(size <= MAX_BYTES or len(group) == 1 for size, group in zip(sizes, groups, strict=True))
     assert len(groups) < 60
 
 

@@ -192,7 +192,7 @@ def settings(port: int, **others: Any) -> dict[str, Any]:
     }
 
 
-def send_in_vain(given: dict[str, Any]) -> OttlaError:
+def send_until_refused(given: dict[str, Any]) -> OttlaError:
     """Send a record, which fails because no broker answers."""
     with Producer(given) as producer, pytest.raises(OttlaError) as raised:
         producer.send("orders", b"value")
@@ -217,7 +217,7 @@ def test_producers_reach_brokers_through_it_with_tls_above_and_below(
     given["connection.via"] = "ssl,line-proxy" if outer_tls else "line-proxy"
     given["security.protocol"] = "SSL" if inner_tls else "PLAINTEXT"
 
-    error = send_in_vain(given)
+    error = send_until_refused(given)
 
     assert WORD not in f"{error} {error!r} {caplog.text}"
     assert proxy.requests[0] == f"CONNECT broker.internal 9092 {WORD}\n"
@@ -228,14 +228,14 @@ def test_a_refusal_reaches_the_user_without_the_token(caplog: pytest.LogCaptureF
     proxy = Proxy(outer_tls=False, inner_tls=False)
     wrong = "an-0ther-token"
     with caplog.at_level(logging.DEBUG):
-        error = send_in_vain(settings(proxy.port, **{TOKEN: wrong}))
+        error = send_until_refused(settings(proxy.port, **{TOKEN: wrong}))
     proxy.close()
 
     assert proxy.requests[0].endswith(f" {wrong}\n")
-    told = f"{error} {error!r} {error.__cause__!r} {caplog.text}"
-    assert "wrong token" in told
-    assert "check line.proxy.token" in told
-    assert wrong not in told
+    reported = f"{error} {error!r} {error.__cause__!r} {caplog.text}"
+    assert "wrong token" in reported
+    assert "check line.proxy.token" in reported
+    assert wrong not in reported
 
 
 def test_every_connection_goes_to_the_proxy() -> None:

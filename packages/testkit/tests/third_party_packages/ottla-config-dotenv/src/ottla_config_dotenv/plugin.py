@@ -18,7 +18,7 @@ from ottla_config_dotenv.parser import MalformedFileError, parse
 ottla_conformance = "ottla_config_dotenv.conformance:DotenvConformance"
 
 FILE: Final = "file"
-_MOST_BYTES: Final = 1024 * 1024
+_MAX_BYTES: Final = 1024 * 1024
 
 
 class DotenvProvider:
@@ -54,9 +54,9 @@ def _values_or_problem(file: str) -> dict[str, str] | str:
     try:
         # The author of options, of a Spark job for instance, may not have the rights of this process.
         with Path(check_file(file) if from_others() else file).open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            return f"has more than {_MOST_BYTES} bytes"
+            content = stream.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            return f"has more than {_MAX_BYTES} bytes"
         return parse(content.decode("utf-8-sig"))
     except OSError as error:
         return f"cannot be read: {error.strerror}"

@@ -16,9 +16,9 @@ ottla_conformance = "ottla_partitioner_hash_ring.conformance:HashRingConformance
 
 VIRTUAL_NODES = "hash.ring.virtual.nodes"
 DEFAULT_VIRTUAL_NODES = 128
-MOST_VIRTUAL_NODES = 4096
+MAX_VIRTUAL_NODES = 4096
 # A cluster has few different numbers of partitions. The limit only bounds the memory.
-MOST_RINGS = 64
+MAX_RINGS = 64
 # One BLAKE2b digest of 64 bytes gives eight points, so that a ring is made quickly.
 _POINTS = struct.Struct(">8Q")
 
@@ -91,7 +91,7 @@ class HashRingPartitioner(SupportsPartitionColumn):
         if ring is None:
             # Two threads may make the same ring at the same time: both rings are equal.
             ring = Ring(partitions, self._virtual_nodes)
-            if len(self._rings) >= MOST_RINGS:
+            if len(self._rings) >= MAX_RINGS:
                 self._rings = {}
             self._rings[partitions] = ring
         return ring
@@ -100,8 +100,8 @@ class HashRingPartitioner(SupportsPartitionColumn):
 def number_of_virtual_nodes(written: object) -> int:
     """Return the setting as a number."""
     number = int(str(written))
-    if not 1 <= number <= MOST_VIRTUAL_NODES:
-        raise ValueError(f"it must be between 1 and {MOST_VIRTUAL_NODES}")
+    if not 1 <= number <= MAX_VIRTUAL_NODES:
+        raise ValueError(f"it must be between 1 and {MAX_VIRTUAL_NODES}")
     return number
 
 
@@ -113,7 +113,7 @@ def ottla_config_keys() -> list[ConfigKey]:
             name=VIRTUAL_NODES,
             type=number_of_virtual_nodes,
             default=DEFAULT_VIRTUAL_NODES,
-            meaning=f"points of each partition on the ring, 1 to {MOST_VIRTUAL_NODES}: more of them spread keys more"
+            meaning=f"points of each partition on the ring, 1 to {MAX_VIRTUAL_NODES}: more of them spread keys more"
             " evenly, and need more memory; a change moves keys",
         )
     ]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.interfaces import MetricDescription, MetricName
 
-MOST_BYTES: Final = 1432
+MAX_BYTES: Final = 1432
 """Of a datagram, so that it fits into one Ethernet frame."""
 
 _NOT_ALLOWED: Final = re.compile(r"[\s:|@#,]")
@@ -89,7 +89,7 @@ def datagrams(lines: Iterable[Line]) -> Iterator[list[Line]]:
     size = 0
     for line in lines:
         added = len(line.content) + 1  # for the line break between two lines
-        if group and size + added > MOST_BYTES + 1:
+        if group and size + added > MAX_BYTES + 1:
             yield group
             group, size = [], 0
         group.append(line)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.errors import ConnectionFailedError, quoted
 from ottla.interfaces import Secret
-from ottla.plugins.transports import Negotiation, Turn
+from ottla.plugins.transports import Negotiation, Exchange
 
 ACCEPTED: Final = b"OK\n"
 REFUSED: Final = b"NO"
@@ -25,26 +25,26 @@ def one_word(text: str) -> bool:
 
 
 def negotiation(host: str, port: int, *, token: Secret[str], proxy: str) -> Negotiation:
-    """Yield turns and receive the answers; after the end the next byte is the inner transport's.
+    """Yield exchanges and receive the answers; after the end the next byte is the inner transport's.
 
     *proxy* names the proxy in errors.
     """
     asked_for = _as_word(host)
-    heard = yield Turn(
-        say=f"CONNECT {asked_for} {port} {token.reveal()}\n".encode("ascii"),
-        hear=len(ACCEPTED),  # no answer is shorter: "OK\n", "NO\n" or the beginning of "NO reason\n"
+    received = yield Exchange(
+        send=f"CONNECT {asked_for} {port} {token.reveal()}\n".encode("ascii"),
+        receive=len(ACCEPTED),  # no answer is shorter: "OK\n", "NO\n" or the beginning of "NO reason\n"
     )
-    if heard == ACCEPTED:
+    if received == ACCEPTED:
         return
-    if heard not in (REFUSED + b" ", REFUSED + b"\n"):
+    if received not in (REFUSED + b" ", REFUSED + b"\n"):
         raise ConnectionFailedError(
             f"{proxy} is no line proxy: it answered neither OK nor NO; check line.proxy.address, "
             "and whether the proxy is reached by TLS (connection.via=ssl,line-proxy)"
         )
     reason = bytearray()
-    last = heard[-1:]
+    last = received[-1:]
     while last != b"\n":
-        last = yield Turn(say=b"", hear=1)
+        last = yield Exchange(send=b"", receive=1)
         reason += last
         if len(reason) > LONGEST_REASON:
             # Not quoted, since it may end within the token, which would not be recognised then.

@@ -110,12 +110,12 @@ def test_many_batches_with_a_fault_in_every_third_are_there_once(tmp_path: Path)
         kafka.create_topic("rows", partitions=PARTITIONS)
         checkpoint = Checkpoint(kafka=kafka, topic="rows", folder=tmp_path)
         checkpoint.put(BATCHES)
-        storm = Storm(checkpoint=checkpoint, rng=rng, faults=planned(rng))
-        storm.go_through()
-        print(f"{storm.drivers} drivers; faults: {dict(storm.happened)}")
+        stream = FaultyStream(checkpoint=checkpoint, rng=rng, faults=planned(rng))
+        stream.go_through()
+        print(f"{stream.drivers} drivers; faults: {dict(stream.happened)}")
 
         checkpoint.check()
-        assert sum(storm.happened.values()) >= BATCHES // 3
+        assert sum(stream.happened.values()) >= BATCHES // 3
 
 
 def planned(rng: random.Random) -> Mapping[int, str]:
@@ -125,7 +125,7 @@ def planned(rng: random.Random) -> Mapping[int, str]:
 
 
 @attrs.define(kw_only=True)
-class Storm:
+class FaultyStream:
     """Goes through all batches with one driver after the other."""
 
     checkpoint: Checkpoint

@@ -1,6 +1,6 @@
-"""Histories of a producer in a storm: everything that happens in one is a function of its seed.
+"""Histories of a producer with random faults: everything that happens in one is a function of its seed.
 
-`python storms.py KIND FIRST LAST` runs a range of seeds, prints what each history's trace is (or how it failed), and
+`python random_faults.py KIND FIRST LAST` runs a range of seeds, prints each history's trace (or how it failed), and
 ends with 1 if one failed. `KINDS` has the kinds.
 """
 
@@ -29,30 +29,30 @@ from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import Chance, FaultRates, FaultyNetwork, SimulatedCluster
 from ottla_testkit.simulation.produce_requests import Scripted
-from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, PASSING
+from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, RETRIABLE
 from simulated_producer import Simulated, simulated
 
 PARTITIONS: Final = 3
 TOPICS: Final = ("t", "u")
 BLOCK: Final = 250
-SETTLED_BY: Final = 150.0
-"""Seconds: the storm lasts up to 100, and behind it everything is settled soon."""
+COMPLETED_BY: Final = 150.0
+"""Seconds: the faults last up to 100, and everything is complete soon after them."""
 
 
 @attrs.frozen(kw_only=True)
-class Story:
+class Scenario:
     """The kind of a history. `everything`: nothing may fail; `old`: brokers give no new epoch (KIP-360)."""
 
     settings: Mapping[str, object] = attrs.field(factory=dict)
     refused: float = 0.05
-    refusals: Sequence[Scripted] = PASSING
+    refusals: Sequence[Scripted] = RETRIABLE
     everything: bool = False
     old: bool = False
 
-    def weather(self, chance: Chance) -> FaultRates:
+    def fault_rates(self, chance: Chance) -> FaultRates:
         """Bad, or worse."""
-        weather = FaultRates().scaled(chance.choice((1, 2, 4)))
-        return attrs.evolve(weather, refused=max(self.refused, weather.refused), refusals=self.refusals)
+        fault_rates = FaultRates().scaled(chance.choice((1, 2, 4)))
+        return attrs.evolve(fault_rates, refused=max(self.refused, fault_rates.refused), refusals=self.refusals)
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class Sent:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without log lines, of which a storm has thousands."""
+    """Without log lines, of which a history has thousands."""
     logger = logging.getLogger("ottla")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -93,7 +93,7 @@ def batching(chance: Chance) -> Mapping[str, object]:
 def records(
     seed: int,
     *,
-    story: Story,
+    scenario: Scenario,
     idempotent: bool = True,
     count: int = 40,
     judge: Callable[[Simulated, Sequence[Sent]], object] | None = None,
@@ -103,48 +103,48 @@ def records(
     max_in_flight = chance.choice((1, 2, 5))
     config = {
         **batching(chance),
-        **story.settings,
+        **scenario.settings,
         "request.timeout.ms": 1_000,
-        "client.id": "storm",
+        "client.id": "faults",
         "enable.idempotence": idempotent,
         "acks": "all" if idempotent else chance.choice(("all", "1")),
         "max.in.flight.requests.per.connection": max_in_flight,
     }
-    with quiet(), simulated(cluster=cluster_of_three(), network=stormy(seed), config=config) as world:
-        network = storm_of(world)
-        world.know("u")
-        memory = world.pool.free
-        network.weather = story.weather(chance)
+    with quiet(), simulated(cluster=cluster_of_three(), network=faulty_network(seed), config=config) as simulation:
+        network = network_of(simulation)
+        simulation.know("u")
+        memory = simulation.pool.free
+        network.fault_rates = scenario.fault_rates(chance)
         pause = chance.choice((0.02, 0.2, 0.5))
         crowded = chance.happens(0.4)
         sent = []
         for number in range(count):
-            sent.append(send(world, chance, number, crowded=crowded))
+            sent.append(send(simulation, chance, number, crowded=crowded))
             if crowded and chance.happens(0.8):
                 continue  # more records for the same batch
             for _ in range(chance.randrange(4)):
-                world.round(until=world.clock() + chance.uniform(0, pause))
+                simulation.round(until=simulation.clock() + chance.uniform(0, pause))
         for _ in range(100):
-            if world.sender.idle:
+            if simulation.sender.idle:
                 break
-            world.round(until=world.clock() + chance.choice((0.1, 1.0)))
-        network.calm()
-        world.settle()
-        assert world.clock() < SETTLED_BY, "it waited for nothing"
-        world.pass_time(3.0)  # for what comes late
+            simulation.round(until=simulation.clock() + chance.choice((0.1, 1.0)))
+        network.end_faults()
+        simulation.run_until_idle()
+        assert simulation.clock() < COMPLETED_BY, "it waited for nothing"
+        simulation.pass_time(3.0)  # for what comes late
         in_order = idempotent or max_in_flight == 1
-        (judge or partial(judge_logs, once=idempotent, in_order=in_order))(world, sent)
-        assert world.pool.free == memory, "memory was not given back"
-        if story.everything:
+        (judge or partial(judge_logs, once=idempotent, in_order=in_order))(simulation, sent)
+        assert simulation.pool.free == memory, "memory was not given back"
+        if scenario.everything:
             assert all(record.delivery.exception(0) is None for record in sent), "a record failed without need"
         return network.trace.digest
 
 
-def send(world: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sent:
+def send(simulation: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sent:
     """Send one record; *crowded*: where others go."""
     calls: list[BaseException | None] = []
     topic, partition = ("t", 0) if crowded else (chance.choice(TOPICS), chance.randrange(PARTITIONS))
-    delivery = world.producer.send(
+    delivery = simulation.producer.send(
         topic,
         b"%d" % number,
         partition=partition,
@@ -154,11 +154,11 @@ def send(world: Simulated, chance: Chance, number: int, *, crowded: bool) -> Sen
     return Sent(number, topic, partition, delivery, calls)
 
 
-def judge_logs(world: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
+def judge_logs(simulation: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
     """Check that the logs agree with the reports, and that each callback was called once with the same result."""
     for topic in TOPICS:
         for partition in range(PARTITIONS):
-            log = [int(record.value or b"") for record in world.cluster.topics[topic].log.get(partition, [])]
+            log = [int(record.value or b"") for record in simulation.cluster.topics[topic].log.get(partition, [])]
             here = [record for record in sent if (record.topic, record.partition) == (topic, partition)]
             acknowledged = [record.number for record in here if record.delivery.exception(0) is None]
             if once:
@@ -181,50 +181,50 @@ def judge_one(record: Sent, log: Sequence[int]) -> None:
         assert log[offset] == record.number, "the offset is another record's"
 
 
-def transactions(seed: int, *, story: Story, version: int, count: int = 8) -> str:
+def transactions(seed: int, *, scenario: Scenario, version: int, count: int = 8) -> str:
     """One history of transactions; its trace."""
     chance = Chance(seed)
     cluster = cluster_of_three()
     cluster.transaction_version = version
-    for broker in cluster.brokers.values() if story.old else ():
+    for broker in cluster.brokers.values() if scenario.old else ():
         broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
     config = {
         **batching(chance),
-        **story.settings,
+        **scenario.settings,
         "request.timeout.ms": 1_000,
-        "client.id": "storm",
+        "client.id": "faults",
         "transactional.id": "tx",
         "max.block.ms": 20_000,
     }
-    with quiet(), simulated(cluster=cluster, network=stormy(seed), config=config) as world:
-        network = storm_of(world)
-        world.know("u")
-        network.weather = story.weather(chance)
-        until_it_is_known(world.producer.init_transactions)
-        course = Course(world, chance, everything=story.everything)
+    with quiet(), simulated(cluster=cluster, network=faulty_network(seed), config=config) as simulation:
+        network = network_of(simulation)
+        simulation.know("u")
+        network.fault_rates = scenario.fault_rates(chance)
+        until_it_is_known(simulation.producer.init_transactions)
+        history = TransactionHistory(simulation, chance, everything=scenario.everything)
         try:
             for turn in range(count):
-                course.run(turn)
+                history.run(turn)
         except FatalTransactionError:
-            if not story.old:
+            if not scenario.old:
                 raise
-        network.calm()
-        world.pass_time(5.0)
-        for (topic, partition), numbers in course.committed.items():
+        network.end_faults()
+        simulation.pass_time(5.0)
+        for (topic, partition), numbers in history.committed.items():
             committed = [int(value or b"") for value in cluster.topics[topic].committed(partition)]
             assert committed == numbers, f"{topic}-{partition}: {committed}, and committed was {numbers}"
-        assert cluster.transactions.committed_offsets.get(("g", "in", 0), 0) == course.offset
+        assert cluster.transactions.committed_offsets.get(("g", "in", 0), 0) == history.offset
         for topic in TOPICS:
             open_ones = cluster.topics[topic].open_transactions.values()
             assert all(not places for table in open_ones for places in table.values()), "a transaction is left open"
         return network.trace.digest
 
 
-class Course:
+class TransactionHistory:
     """The transactions of a history one after the other, and what they committed."""
 
-    def __init__(self, world: Simulated, chance: Chance, *, everything: bool) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulated, chance: Chance, *, everything: bool) -> None:
+        self._simulation = simulation
         self._chance = chance
         self._everything = everything
         self._number = 0
@@ -235,7 +235,7 @@ class Course:
 
     def run(self, turn: int) -> None:
         """One transaction: records, perhaps offsets, and its end."""
-        producer, chance = self._world.producer, self._chance
+        producer, chance = self._simulation.producer, self._chance
         sent: list[tuple[tuple[str, int], int]] = []
         producer.begin_transaction()
         commits = chance.happens(0.8)
@@ -243,7 +243,7 @@ class Course:
             for _ in range(chance.randrange(8)):
                 sent.append(self._send())
                 if chance.happens(0.5):
-                    self._world.round(until=self._world.clock() + chance.uniform(0, 0.2))
+                    self._simulation.round(until=self._simulation.clock() + chance.uniform(0, 0.2))
             moves = chance.happens(0.4)
             if moves:
                 until_it_is_known(lambda: producer.send_offsets_to_transaction({("in", 0): turn}, "g"))
@@ -262,7 +262,7 @@ class Course:
     def _send(self) -> tuple[tuple[str, int], int]:
         topic, partition = self._chance.choice(TOPICS), self._chance.randrange(PARTITIONS)
         number, self._number = self._number, self._number + 1
-        self._world.producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=number)
+        self._simulation.producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=number)
         return (topic, partition), number
 
 
@@ -285,36 +285,38 @@ def cluster_of_three() -> SimulatedCluster:
     return cluster
 
 
-def stormy(seed: int) -> Callable[[SimulatedCluster, ManualClock], FaultyNetwork]:
-    """A network for `simulated`, whose storm is this seed's."""
+def faulty_network(seed: int) -> Callable[[SimulatedCluster, ManualClock], FaultyNetwork]:
+    """A network for `simulated`, whose faults this seed decides."""
     return lambda cluster, clock: FaultyNetwork(cluster, clock, seed)
 
 
-def storm_of(world: Simulated) -> FaultyNetwork:
-    """The network of a world that was made with `stormy`."""
-    assert isinstance(world.network, FaultyNetwork)
-    return world.network
+def network_of(simulation: Simulated) -> FaultyNetwork:
+    """The network of a simulation that was made with `faulty_network`."""
+    assert isinstance(simulation.network, FaultyNetwork)
+    return simulation.network
 
 
 _TOO_LARGE: Final = ErrorCode.MESSAGE_TOO_LARGE
-PATIENT: Final = Story(settings={"delivery.timeout.ms": 120_000}, everything=True)
-TRANSACTION_STORIES: Final[Mapping[str, Story]] = {
+PATIENT: Final = Scenario(settings={"delivery.timeout.ms": 120_000}, everything=True)
+TRANSACTION_SCENARIOS: Final[Mapping[str, Scenario]] = {
     "patient": PATIENT,
-    "expiring": Story(settings={"delivery.timeout.ms": 1_500}),
-    "refused": Story(settings={"retries": 2}, refused=0.1, refusals=ANY_THAT_ABORTS),
+    "expiring": Scenario(settings={"delivery.timeout.ms": 1_500}),
+    "refused": Scenario(settings={"retries": 2}, refused=0.1, refusals=ANY_THAT_ABORTS),
 }
 KINDS: Final[Mapping[str, Callable[[int], str]]] = {
-    "patient": partial(records, story=PATIENT),
-    "expiring": partial(records, story=Story(settings={"delivery.timeout.ms": 2_000})),
-    "refused": partial(records, story=Story(settings={"retries": 2}, refused=0.2, refusals=ANY)),
-    "split": partial(records, story=Story(refused=0.3, refusals=(*PASSING, *len(PASSING) * (_TOO_LARGE,)))),
-    "unnumbered": partial(records, story=PATIENT, idempotent=False),
+    "patient": partial(records, scenario=PATIENT),
+    "expiring": partial(records, scenario=Scenario(settings={"delivery.timeout.ms": 2_000})),
+    "refused": partial(records, scenario=Scenario(settings={"retries": 2}, refused=0.2, refusals=ANY)),
+    "split": partial(records, scenario=Scenario(refused=0.3, refusals=(*RETRIABLE, *len(RETRIABLE) * (_TOO_LARGE,)))),
+    "unnumbered": partial(records, scenario=PATIENT, idempotent=False),
     **{
-        f"transactions-{version}-{name}": partial(transactions, story=story, version=version)
+        f"transactions-{version}-{name}": partial(transactions, scenario=scenario, version=version)
         for version in (0, 1, 2)
-        for name, story in TRANSACTION_STORIES.items()
+        for name, scenario in TRANSACTION_SCENARIOS.items()
     },
-    "transactions-old": partial(transactions, story=attrs.evolve(TRANSACTION_STORIES["refused"], old=True), version=0),
+    "transactions-old": partial(
+        transactions, scenario=attrs.evolve(TRANSACTION_SCENARIOS["refused"], old=True), version=0
+    ),
 }
 
 
@@ -333,7 +335,7 @@ def run(kind: str, seeds: range) -> None:
         try:
             KINDS[kind](seed)
         except BaseException as error:
-            error.add_note(f"again: python storms.py {kind} {seed} {seed}")
+            error.add_note(f"again: python random_faults.py {kind} {seed} {seed}")
             raise
 
 

@@ -91,34 +91,34 @@ PLUGIN = """
 
 
 @pytest.fixture
-def onlookers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def interceptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An installed package with a reporter and interceptors."""
-    (tmp_path / "acme_onlookers_on_a_broker.py").write_text(textwrap.dedent(PLUGIN))
-    info = tmp_path / "acme_onlookers-1.0.dist-info"
+    (tmp_path / "acme_observers_on_a_broker.py").write_text(textwrap.dedent(PLUGIN))
+    info = tmp_path / "acme_observers-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-onlookers\nVersion: 1.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-observers\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[ottla.reporters]\nonlooker = acme_onlookers_on_a_broker\n"
-        "[ottla.interceptors]\nonlooker = acme_onlookers_on_a_broker\n"
-        "tracing = acme_onlookers_on_a_broker:TRACING\ndropping = acme_onlookers_on_a_broker:DROPPING\n"
+        "[ottla.reporters]\nonlooker = acme_observers_on_a_broker\n"
+        "[ottla.interceptors]\nonlooker = acme_observers_on_a_broker\n"
+        "tracing = acme_observers_on_a_broker:TRACING\ndropping = acme_observers_on_a_broker:DROPPING\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("acme_onlookers_on_a_broker")
-    del sys.modules["acme_onlookers_on_a_broker"]
+    yield importlib.import_module("acme_observers_on_a_broker")
+    del sys.modules["acme_observers_on_a_broker"]
 
 
 @pytest.mark.rule("producer.metrics", "producer.reporters", "producer.send.interceptors.outcomes")
 @pytest.mark.parametrize("encoder", ["python", None])
 def test_metrics_and_results_agree_with_the_records_read_back(
-    kafka: KafkaCluster, make_topic: MakeTopic, onlookers: Any, encoder: str | None
+    kafka: KafkaCluster, make_topic: MakeTopic, interceptors: Any, encoder: str | None
 ) -> None:
     topic = make_topic(partitions=1)
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "client.id": "onlooked",
         "compression.type": "gzip",
-        "metric.reporters": "onlooker",
-        "interceptor.classes": "onlooker",
+        "metric.reporters": "observer",
+        "interceptor.classes": "observer",
         **({} if encoder is None else {"record.encoder": encoder}),
     }
     with Producer(settings) as producer:
@@ -130,11 +130,11 @@ def test_metrics_and_results_agree_with_the_records_read_back(
         connections = producer.metrics()[producer_metric("connection-count")]
 
     records = read_back(kafka.bootstrap_servers, topic)
-    figures = onlookers.Last.figures
+    figures = interceptors.Last.figures
     assert [record.value for record in records] == [b"VALUE %d" % number for number in range(RECORDS)]
     assert {tuple(record.headers) for record in records} == {(("seen", topic.encode()),)}
-    assert onlookers.Numbering.offsets == list(range(RECORDS))
-    assert onlookers.Numbering.errors == [-1]
+    assert interceptors.Numbering.offsets == list(range(RECORDS))
+    assert interceptors.Numbering.errors == [-1]
     assert figures[producer_metric("record-send-total")] == RECORDS
     assert figures[MetricName("producer-topic-metrics", "record-send-total", (*CLIENT, ("topic", topic)))] == RECORDS
     assert 0 < figures[producer_metric("compression-rate-avg")] < 1
@@ -145,7 +145,7 @@ def test_metrics_and_results_agree_with_the_records_read_back(
 
 @pytest.mark.rule("producer.send-table.interceptors", "producer.send-table.interceptors.outcomes")
 def test_a_header_of_an_interceptor_is_read_back_with_every_row(
-    kafka: KafkaCluster, make_topic: MakeTopic, onlookers: Any, caplog: pytest.LogCaptureFixture
+    kafka: KafkaCluster, make_topic: MakeTopic, interceptors: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = make_topic(partitions=3)
     settings = {
@@ -169,12 +169,12 @@ def test_a_header_of_an_interceptor_is_read_back_with_every_row(
     assert {(record.key, record.value, record.headers) for record in records} == {
         (b"key %d" % row, b"value %d" % row, (*(own[row] or ()), span)) for row in range(RECORDS)
     }
-    assert onlookers.Tracing.outcomes == [(topic, result, None, 1), (topic, result, None, None)]
+    assert interceptors.Tracing.outcomes == [(topic, result, None, 1), (topic, result, None, None)]
     assert {partition: found.last_offset for partition, found in result.partitions.items()} == {
         partition: max(record.offset for record in records if record.partition == partition) for partition in range(3)
     }
     assert (
-        "the interceptor 'dropping' of acme-onlookers 1.0 (acme_onlookers_on_a_broker:DROPPING) failed in "
+        "the interceptor 'dropping' of acme-observers 1.0 (acme_observers_on_a_broker:DROPPING) failed in "
         "on_send_table; the rows are sent without its change: ValueError"
     ) in caplog.messages
 

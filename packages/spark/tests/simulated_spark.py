@@ -56,7 +56,7 @@ class Transaction:
 
 
 @attrs.define
-class World:
+class SimulatedBrokers:
     """The state of brokers. `level` is the transaction.version: from 2 on each end raises the epoch."""
 
     level: int = 2
@@ -149,27 +149,27 @@ class World:
 class Worker:
     """A Python worker of an executor: its ids outlive tasks, queries and drivers of one application."""
 
-    world: World
+    brokers: SimulatedBrokers
     pool: IdPool = attrs.Factory(lambda: IdPool(name=NAME, process=uuid.uuid4().hex))
     prepared: dict[str, PreparedTransaction] = attrs.Factory(dict)
 
     def write(self, given: Plan, rows: list[str]) -> PreparedTransaction:
         """Write rows in a transaction and prepare it, going on with what its id did before if that was committed."""
-        world = self.world
+        brokers = self.brokers
         name = self.pool.take(given.lease)
         before = self.prepared.get(name)
         goes_on = (
             before is not None
-            and world.level >= 2
+            and brokers.level >= 2
             and given.last is not None
             and given.last.status is Status.DONE
             and any(each.prepared == before for each in given.last.listed)
-            and world.ids.get(name) is not None
-            and world.end(before, commit=True).committed
+            and brokers.ids.get(name) is not None
+            and brokers.end(before, commit=True).committed
         )
         if not goes_on:
-            world.initialize(name)
-        self.prepared[name] = world.begin(name, rows)
+            brokers.initialize(name)
+        self.prepared[name] = brokers.begin(name, rows)
         return self.prepared[name]
 
 
@@ -203,7 +203,7 @@ class Actor:
         if self.ended:
             self._thread.join()
 
-    def step(self, what: str, deed: Callable[[], object]) -> None:
+    def step(self, what: str, action: Callable[[], object]) -> None:
         """Stand still, then do it, or whatever becomes of it."""
         self.at = what
         self._stands.release()
@@ -213,7 +213,7 @@ class Actor:
             raise Killed(what)
         if fault is Fault.REQUEST_LOST:
             raise TransactionTimeoutError(f"{what}: request lost")
-        deed()
+        action()
         if fault is Fault.KILLED_AFTER:
             raise Killed(what)
         if fault is Fault.ANSWER_LOST:
@@ -232,7 +232,7 @@ class Actor:
 class SteppedCluster:
     """The cluster as one actor sees it: every answer is a step of that actor's."""
 
-    world: World
+    brokers: SimulatedBrokers
     actor: Actor
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
@@ -241,7 +241,7 @@ class SteppedCluster:
         def look() -> None:
             found.extend(
                 Open(transactional_id=each, producer_id=state.producer_id, epoch=state.epoch)
-                for each, state in self.world.ids.items()
+                for each, state in self.brokers.ids.items()
                 if state.rows is not None and is_task_id(name, each) and each not in but
             )
 
@@ -250,15 +250,15 @@ class SteppedCluster:
 
     def take_lease(self, name: str) -> Lease:
         taken: list[Transaction] = []
-        self.actor.step("lease", lambda: taken.append(self.world.initialize(lease_id(name))))
+        self.actor.step("lease", lambda: taken.append(self.brokers.initialize(lease_id(name))))
         [found] = taken
-        return Lease(name=name, producer_id=found.producer_id, epoch=found.epoch, level=self.world.level)
+        return Lease(name=name, producer_id=found.producer_id, epoch=found.epoch, level=self.brokers.level)
 
     def holds(self, lease: Lease) -> bool:
         found: list[bool] = []
 
         def look() -> None:
-            known = self.world.ids[lease.transactional_id]
+            known = self.brokers.ids[lease.transactional_id]
             found.append((known.producer_id, known.epoch) == (lease.producer_id, lease.epoch))
 
         self.actor.step("check the lease", look)
@@ -266,57 +266,57 @@ class SteppedCluster:
 
     def ledger(self, name: str) -> Ledger:
         read: list[Ledger] = []
-        log = self.world.ledger
+        log = self.brokers.ledger
         self.actor.step("read", lambda: read.append(Ledger(last=log[-1] if log else None, end=len(log))))
         return read[0]
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        world, name = self.world, lease.transactional_id
+        brokers, name = self.brokers, lease.transactional_id
 
         def produce() -> None:
-            found = world.ids[name]
+            found = brokers.ids[name]
             if (found.producer_id, found.epoch) != (lease.producer_id, lease.epoch):
                 raise LeaseLostError("the ledger was taken over")
-            world.begin(name, [])
-            world.waiting = entry
+            brokers.begin(name, [])
+            brokers.waiting = entry
 
         def end() -> None:
             mine = Open(transactional_id=name, producer_id=lease.producer_id, epoch=lease.epoch)
-            if not world.end(mine, commit=True).committed:
+            if not brokers.end(mine, commit=True).committed:
                 raise LeaseLostError("the ledger was taken over")
 
         self.actor.step("produce", produce)
         self.actor.step("end the entry", end)
-        if world.level < 2:
+        if brokers.level < 2:
             return attrs.evolve(lease, sequence=lease.sequence + 1)
         return attrs.evolve(lease, epoch=lease.epoch + 1)
 
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         found: list[TransactionStatus] = []
-        self.actor.step("describe", lambda: found.extend(map(self.world.status, transactions)))
+        self.actor.step("describe", lambda: found.extend(map(self.brokers.status, transactions)))
         return found
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         found: list[Outcome] = []
         what = "commit" if commit else "abort"
-        self.actor.step(what, lambda: found.append(self.world.end(prepared, commit=commit)))
+        self.actor.step(what, lambda: found.append(self.brokers.end(prepared, commit=commit)))
         return found[0]
 
     def abort(self, found: Open) -> None:
-        self.actor.step("sweep", lambda: self.world.end(found, commit=False))
+        self.actor.step("sweep", lambda: self.brokers.end(found, commit=False))
 
 
 @attrs.define
 class Spark:
     """An application: its workers, and the checkpoint that it shares with every other one."""
 
-    world: World
+    brokers: SimulatedBrokers
     checkpoint: Checkpoint
     workers: Sequence[Worker] = ()
 
     def new_workers(self, count: int = 2) -> None:
         """As after a restart of the application, or of its executors."""
-        self.workers = [Worker(self.world) for _ in range(count)]
+        self.workers = [Worker(self.brokers) for _ in range(count)]
 
     def driver(
         self, *, attempts: Callable[[int, int], int] = lambda _batch, _partition: 1, calls: bool = False
@@ -328,7 +328,7 @@ class Spark:
         return Actor(lambda actor: self._drive(actor, attempts, calls))
 
     def _drive(self, actor: Actor, attempts: Callable[[int, int], int], calls: bool) -> None:
-        cluster, checkpoint = SteppedCluster(self.world, actor), self.checkpoint
+        cluster, checkpoint = SteppedCluster(self.brokers, actor), self.checkpoint
         while checkpoint.next_batch < len(checkpoint.batches):
             batch = checkpoint.next_batch
             done: list[Attempt | None] = [None] * len(checkpoint.batches[batch])
@@ -398,7 +398,7 @@ def expected(spark: Spark) -> Counter[str]:
 def some_spark(*, level: int = 2, batches: int = 2, tasks: int = 2) -> Spark:
     """Two workers and nothing written; rows say where they belong."""
     rows = [[[f"{batch}.{task}.{row}" for row in range(2)] for task in range(tasks)] for batch in range(batches)]
-    world = World(level=level)
-    spark = Spark(world, Checkpoint(batches=rows))
+    brokers = SimulatedBrokers(level=level)
+    spark = Spark(brokers, Checkpoint(batches=rows))
     spark.new_workers()
     return spark

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-import storms
+import random_faults
 
 FIRST, LAST = 1, 6
 
 
 def traces(kind: str, hash_seed: int) -> str:
-    """The output of `storms.py` in a separate process."""
+    """The output of `random_faults.py` in a separate process."""
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
-    script = Path(storms.__file__)
+    script = Path(random_faults.__file__)
     path = os.pathsep.join(each for each in sys.path if each)
     done = subprocess.run(
         [sys.executable, str(script), kind, str(FIRST), str(LAST)],
@@ -38,7 +38,7 @@ def test_a_seed_gives_the_same_history_in_every_process(kind: str) -> None:
 
 
 def test_a_seed_gives_the_same_history_twice_in_one_process() -> None:
-    once, again = ([storms.KINDS["expiring"](seed) for seed in (1, 2, 3)] for _ in range(2))
+    once, again = ([random_faults.KINDS["expiring"](seed) for seed in (1, 2, 3)] for _ in range(2))
 
     assert once == again
     assert len(set(once)) == 3

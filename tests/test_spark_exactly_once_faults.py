@@ -47,16 +47,16 @@ class Killed(Exception):
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """At the nth time of a step, before or after it: `deed`, or the driver is killed."""
+    """At the nth time of a step, before or after it: `action`, or the driver is killed."""
 
     step: str
     nth: int
     after: bool
-    deed: Callable[[], None] | None = None
+    action: Callable[[], None] | None = None
 
     @classmethod
-    def some(cls, luck: random.Random) -> Fault:
-        return cls(step=luck.choice(STEPS), nth=luck.randint(1, 3), after=luck.random() < 0.6)
+    def some(cls, rng: random.Random) -> Fault:
+        return cls(step=rng.choice(STEPS), nth=rng.randint(1, 3), after=rng.random() < 0.6)
 
 
 class Watched:
@@ -74,9 +74,9 @@ class Watched:
             return
         self._seen[step] += 1
         if self._seen[step] == fault.nth:
-            if fault.deed is None:
+            if fault.action is None:
                 raise Killed(f"{fault}")
-            fault.deed()
+            fault.action()
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._brokers, name)
@@ -97,7 +97,7 @@ class Application:
     kafka: KafkaCluster
     settings: Settings
     topic: str
-    luck: random.Random
+    rng: random.Random
     expected: Counter[bytes] = attrs.Factory(Counter)
     pools: list[IdPool] = attrs.Factory(list)
     deaths: int = 0
@@ -108,7 +108,7 @@ class Application:
 
     def write(self, batch: int, fault: Fault | None) -> None:
         """Start drivers until one of them has written the batch."""
-        tasks = self.luck.randint(0, 4)
+        tasks = self.rng.randint(0, 4)
         rows = [[f"{batch}.{task}.{row}".encode() for row in range(5)] for task in range(tasks)]
         self.expected.update(row for task in rows for row in task)
         for _ in range(5):
@@ -119,7 +119,7 @@ class Application:
                 print(f"batch {batch}: {error!r}")
                 fault = None
                 self.deaths += 1
-                if self.luck.random() < 0.5:
+                if self.rng.random() < 0.5:
                     self.hire()
             else:
                 return
@@ -137,25 +137,25 @@ class Application:
         attempt = Attempt(lease=given.lease, query="q", batch=batch, partition=number, step=step, records=len(rows))
         if step is Step.SKIP:
             return attempt
-        for _ in range(1 + (self.luck.random() < 0.1)):  # one attempt more than counts
+        for _ in range(1 + (self.rng.random() < 0.1)):  # one attempt more than counts
             name = self.pools[number % len(self.pools)].take(given.lease)
             with transactional(self.kafka, name) as producer:
                 producer.init_transactions()
                 producer.begin_transaction()
                 for row in rows:
-                    producer.send(self.topic, row, partition=self.luck.randrange(PARTITIONS))
+                    producer.send(self.topic, row, partition=self.rng.randrange(PARTITIONS))
                 cluster.passing("task", after=False)
                 prepared = producer.prepare_transaction()
                 cluster.passing("task", after=True)
         return attrs.evolve(attempt, prepared=prepared)
 
 
-def application(kafka: KafkaCluster, topic: str, luck: random.Random) -> Application:
+def application(kafka: KafkaCluster, topic: str, rng: random.Random) -> Application:
     """A query with a prefix of its own, and its ledger on every node."""
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "guarantee": "exactly-once"}
     replicas = {"ledger.replication.factor": str(len(kafka.nodes))}
     given = read_options({**options, **replicas, "transactional.id.prefix": new_id()}, problems=[])
-    found = Application(kafka, read_settings(given), topic, luck)
+    found = Application(kafka, read_settings(given), topic, rng)
     found.hire()
     return found
 
@@ -170,12 +170,12 @@ def check(application: Application) -> None:
 
 
 def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaCluster) -> None:
-    luck, topic = chance("exactly once"), new_id()
+    rng, topic = chance("exactly once"), new_id()
     kafka.create_topic(topic, partitions=PARTITIONS)
-    query = application(kafka, topic, luck)
+    query = application(kafka, topic, rng)
     certain = Fault(step="append", nth=1, after=True)  # some of the others are at a step that their batch does not take
     for batch in range(BATCHES):
-        query.write(batch, certain if batch == 2 else Fault.some(luck) if batch % 3 == 2 else None)
+        query.write(batch, certain if batch == 2 else Fault.some(rng) if batch % 3 == 2 else None)
 
     assert query.deaths > 0
     check(query)
@@ -184,16 +184,16 @@ def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaClust
 @only_long("takes minutes")
 def test_batches_with_killed_brokers_and_coordinators_are_exact() -> None:
     """Each node in turn, at a random step; it comes back while the next batches are written."""
-    luck, topic = chance("coordinators"), new_id()
+    rng, topic = chance("coordinators"), new_id()
     with KafkaCluster(
         nodes=3, config={"broker.session.timeout.ms": 2_500, "broker.heartbeat.interval.ms": 250}
     ) as kafka:
         kafka.create_topic(topic, partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
-        query = application(kafka, topic, luck)
+        query = application(kafka, topic, rng)
         query.write(0, None)
         for batch in range(1, BATCHES // 4):
             node = kafka.nodes[batch % 3]
-            query.write(batch, attrs.evolve(Fault.some(luck), nth=1, deed=partial(kafka.kill, node)))
+            query.write(batch, attrs.evolve(Fault.some(rng), nth=1, action=partial(kafka.kill, node)))
             if node not in kafka.running:
                 kafka.start(node)
                 await_in_sync(kafka, topic, query.settings.topic.name, "__transaction_state")
@@ -205,15 +205,15 @@ def test_batches_with_killed_brokers_and_coordinators_are_exact() -> None:
 @pytest.mark.parametrize("level", [2, 0])
 def test_batches_with_cut_connections_are_exact(level: int) -> None:
     """Requests and answers of driver and tasks are lost on the way, and every sixth driver dies as well."""
-    luck = chance(f"cuts at {level}")
-    cuts = [Cut(after=luck.randint(1, 3_000), from_target=luck.random() < 0.5) for _ in range(50 * BATCHES)]
+    rng = chance(f"cuts at {level}")
+    cuts = [Cut(after=rng.randint(1, 3_000), from_target=rng.random() < 0.5) for _ in range(50 * BATCHES)]
     with broker_behind_a_proxy() as (kafka, proxy):
         set_feature(kafka.address(1), TRANSACTION_VERSION, level)
         kafka.create_topic("t", partitions=PARTITIONS)
-        query = application(kafka, "t", luck)
+        query = application(kafka, "t", rng)
         proxy.cut_by(cuts)
         for batch in range(BATCHES // 2):
-            query.write(batch, Fault.some(luck) if batch % 6 == 5 else None)
+            query.write(batch, Fault.some(rng) if batch % 6 == 5 else None)
         print(f"{proxy.cuts} cuts, {query.deaths} deaths")
         assert proxy.cuts > BATCHES
         proxy.cut_by([])
