@@ -27,6 +27,7 @@ WRONG_COLUMNS = [
     ("StaysBelowItsLimit", "fill_the_limit", r"append\(\) returned None .* although memory\(\) is then the limit"),
     ("EstimatesNearTimes", "far_and_large", r"have \d+ bytes, and size_estimate\(\) said \d+: the difference of times"),
     ("CountsAThirdOfItsMemory", "occupy_what", r"2000 records occupy \d+ bytes, .* and memory\(\) said \d+: the prod"),
+    ("KeepsItsRecords", "are_released", r"after (encode|release)\(\), the columns of 20 records of 50000 bytes hold 1"),
     ("OpensAgain", "closed_columns", r"append\(\) took a record after close\(\) and allow\(\)"),
     ("KeepsTheBad", "refused_alone", r"append\(\) returned|records became \d+ bytes"),
     ("RaisesWhatUnicodeRaises", "refused_alone", "raised UnicodeEncodeError.*it must be InvalidRecordError"),

@@ -180,6 +180,20 @@ class StaysBelowItsLimit(Right):
             self.allow(self._limit + 1)
 
 
+class KeepsItsRecords(Right):
+    """Whatever happens to them."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.kept: list[bytes | None] = []
+
+    def append(
+        self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
+    ) -> int | None:
+        self.kept.append(value)
+        return super().append(key, value, headers, timestamp_ms)
+
+
 class EstimatesNearTimes(Right):
     def size_estimate(self) -> int:
         return super().size_estimate() - 6 * len(self)

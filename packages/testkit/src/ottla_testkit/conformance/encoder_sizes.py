@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import pytest
 
 from ottla.interfaces import RecordEncoder
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
@@ -15,6 +20,28 @@ from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
 
 _ROUNDS: Final = 60
 _MEASURED: Final = 2000
+_LARGE_RECORDS: Final = 20
+_LARGE: Final = 50_000
+_BATCHES: Final = 6
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Count memory in a block."""
+    if tracemalloc.is_tracing():
+        yield
+        return
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+def _occupied() -> int:
+    """The bytes that are counted now."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 class SizeRequirements(BoundedSuite):
@@ -48,22 +75,36 @@ class SizeRequirements(BoundedSuite):
 
     def test_records_occupy_what_the_encoder_reports(self, encoder: RecordEncoder) -> None:
         columns = columns_of(encoder)
-        traced = tracemalloc.is_tracing()
-        if not traced:
-            tracemalloc.start()
-        try:
-            before, _peak = tracemalloc.get_traced_memory()
+        with _traced():
+            before = _occupied()
             for number in range(_MEASURED):
                 append(columns, Row(b"key %d" % number, b"value %d" % number, (), NOW + number))
-            occupied = tracemalloc.get_traced_memory()[0] - before
-        finally:
-            if not traced:
-                tracemalloc.stop()
+            occupied = _occupied() - before
         # Buffers that grow are up to twice as large as their content.
         check(
             occupied <= 2 * columns.memory(),
             f"{_MEASURED} records occupy {occupied} bytes, as tracemalloc counts them, and memory() said "
             f"{columns.memory()}: the producer would take far more than buffer.memory; count the objects, too",
+        )
+
+    @pytest.mark.parametrize("end", ["encode", "release"])
+    def test_records_are_released_by_their_last_call(self, encoder: RecordEncoder, end: str) -> None:
+        batches = [columns_of(encoder) for _ in range(_BATCHES)]
+        held = _LARGE_RECORDS * _LARGE
+        for columns in batches:  # an encoder may keep the memory of the first ones for the next
+            with _traced():
+                before = _occupied()
+                for number in range(_LARGE_RECORDS):
+                    append(columns, Row(b"key", bytes(_LARGE), (), NOW + number))
+                if end == "encode":
+                    encode(columns, 2)
+                else:
+                    columns.release()
+                held = min(held, _occupied() - before)
+        check(
+            held < _LARGE_RECORDS * _LARGE // 2,
+            f"after {end}(), the columns of {_LARGE_RECORDS} records of {_LARGE} bytes hold {held} bytes: the program "
+            "keeps the columns with its deliveries, so their records have to be released",
         )
 
     def test_a_record_takes_no_more_memory_than_the_encoder_reports(
