@@ -98,8 +98,8 @@ def interceptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-observers\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[ottla.reporters]\nonlooker = acme_observers_on_a_broker\n"
-        "[ottla.interceptors]\nonlooker = acme_observers_on_a_broker\n"
+        "[ottla.reporters]\nobserver = acme_observers_on_a_broker\n"
+        "[ottla.interceptors]\nobserver = acme_observers_on_a_broker\n"
         "tracing = acme_observers_on_a_broker:TRACING\ndropping = acme_observers_on_a_broker:DROPPING\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
