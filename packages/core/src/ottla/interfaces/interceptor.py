@@ -104,12 +104,12 @@ class SupportsOnTableAcknowledgement(Protocol):
     """An optional ability of interceptors with `on_send_table`: the outcome of a table, in one call for all rows."""
 
     def on_table_acknowledgement(self, topic: str, result: TableResult, error: Exception | None, context: Any) -> None:
-        """Note the outcome of a table. Called once for each call of `send_table`, when all of its rows have theirs.
+        """Note the outcome of a table. Called once for each call of `send_table`, when all of its rows have an outcome.
 
         With a column of topics it is called once for each topic, with the counts of its rows.
 
-        Called on the I/O thread, which waits, or by the thread that sends, if no row is pending when `send_table` ends.
-        Without an *error* all rows were acknowledged. It is TableDeliveryError if rows have failed, or the exception
-        that `send_table` raised; then *result* counts the rows that were taken from the table before. *context* is the
-        one that this interceptor returned last; None if it set none, or was not called.
+        Called on the I/O thread, which waits for it; or on the sending thread, if no row is pending when `send_table`
+        ends. Without an *error* all rows were acknowledged. It is TableDeliveryError if rows have failed, or the
+        exception that `send_table` raised; then *result* counts the rows that were taken from the table before.
+        *context* is the one that this interceptor returned last; None if it set none, or was not called.
         """

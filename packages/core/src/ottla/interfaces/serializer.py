@@ -35,7 +35,7 @@ class SupportsSetsHeaders(Protocol):
 
 
 class SupportsPrepare(Protocol):
-    """An optional ability of serializers: wait for a lookup, such as of a schema's id, that later data does not need.
+    """An optional ability of serializers: wait for a lookup that is needed once, such as that of a schema's id.
 
     `serialize` and `serialize_column` raise `ottla.errors.NotPreparedError` while they need it. They are called again
     with the same arguments after `prepare` has returned, at most five times in a row.
