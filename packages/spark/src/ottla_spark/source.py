@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -37,7 +38,12 @@ def register(spark: SparkSession) -> None:
     """
     if not HAS_DATA_SOURCES:
         raise OttlaError(f'{PYSPARK} has no data sources in Python, so format("ottla") does not exist: {INSTEAD}')
-    spark.dataSource.register(OttlaDataSource)
+    try:
+        spark.dataSource.register(OttlaDataSource)
+    except AnalysisException as error:
+        # PySpark 4.0 refuses a name that it has found by itself, or that another thread has registered.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
     spark.createDataFrame([], "nothing int")  # in PySpark only this makes a session the thread's active one
 
 
