@@ -18,6 +18,7 @@ WITHOUT_SPARK: Final = {
     "test_spark_exactly_once_rights",
     "test_spark_exactly_once_status",
     "test_spark_exactly_once_faults",
+    "test_spark_topics",
 }
 """Modules that test parts of the Spark sink with brokers alone: they share those of the other tests with brokers."""
 

@@ -5,8 +5,10 @@ What planner, tasks and commit ask of brokers is the same with and without Spark
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +28,7 @@ from confluent_kafka.admin import ResourceType as Kind  # type: ignore[attr-defi
 from ottla import Producer
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
+from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.commit import Attempt, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -33,7 +36,8 @@ from ottla_spark.exactly_once.ledger.entry import Status, Step
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
-from ottla_spark.options.options import read_options
+from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.sink.topics import check_topics
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.security import Security
@@ -150,6 +154,15 @@ class Query:
         finally:
             driver.close()
 
+    def write_plainly(self) -> None:
+        """One record without a transaction, as soon as the broker lets alice write to the topic."""
+        for _ in range(100):
+            with Producer(self.settings.producer) as producer, contextlib.suppress(OttlaError):
+                producer.send(self.topic, b"").result(WAIT)
+                return
+            time.sleep(0.05)
+        pytest.fail("the right is not there")
+
     def _prepared(self, timeout_ms: int) -> PreparedTransaction:
         name = task_id(self.prefix, process=PROCESS, number=0)
         with Producer(self.settings.for_task(name, timeout_ms=timeout_ms)) as producer:
@@ -208,6 +221,22 @@ def test_each_missing_right_is_named(query: Query, missing: str, why: str) -> No
 
     names = {"prefix": query.prefix, "ledger": query.ledger, "topic": query.topic}
     assert re.search(why.format(**names), f"{refused.value} {refused.value.__cause__}")
+
+
+@pytest.mark.parametrize("others", [[], [AclOperation.DESCRIBE]])
+def test_a_topic_without_the_right_to_write_is_refused_when_it_is_planned(
+    query: Query, others: list[AclOperation]
+) -> None:
+    right = query.rights()["writing the topic"]
+    if others:
+        query.grant(*(attrs.evolve(right, operation=other) for other in others))
+    options = WriteOptions(topic=query.topic, producer=query.settings.producer)
+    with pytest.raises(InvalidWriteError, match=f"may not write to topic '{query.topic}'; give it the right Write"):
+        check_topics(options)
+
+    query.grant(right)
+    query.write_plainly()  # until the broker itself has learned of the right
+    check_topics(options)
 
 
 @pytest.mark.parametrize("pattern", [PatternType.LITERAL, PatternType.PREFIXED])

@@ -156,7 +156,21 @@ def test_a_call_reports_what_it_has_written(
     assert str(report) in capfd.readouterr().err
 
 
-def test_a_call_writes_an_empty_frame_without_a_connection_to_kafka(spark: SparkSession) -> None:
+def test_a_missing_topic_is_refused_before_a_task(spark: SparkSession, stream: Stream, options: dict[str, str]) -> None:
+    """The rows cannot be computed, so that any task would fail for that reason."""
+    missing = {**options, "topic": "missing", "kafka.max.block.ms": "1000"}
+    failing = numbers(spark, 0, 1).selectExpr("cast(raise_error('a task began') as string) as value")
+    with pytest.raises(InvalidWriteError, match="topic 'missing' does not exist"):
+        ottla_spark.write(failing, missing)
+    stream.add("1")
+    with pytest.raises(StreamingQueryException, match="topic 'missing' does not exist"):
+        stream.run(
+            ottla_spark.foreach_batch(missing),
+            frame=stream.frame().selectExpr("cast(raise_error('a task began') as string) as value"),
+        )
+
+
+def test_a_call_writes_an_empty_frame_if_no_broker_can_be_reached(spark: SparkSession) -> None:
     unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
     without_partitions = spark.createDataFrame(spark.sparkContext.emptyRDD(), "value string")
 

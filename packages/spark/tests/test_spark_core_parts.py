@@ -44,6 +44,7 @@ PRIVATE = {
     "ottla.protocol.messages.fetch",
     "ottla.protocol.messages.init_producer_id",
     "ottla.protocol.messages.list_offsets",
+    "ottla.protocol.messages.metadata",
     "ottla.protocol.notation",
     "ottla.protocol.primitives",
     "ottla.recordbatch.codecs",

@@ -110,6 +110,19 @@ def test_a_stream_that_cannot_be_written_reports_all_problems(spark: SparkSessio
     assert "option 'bogus' is not known" in said
 
 
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_missing_topic_is_refused_when_a_micro_batch_is_planned(
+    spark: SparkSession, stream: Stream, guarantee: str
+) -> None:
+    """The rows cannot be computed, so that any task would fail for that reason."""
+    stream.add(numbers(spark, 0, 1))
+    own = {"transactional_id_prefix": "missing"} if guarantee == "exactly-once" else {}
+    frame = stream.frame("value string").selectExpr("cast(raise_error('a task began') as string) as value")
+
+    with pytest.raises(StreamingQueryException, match="topic 'missing' does not exist"):
+        stream.run(frame, topic="missing", kafka_max_block_ms="1000", guarantee=guarantee, **own)
+
+
 def test_a_row_that_cannot_be_sent_ends_the_query_with_its_position(
     spark: SparkSession, stream: Stream, make_topic: MakeTopic
 ) -> None:
@@ -117,6 +130,21 @@ def test_a_row_that_cannot_be_sent_ends_the_query_with_its_position(
 
     with pytest.raises(StreamingQueryException, match="row 2 of Spark partition 0 was refused: column 'topic' is null"):
         stream.run(stream.frame("topic string, value string"))
+
+
+def test_spark_refuses_our_sinks_in_real_time_mode(spark: SparkSession, tmp_path: Path) -> None:
+    """The page says so; once this fails, the mode can be tried."""
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    where = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+    for number, sink in enumerate(
+        (
+            rows.writeStream.format("ottla").options(**where),
+            rows.writeStream.foreachBatch(ottla_spark.foreach_batch(where)),
+        )
+    ):
+        writer = sink.outputMode("update").option("checkpointLocation", str(tmp_path / str(number)))
+        with pytest.raises(PySparkException, match=r"STREAMING_REAL_TIME_MODE\.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST"):
+            writer.trigger(realTime="5 seconds").start()  # type: ignore[call-overload]
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")

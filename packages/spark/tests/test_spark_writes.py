@@ -116,7 +116,17 @@ def test_the_topic_option_overrides_the_column(
     assert sorted(values(arrived(kafka, topic)), key=str) == [b"1", b"2"]
 
 
-def test_an_empty_frame_is_written_without_a_connection_to_kafka(spark: SparkSession) -> None:
+def test_a_missing_topic_is_refused_when_the_write_is_planned(spark: SparkSession, write: Write) -> None:
+    """The rows cannot be computed, so that any task would fail for that reason."""
+    with pytest.raises(PySparkException, match="topic 'missing' does not exist"):
+        write(
+            spark.range(1).selectExpr("cast(raise_error('a task began') as string) as value"),
+            topic="missing",
+            kafka_max_block_ms="1000",
+        )
+
+
+def test_an_empty_frame_is_written_if_no_broker_can_be_reached(spark: SparkSession) -> None:
     unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
 
     spark.range(0).selectExpr("'v' as value").write.format("ottla").options(**unreachable).mode("append").save()
@@ -131,6 +141,18 @@ def test_a_registered_source_writes_too(
     write(spark.range(1).selectExpr("'v' as value"), topic=topic)
 
     assert values(arrived(kafka, topic)) == [b"v"]
+
+
+def test_a_source_that_spark_has_found_already_can_be_registered(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    write(spark.range(1).selectExpr("'v' as value"), topic=topic)
+    for _ in range(2):
+        ottla_spark.register(spark)
+    write(spark.range(1).selectExpr("'w' as value"), topic=topic)
+
+    assert values(arrived(kafka, topic)) == [b"v", b"w"]
 
 
 def test_a_registered_source_is_found_in_another_thread(
@@ -265,10 +287,10 @@ def test_a_missing_partition_fails_the_job(spark: SparkSession, write: Write, ma
     assert topic in str(failed.value)
 
 
-def test_a_missing_topic_fails_the_job(spark: SparkSession, write: Write) -> None:
-    frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value")
+def test_a_missing_topic_of_a_row_fails_the_job(spark: SparkSession, write: Write) -> None:
+    frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "'no-such-topic' as topic")
     with pytest.raises(PySparkException, match="row 1 of Spark partition 0 and the later rows") as failed:
-        write(frame, topic="no-such-topic", kafka_max_block_ms="300")
+        write(frame, kafka_max_block_ms="300")
 
     assert "no-such-topic" in str(failed.value)
 

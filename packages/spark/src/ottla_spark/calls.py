@@ -42,7 +42,10 @@ def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
     problems += not_for_batches(given)
     rows = job_input(frame, given, problems=problems)
     with traced(rows.options) as named:
-        return WriteReport.of("the write", run_job(rows, OttlaWriter(named, rows.columns)))
+        writer = OttlaWriter(named, rows.columns)
+        if hasattr(frame.sparkSession, "_jsparkSession"):  # a client of Spark Connect need not reach the brokers
+            writer.plan()
+        return WriteReport.of("the write", run_job(rows, writer))
 
 
 def foreach_batch(options: Mapping[str, str]) -> MicroBatchSink:
@@ -84,7 +87,9 @@ class MicroBatchSink:
         rows = job_input(frame, self._options)
         with traced(rows.options, batch=batch_id) as options:
             if self._settings is None:
-                run_job(rows, OttlaWriter(options, rows.columns, what=f"micro-batch {batch_id}"))
+                writer = OttlaWriter(options, rows.columns, what=f"micro-batch {batch_id}")
+                writer.plan()
+                run_job(rows, writer)
                 return
             from ottla_spark.exactly_once.micro_batch import write_micro_batch  # imports many modules
 

@@ -67,7 +67,9 @@ class OttlaDataSource(DataSource):
         problems += not_for_batches(options)
         if problems:
             raise InvalidWriteError(problems)
-        return OttlaWriter(options, columns)
+        writer = OttlaWriter(options, columns)
+        writer.plan()
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Create the writer; called on the driver for each micro-batch. Raises InvalidWriteError with all problems.

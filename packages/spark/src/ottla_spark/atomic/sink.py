@@ -30,6 +30,7 @@ from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, Gua
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job import traced
+from ottla_spark.sink.topics import check_topics
 
 logger = logging.getLogger(__name__)
 
@@ -143,6 +144,7 @@ class AtomicSink:
                 f"this sink belongs to query {self._course.query}, but query {query} called it: create a sink for "
                 "each query with atomically()"
             )
+        check_topics(self._options, self._topics)
         with traced(self._options, batch=batch_id) as options:
             rows = SparkRows(
                 frame=frame,

@@ -22,6 +22,7 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task import TaskWritten
+from ottla_spark.sink.topics import check_topics
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +56,15 @@ class PlannedWriter:
     def plan(self) -> None:
         """Take the lease, finish or void the recorded batch, and keep the plan for the tasks; repeating does nothing.
 
-        Blocks. Raises LedgerMismatchError, DataLossError and BatchIncompleteError.
+        Then check the topics. Blocks. Raises LedgerMismatchError, DataLossError, BatchIncompleteError and
+        InvalidWriteError.
         """
         if self._orders is None:
             with self.cluster() as cluster:
                 timeout_ms = cluster.timeout_ms()
                 self._orders = TaskPlan(plan=plan(cluster, self._settings.name), timeout_ms=timeout_ms)
+            # Not before the recorded batch is finished, which needs no topic.
+            check_topics(self._options)
 
     def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
         """The cluster client for decisions about the batch."""

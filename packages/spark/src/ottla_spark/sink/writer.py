@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task import TaskWritten, write_rows
+from ottla_spark.sink.topics import check_topics
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,10 @@ class OttlaWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = columns
         self._what = what
+
+    def plan(self) -> None:
+        """Check the topics, before the first task. Blocks. Raises InvalidWriteError."""
+        check_topics(self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows and wait for all of them. Raises WriteError."""
@@ -49,6 +54,11 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, columns: ColumnPositions) -> None:
         self._options = options
         self._columns = columns
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Check the topics when Spark pickles the writer for the tasks, which only the planner does."""
+        check_topics(self._options)
+        return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows of one micro-batch and wait for all of them. Raises WriteError."""

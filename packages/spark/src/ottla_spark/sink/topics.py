@@ -1,0 +1,130 @@
+"""The check of a write's topics while it is planned: they exist, and the user may write to them.
+
+Only topics that options name are known then. The request for their metadata is that of a producer, so a broker with
+`auto.create.topics.enable` creates a missing topic, as it does for Spark's own sink.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ottla import OttlaError
+from ottla.errors import ErrorCode, error_code
+from ottla.protocol.messages.metadata import (
+    METADATA,
+    NOT_ASKED,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from ottla_spark.errors import InvalidWriteError
+from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.shipped_files import with_shipped_files
+
+_log = logging.getLogger(__name__)
+
+REACH: Final = 5.0
+"""Seconds for a broker's answer. Without one the tasks begin: executors may reach brokers that the driver cannot."""
+
+EXIST: Final = 10.0
+"""Seconds for a topic to exist, at most `max.block.ms`: a broker learns of a new topic with a delay."""
+
+PAUSE: Final = 0.1
+"""Seconds between two requests for a missing topic."""
+
+VALID: Final = 60.0
+"""Seconds after a check in which the same topics are not checked again, for streams with many micro-batches."""
+
+MOST: Final = 64
+"""Maximum number of checks that a process remembers."""
+
+_WRITE: Final = 1 << 4
+"""The bit of the right Write among the authorized operations of a topic (KIP-430)."""
+
+_RIGHTS_FROM: Final = 8
+"""The first version of Metadata with authorized operations."""
+
+_valid_until: Final[dict[Any, float]] = {}
+
+
+def check_topics(options: WriteOptions, topics: Sequence[str] | None = None) -> None:
+    """Raise InvalidWriteError if a topic is missing or the user may not write to it; None: the topics in the options.
+
+    Blocks for `EXIST` seconds at most.
+    """
+    topics = topics_of(options) if topics is None else topics
+    key = (frozenset(options.producer.items()), frozenset(topics))
+    if not topics or time.monotonic() < _valid_until.get(key, 0.0):
+        return
+    try:
+        problems = _problems(options.producer, topics)
+    except OttlaError as error:
+        _log.warning("topics are not checked before the tasks begin: no broker answers the driver: %s", error)
+        _remember(key, float("inf"))
+        return
+    if problems:
+        raise InvalidWriteError(problems)
+    _remember(key, time.monotonic() + VALID)
+
+
+def topics_of(options: WriteOptions) -> Sequence[str]:
+    """Return the topics that the options name: that of the rows and that of dead letters."""
+    letters = None if options.tolerance is None else options.tolerance.dead_letter_topic
+    return [topic for topic in (options.topic, letters) if topic is not None]
+
+
+def _remember(key: Any, until: float) -> None:
+    _valid_until.pop(key, None)
+    while len(_valid_until) >= MOST:
+        _valid_until.pop(next(iter(_valid_until)))
+    _valid_until[key] = until
+
+
+def _problems(producer: Mapping[str, Any], topics: Sequence[str]) -> list[str]:
+    from ottla.transactions.admin.blocking_client import BlockingClient  # imports many modules
+    from ottla.transactions.admin.connect import connect
+
+    block = float(producer.get("max.block.ms", 60_000)) / 1000
+    connections = connect(with_shipped_files(producer))
+    try:
+        deadline = time.monotonic() + min(EXIST, block)
+        while True:
+            answer: MetadataResponse = BlockingClient(connections, timeout=min(REACH, block)).ask(
+                None, METADATA, lambda version: _request(topics, version), floor=1
+            )
+            found = {topic.name: topic for topic in answer.topics}
+            missing = [name for name in topics if _code(found.get(name)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            if not missing or time.monotonic() >= deadline:
+                return [problem for name in topics for problem in _problem(name, found.get(name))]
+            time.sleep(PAUSE)
+    finally:
+        connections.close()
+
+
+def _request(topics: Sequence[str], version: int) -> MetadataRequest:
+    return MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=True,
+        include_topic_authorized_operations=version >= _RIGHTS_FROM,
+    )
+
+
+def _code(topic: MetadataResponseTopic | None) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else error_code(topic.error_code)
+
+
+def _problem(name: str, topic: MetadataResponseTopic | None) -> list[str]:
+    code = _code(topic)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return [
+            f"topic {name!r} does not exist, and the brokers do not create it; create it, or correct the name in the "
+            "options"
+        ]
+    allowed = NOT_ASKED if topic is None else topic.topic_authorized_operations
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED or (allowed != NOT_ASKED and not allowed & _WRITE):
+        return [f"the user may not write to topic {name!r}; give it the right Write for this topic"]
+    return []  # the producers of the tasks wait for what may pass, such as a missing leader
