@@ -50,7 +50,7 @@ def hanging() -> Iterator[Hanging]:
 @pytest.fixture
 def make(mock_cluster: MockCluster, hanging: Hanging) -> Iterator[Made]:
     """Make producers, which have sent a record before the plugin is armed."""
-    mock_cluster.create_topic("t")
+    mock_cluster.create_topic("t", partitions=4)
     made: list[Producer] = []
 
     def make(**settings: Any) -> Producer:
@@ -152,6 +152,28 @@ def test_a_producer_closes_while_an_encoder_hangs_in_another_send(
     assert isinstance(ends_in_time(producer.close), UndeliveredError)
     assert isinstance(queued.exception(WAIT), DeliveryError)
     assert re.search(f"in wait, called from {re.escape(__file__)}:[0-9]+ in pause", caplog.text)
+
+
+@pytest.mark.rule("producer.plugins.hanging")
+def test_a_round_that_returns_after_the_close_is_no_fault_of_its_own(
+    make: Made, hanging: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Watching:
+        def start(self, registry: Any) -> None:
+            registry.subscribe(lambda *_value: hanging.pause())
+
+        def close(self) -> None:
+            """Nothing."""
+
+    producer = make(**{"metric.reporters": [Watching()], "linger.ms": 5})
+    for partition in range(4):
+        producer.send("t", b"value", partition=partition)
+    assert hanging.entered.wait(WAIT)
+
+    assert isinstance(ends_in_time(producer.close), UndeliveredError)
+    hanging.released.set()
+    producer._lifecycle._io_thread.join(WAIT)
+    assert [each.name for each in caplog.records if each.levelname == "ERROR"] == ["ottla.producer.lifecycle"]
 
 
 def until(happened: Callable[[], object]) -> None:

@@ -106,6 +106,7 @@ class Lifecycle:
         """Fail the remaining records without the I/O thread, which does not return, from a callback for instance."""
         where = self._io_thread.current_position()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
+        self._io_thread.give_up()
         self._accumulator.abort(
             ProducerClosedError(f"the producer was closed while its I/O thread was blocked at {where}"),
             off_io_thread=True,

@@ -88,6 +88,10 @@ class IoThread:
         if io_threads.on_io_thread():
             self._client.shutdown(forked=True)
 
+    def give_up(self) -> None:
+        """Note that its records are failed without it, because a round does not return."""
+        self._rounds.given_up = True
+
     def join(self, timeout: float) -> bool:
         """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
         # Not only Thread.join: after Ctrl-C has interrupted a join, Python considers the thread ended.

@@ -51,6 +51,8 @@ class Rounds:
         self._broken: BaseException | None = None  # the error of a failed round that is not repaired yet
         self.forgotten = False
         """Whether this is a forked child, where nothing runs and nothing is repaired any more."""
+        self.given_up = False
+        """Whether the records were failed while a round did not return; how it ends does not matter any more."""
 
     def run(self, now: float, until: float) -> None:
         """Run one round, which waits no longer than *until*; after a failed round, a pause comes first."""
@@ -75,7 +77,7 @@ class Rounds:
 
     def failed(self, error: BaseException) -> None:
         """Handle the *error* of a round: log it, repair the state, and set the pause."""
-        if self.forgotten:
+        if self.forgotten or self.given_up:
             return
         self._next_at = self._clock() + self._backoff.delay(self._failures)
         self._failures += 1
