@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
+from ottla_serializer_schema_registry.avro import rows  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
 from ottla_testkit.conformance import SerializerConformance

@@ -10,6 +10,7 @@ import pytest
 
 from ottla.interfaces import Serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
+from ottla_serializer_schema_registry.json_schema import columns  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.json_schema.serializer import json_serializer
 from ottla_testkit.conformance import SerializerConformance
 

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ottla.interfaces import Serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
+from ottla_serializer_schema_registry.protobuf import columns  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
 from ottla_testkit.conformance import SerializerConformance
 
