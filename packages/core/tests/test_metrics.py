@@ -6,13 +6,14 @@ import math
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
 import pytest
 
-from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError
-from ottla.interfaces import MetricDescription
+from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError, TransactionAbortedError
+from ottla.interfaces import Buffer, MetricDescription
 from ottla.metrics.catalogue import (
     CONNECTIONS,
     HISTOGRAMS,
@@ -204,6 +205,17 @@ def test_an_expired_record_is_an_error_and_one_that_send_refuses_is_not() -> Non
         assert of_producer(simulation, "record-error-rate") > 0
 
 
+def test_records_that_an_aborted_transaction_drops_are_no_errors() -> None:
+    with simulated(1, client_id="me", transactional_id="shop", linger_ms=60_000) as simulation:
+        simulation.producer.init_transactions()
+        simulation.producer.begin_transaction()
+        dropped = simulation.producer.send("t", b"value")
+        simulation.producer.abort_transaction()
+        assert isinstance(dropped.exception(), TransactionAbortedError)
+
+        assert of_producer(simulation, "record-error-total") == of_producer(simulation, "record-send-total") == 0
+
+
 def test_a_batch_that_is_too_large_is_a_split() -> None:
     with simulated(1, client_id="me") as simulation:
         simulation.cluster.brokers[1].codes.append(ErrorCode.MESSAGE_TOO_LARGE)
@@ -260,6 +272,32 @@ def test_memory_and_its_waiters_are_reported_while_they_last() -> None:
 
 
 @pytest.mark.rule("pool.metrics")
+def test_bytes_are_those_of_the_connections_with_the_size_of_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = received = 0
+    with simulated(1, client_id="me") as simulation:
+        before = of_producer(simulation, "outgoing-byte-total"), of_producer(simulation, "incoming-byte-total")
+        send, poll = simulation.network.send, simulation.network.poll
+
+        def counted_send(node: int, chunks: Sequence[Buffer]) -> bool:
+            nonlocal sent
+            sent += sum(map(len, chunks))
+            return send(node, chunks)
+
+        def counted_poll(timeout: float) -> None:
+            nonlocal received
+            poll(timeout)
+            received += sum(4 + len(frame) for _node, frame in simulation.network.received)
+
+        monkeypatch.setattr(simulation.network, "send", counted_send)
+        monkeypatch.setattr(simulation.network, "poll", counted_poll)
+        for _ in range(3):
+            simulation.producer.send("t", b"value")
+            simulation.run_until_idle()
+
+        assert of_producer(simulation, "outgoing-byte-total") - before[0] == sent > 0
+        assert of_producer(simulation, "incoming-byte-total") - before[1] == received > 0
+
+
 def test_a_wait_for_memory_counts_its_time_and_its_exhausted_records() -> None:
     from ottla.accumulator.buffer_pool import BufferPool
     from ottla.errors import BufferExhaustedError

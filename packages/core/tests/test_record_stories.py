@@ -76,6 +76,12 @@ def test_a_wait_for_memory_is_named() -> None:
         assert "for memory" in str(delivery.story().events[0])
 
 
+def test_a_wait_of_send_for_the_topic_is_a_cause() -> None:
+    story = attrs.evolve(_story(), waited_for_topic=9.0, waited_for_memory=8.0)
+
+    assert [(each.kind, each.seconds) for each in story.causes[:2]] == [(WaitKind.TOPIC, 9.0), (WaitKind.MEMORY, 8.0)]
+
+
 def test_a_linger_is_named() -> None:
     with simulated(1, linger_ms=1_500) as simulation:
         delivery = sent(simulation)
@@ -327,6 +333,20 @@ def test_the_story_says_what_closed_the_batch(ending: Callable[[Simulated], obje
         assert (delivery.story().closed_by or CloseReason.LINGER) is reason
 
 
+def test_the_story_of_a_dropped_record_names_the_end_of_its_transaction() -> None:
+    with simulated(1, transactional_id="shop", linger_ms=60_000) as simulation:
+        simulation.producer.init_transactions()
+        simulation.producer.begin_transaction()
+        dropped = sent(simulation)
+        simulation.producer.abort_transaction()
+        simulation.producer.begin_transaction()
+        written = sent(simulation)
+        simulation.producer.commit_transaction()
+
+        assert (dropped.story().outcome, dropped.story().closed_by) == ("failed", CloseReason.TRANSACTION)
+        assert (written.story().outcome, written.story().closed_by) == ("acknowledged", CloseReason.TRANSACTION)
+
+
 def test_a_key_and_its_record_have_the_story_of_the_batch_that_has_it_now() -> None:
     with simulated(1, linger_ms=100) as simulation:
         delivery = simulation.producer.send("t", b"a", key=b"k")
@@ -433,6 +453,24 @@ def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytes
 
     assert len(lines) == (seconds > 1.0)
     assert all("for broker 1 to answer" in line for line in lines)
+
+
+def test_the_line_about_slow_batches_is_about_the_slowest(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1, slow_record_threshold_ms=100) as simulation:
+        for seconds in (0.2, 1.0, 3.0, 2.0, 6.0):
+            simulation.network.freeze(1)
+            sent(simulation)
+            simulation.pass_time(seconds)
+            simulation.network.thaw(1)
+            simulation.run_until_idle()
+        simulation.pass_time(10.0)
+    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+
+    assert ["acknowledged after 3.0" in line or "acknowledged after 6.0" in line for line in lines] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:

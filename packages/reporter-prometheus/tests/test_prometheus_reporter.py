@@ -229,6 +229,8 @@ def test_topics_beyond_the_limit_are_added_up() -> None:
     assert of("shop", "c") not in found
     labels = frozenset({("client_id", "shop"), ("topic", OTHER_TOPICS)})
     assert found["kafka_producer_topic_record_size_bytes_count", labels] == 3
+    alone = found["kafka_producer_topic_record_size_bytes_sum", of("shop", "a")[1]]
+    assert found["kafka_producer_topic_record_size_bytes_sum", labels] == 3 * alone > 0
 
 
 @pytest.mark.parametrize(

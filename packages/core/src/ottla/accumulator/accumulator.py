@@ -319,7 +319,7 @@ class RecordAccumulator:
     def abort_undrained(self, cause: OttlaError) -> None:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight are not touched."""
         with self._lock:
-            self.appender.close_open_batches(CloseReason.CLOSE)
+            self.appender.close_open_batches(CloseReason.TRANSACTION)
             queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))

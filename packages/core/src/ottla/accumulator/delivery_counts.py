@@ -13,7 +13,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.unretrieved_errors import FailedRecords, UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
-from ottla.errors import DeliveryError
+from ottla.errors import DeliveryError, TransactionAbortedError
 from ottla.metrics import Counters
 from ottla.results import DeliveryReport, TopicReport
 
@@ -85,7 +85,8 @@ class DeliveryCounts:
                 batch.counted = True
                 self._acknowledged[batch.topic] += count
             case Failed(error=error):
-                self._counters.topic(batch.topic).errors.add(count)
+                if not isinstance(error, TransactionAbortedError):  # as in Java: the program has dropped them
+                    self._counters.topic(batch.topic).errors.add(count)
                 failed = batch.watch(error, self._unretrieved.drop)
                 batch.counted = True
                 self._failures_counted += 1

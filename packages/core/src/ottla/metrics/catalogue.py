@@ -139,10 +139,12 @@ def _timed(name: str, source: str, what: str) -> list[Metric]:
     ]
 
 
+_ERRORS: Final = "Records that failed after they had been queued, except those that an aborted transaction dropped"
+
 METRICS: Final[tuple[Metric, ...]] = (
     *_counted(PRODUCER, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(PRODUCER, "record-retry", "retries", "Records whose batch was queued again after a failure"),
-    *_counted(PRODUCER, "record-error", "errors", "Records that failed after they had been queued"),
+    *_counted(PRODUCER, "record-error", "errors", _ERRORS),
     Metric(PRODUCER, "records-per-request-avg", ValueKind.MEAN, "records", "Records of a Produce request, on average."),
     *_measured(PRODUCER, "batch-size", "batches", "Bytes of a batch on the wire"),
     *_counted(PRODUCER, "batch-split", "splits", "Batches that were too large for their topic, and split", times=True),
@@ -225,7 +227,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_requests(NODE),
     *_counted(TOPIC, "record-send", "records", "Records sent in requests, counted again for each retry"),
     *_counted(TOPIC, "record-retry", "retries", "Records whose batch was queued again after a failure"),
-    *_counted(TOPIC, "record-error", "errors", "Records that failed after they had been queued"),
+    *_counted(TOPIC, "record-error", "errors", _ERRORS),
     *_counted(TOPIC, "byte", "batches", "Bytes of batches on the wire"),
     Metric(
         TOPIC,

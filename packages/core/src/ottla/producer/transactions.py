@@ -12,6 +12,7 @@ from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import IllegalStateError, TransactionError, TransactionTimeoutError
 from ottla.results import DeliveryReport
+from ottla.results.stories.tries import CloseReason
 from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.prepared_transaction import PreparedTransaction
@@ -90,7 +91,7 @@ class Transactions:
 
     def _queue_all_records(self) -> None:
         """Close the open batches, so that the transaction has the records that are queued now, and no others."""
-        self.accumulator.close_open_batches()
+        self.accumulator.close_open_batches(CloseReason.TRANSACTION)
         self.manager.all_records_queued()
         self.wake()
 

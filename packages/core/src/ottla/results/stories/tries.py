@@ -15,6 +15,7 @@ class CloseReason(enum.StrEnum):
     FULL = "it was full"
     LINGER = "its linger time had ended"
     FLUSH = "a flush"
+    TRANSACTION = "its transaction ended"
     CLOSE = "the producer closed"
     MEMORY = "send needed memory"
     REQUEST = "there was room in the request of another batch"
