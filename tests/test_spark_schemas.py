@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import ottla_spark
 from ottla_spark.atomic import atomically
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once import write_once
+from ottla_spark.source import OttlaDataSource
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, arrived, local_spark
@@ -44,7 +46,6 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def spark(registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Spark's planner is a process of the JVM, which has the environment of its start.
     with local_spark(tmp_path_factory.mktemp("spark")) as session:
         yield session
 
@@ -90,13 +91,27 @@ def test_a_frame_without_a_schema_is_avro_of_its_columns(
 ) -> None:
     topic = make_topic(partitions=PARTITIONS)
     frame = rows_of(spark, tmp_path / "rows").selectExpr("id as key", "*")
-    ottla_spark.register(spark)
-    frame.write.format("ottla").mode("append").options(**options, topic=topic).option("key.format", "avro").save()
+    ottla_spark.write(frame, {**options, "topic": topic, "key.format": "avro"})
     assert read_values(registry, kafka, topic) == EXPECTED
     with SchemaRegistryClient({"url": registry}) as client:
         assert client.get_latest_version(f"{topic}-value").version == 1
         read, context = AvroDeserializer(client), SerializationContext(topic, MessageField.KEY)
         assert sorted(read(each.key, context) for each in arrived(kafka, topic)) == list(range(40))
+
+
+def test_the_data_source_prepares_the_format_in_the_planner(
+    spark: SparkSession, options: dict[str, str], make_topic: MakeTopic
+) -> None:
+    # In this process: Spark's planner has the environment of a JVM that other tests have started, without our address.
+    given = {**options, "topic": make_topic(partitions=PARTITIONS)}
+    frame = spark.range(3)
+    for writer in (
+        OttlaDataSource(given).writer(frame.schema, False),
+        OttlaDataSource(given).streamWriter(frame.schema, False),
+    ):
+        value = pickle.loads(pickle.dumps(writer))._options.formats.value
+        assert value.prepared is not None
+        assert options["schema.registry.url"].encode() not in pickle.dumps(writer)
 
 
 def test_a_job_exactly_once_and_atomic_batches_write_avro(
