@@ -39,6 +39,8 @@ UNOBSERVED: Final = {
     "open_over",  # by transports that are named in a list
     "details",  # by `ottla doctor`
     "cipher",  # of encrypted connections only
+    "avro_rows",  # by the serializer `avro`, which needs a registry
+    "avro_values",  # the same
 }
 """Methods that no scenario here calls."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -66,7 +67,8 @@ def test_a_silent_server_is_abandoned_after_its_share_of_the_timeout() -> None:
         examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
 
     [finding] = of(examination, Step.API_VERSIONS)
-    assert "sent nothing for 0.2 s" in finding.said
+    # Seconds as they were measured, which a busy machine lengthens.
+    assert re.search(r"sent nothing for \d\.\d s", finding.said)
     assert "check whether the broker is running" in finding.remedy
     assert time.monotonic() - started < PATIENT
 
@@ -78,7 +80,7 @@ def test_many_silent_servers_take_no_longer_than_one() -> None:
         examination = examine({"bootstrap.servers": listed}, timeout=IMPATIENT)
 
     assert {finding.status for finding in of(examination, Step.API_VERSIONS)} == {Status.FAILED}
-    assert sum("sent nothing for 0.2 s" in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
+    assert sum("sent nothing for " in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
 
 
 def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None:
