@@ -28,7 +28,7 @@ NEVER_ONE: Final = (
     "%d batches for",
     "%d certificates have expired, and",  # one is written in another way
     " records in batches of ",
-    " rows for topic ",  # so many of all, or all of a table
+    " rows for ",  # so many of all, or all of a table
     " rows from the table",
     " rows were taken",
 )

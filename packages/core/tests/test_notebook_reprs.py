@@ -74,7 +74,7 @@ def test_a_tables_result_has_the_offsets_of_each_partition() -> None:
     by_topic = TableResult(rows=2, acknowledged=2, failed=0, partitions={}, topics={"a": found})
 
     assert shown(result).texts == [
-        "3 rows: 2 acknowledged, 1 failed",
+        "rows: 3, of which 2 acknowledged and 1 failed",
         *("partition", "rows", "first offset", "last offset", "0", "2", "5", "6"),
     ]
     assert shown(by_topic).texts[1:] == [
@@ -132,8 +132,8 @@ def test_a_tables_delivery_shows_its_counts_and_then_its_result() -> None:
         done = shown(delivery)
         assert delivery.failed_rows()
 
-    assert pending.texts == ["pending: topic 't': 2 rows: 0 acknowledged, 1 failed, 1 pending"]
-    assert done.texts[0] == "2 rows: 1 acknowledged, 1 failed"
+    assert pending.texts == ["pending: topic 't': rows: 2, of which 0 acknowledged, 1 failed, 1 pending"]
+    assert done.texts[0] == "rows: 2, of which 1 acknowledged and 1 failed"
     assert done.texts[-3:-1] == ["first error", "DeliveryError"]
 
 

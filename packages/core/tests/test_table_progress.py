@@ -60,7 +60,7 @@ def test_progress_counts_rows_as_they_are_queued_and_acknowledged(monkeypatch: p
 
     assert [(each.rows, each.acknowledged, each.pending) for each in queued] == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
     assert seen[-1] == TableProgress(rows=3, acknowledged=3, failed=0)
-    assert str(seen[-1]) == "3 rows: 3 acknowledged, 0 failed, 0 pending"
+    assert str(seen[-1]) == "rows: 3, of which 3 acknowledged, 0 failed, 0 pending"
 
 
 def test_the_end_of_the_call_and_the_result_are_always_reported_once() -> None:

@@ -161,11 +161,11 @@ def test_wrong_results_of_columns_are_named(install: Install, line: str, said: s
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("keys = lambda self: None", "builtins.NoneType in keys, not a sequence with one entry for each of 1 records"),
-        ("keys = lambda self: 'k'", "builtins.str in keys, not a sequence with one entry for each of 1 records"),
-        ("keys = lambda self: []", "builtins.list in keys, not a sequence with one entry for each of 1 records"),
-        ("extend = lambda self, other, indexes: 2**70", "1180591620717411303424 in extend, more than the 1 records"),
-        ("extend = lambda self, other, indexes: 2", "2 in extend, more than the 1 records that it was given"),
+        ("keys = lambda self: None", "builtins.NoneType in keys, not a sequence with an entry for each of 1 record"),
+        ("keys = lambda self: 'k'", "builtins.str in keys, not a sequence with an entry for each of 1 record"),
+        ("keys = lambda self: []", "builtins.list in keys, not a sequence with an entry for each of 1 record"),
+        ("extend = lambda self, other, indexes: 2**70", "1180591620717411303424 in extend, more than the 1 record"),
+        ("extend = lambda self, other, indexes: 2", "2 in extend, more than the 1 record that it was given"),
     ],
 )
 def test_wrong_results_for_records_without_a_partition_are_named(install: Install, line: str, said: str) -> None:

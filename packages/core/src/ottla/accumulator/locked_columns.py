@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ottla.accumulator.delivery import OnDelivery
 from ottla.concurrency import interruptible_functions
-from ottla.errors import IllegalStateError, OttlaError
+from ottla.errors import IllegalStateError, OttlaError, counted
 from ottla.errors.plugin_origin import faults
 from ottla.errors.quoting import class_name
 from ottla.interfaces import Columns, Encoded, Facts, Header
@@ -110,7 +110,7 @@ class LockedColumns:
         """Append these records of other columns while there is room; return how many fit."""
         count = self._number("extend", other._columns if isinstance(other, LockedColumns) else other, indexes)
         if count > len(indexes):
-            what = f"returned {count} in extend, more than the {len(indexes)} records that it was given"
+            what = f"returned {count} in extend, more than the {counted(len(indexes), 'record')} that it was given"
             raise encoder_fault(self._columns, what)
         self._count += count
         return count
@@ -119,10 +119,8 @@ class LockedColumns:
         """The keys of all records, before `encode`."""
         keys: Any = self._call("keys")
         if not isinstance(keys, Sequence) or isinstance(keys, str) or len(keys) != self._count:
-            raise encoder_fault(
-                self._columns,
-                f"returned {class_name(keys)} in keys, not a sequence with one entry for each of {self._count} records",
-            )
+            wanted = f"a sequence with an entry for each of {counted(self._count, 'record')}"
+            raise encoder_fault(self._columns, f"returned {class_name(keys)} in keys, not {wanted}")
         return keys
 
     def release(self) -> None:

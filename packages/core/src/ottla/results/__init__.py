@@ -104,7 +104,7 @@ class TableResult:
 
     def _repr_html_(self) -> str:
         """The counts and the rows of each partition, for notebooks."""
-        title = f"{self.rows} rows: {self.acknowledged} acknowledged, {self.failed} failed"
+        title = f"rows: {self.rows}, of which {self.acknowledged} acknowledged and {self.failed} failed"
         by_topic = self.topics or {"": self.partitions}
         rows = [
             (topic, partition, found.rows, *(None if at < 0 else at for at in (found.first_offset, found.last_offset)))
@@ -131,4 +131,5 @@ class TableProgress:
         return self.rows - self.acknowledged - self.failed
 
     def __str__(self) -> str:
-        return f"{self.rows} rows: {self.acknowledged} acknowledged, {self.failed} failed, {self.pending} pending"
+        outcomes = f"{self.acknowledged} acknowledged, {self.failed} failed, {self.pending} pending"
+        return f"rows: {self.rows}, of which {outcomes}"

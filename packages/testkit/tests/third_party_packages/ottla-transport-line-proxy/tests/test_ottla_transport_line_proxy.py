@@ -43,15 +43,15 @@ def hear(answer: bytes, *, host: str = "kafka", token: str = WORD) -> tuple[byte
     """Negotiate with a proxy that gives this answer; return the request, and what is left of the answer."""
     turns = negotiation(host, 9092, token=Secret(token), proxy="the line proxy")
     turn = next(turns)
-    said = turn.say
+    said = turn.send
     while True:
-        heard, answer = answer[: turn.hear], answer[turn.hear :]
-        assert len(heard) == turn.hear, "it wants to hear more than there is"
+        heard, answer = answer[: turn.receive], answer[turn.receive :]
+        assert len(heard) == turn.receive, "it wants to hear more than there is"
         try:
             turn = turns.send(heard)
         except StopIteration:
             return said, answer
-        said += turn.say
+        said += turn.send
 
 
 def test_the_request_is_one_line_and_the_next_byte_is_the_brokers() -> None:
