@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,38 @@ def test_a_job_exactly_once_and_atomic_batches_write_avro(
     query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "c"))
     assert query.trigger(availableNow=True).start().awaitTermination(int(WITHIN))
     assert read_values(registry, kafka, once) == read_values(registry, kafka, batches) == EXPECTED
+
+
+def test_columns_of_every_type_that_avro_has_arrive(
+    spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    frame = spark.range(2).selectExpr(
+        "id",
+        "timestamp_millis(id) as moment",
+        "timestamp_ntz'2026-01-02 03:04:05' as local",
+        "date'2026-01-02' as day",
+        "cast(id as decimal(9, 2)) as price",
+        "map('a', id) as counts",
+        "named_struct('x', cast(id as float), 'y', array(id)) as nested",
+        "cast('b' as binary) as bytes",
+        "cast(null as string) as nothing",
+    )
+    ottla_spark.write(frame, {**options, "topic": topic})
+    [first, _second] = read_values(registry, kafka, topic)
+    assert first == {
+        "id": 0,
+        "moment": datetime(1970, 1, 1, tzinfo=UTC),
+        "local": datetime(2026, 1, 2, 3, 4, 5),
+        "day": date(2026, 1, 2),
+        "price": Decimal("0.00"),
+        "counts": {"a": 0},
+        "nested": {"x": 0.0, "y": [0]},
+        "bytes": b"b",
+        "nothing": None,
+    }
+    with pytest.raises(InvalidWriteError, match=r"option value.format='avro': .*'length'"):
+        ottla_spark.write(spark.range(1).selectExpr("interval 1 day as length"), {**options, "topic": topic})
 
 
 def test_only_the_driver_asks_the_registry(

@@ -7,6 +7,7 @@ pickle. They need not reach what it asked.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -34,6 +35,11 @@ from ottla_spark.sink.encoders import first_encoder, json_rows
 MAX_LOOKUPS: Final = 5
 DEFAULT_MAX_BLOCK_MS: Final = 60_000
 
+_ZONE: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+)
+"""PySpark 4.1 and later need a time zone for timestamps; which one makes no difference to what fits."""
+
 
 def prepare_formats(
     options: WriteOptions, schema: StructType, columns: ColumnPositions, *, problems: list[str]
@@ -47,7 +53,8 @@ def prepare_formats(
         if found is None or found == JSON or (part == "key" and "key" not in columns):
             continue
         try:
-            made = _prepared(found, part, options, _column_type(schema, columns, part))
+            with _as_reasons():
+                made = _prepared(found, part, options, _column_type(schema, columns, part))
         except _UnpreparedError as error:
             problems.append(f"option {OPTION_OF[part]}={found.name!r}: {error}")
         else:
@@ -62,15 +69,14 @@ class _UnpreparedError(Exception):
 def _prepared(found: ColumnFormat, part: str, options: WriteOptions, kind: pa.DataType) -> ColumnFormat:
     if options.topic is None:
         raise _UnpreparedError("it needs option topic, because the serializer is prepared for it")
-    with _as_reasons():
-        registry = Registry()
-        plugin = registry.plugin("serializer", found.name)
-        serializer = make_alone(plugin, options.formats.settings, registry=registry, is_key=part == "key")
-        if not supports(serializer, SupportsSerializeColumn):
-            raise _UnpreparedError("this serializer makes one value at a time, because it has no serialize_column")
-        _look_up(serializer, options.topic, pa.array([], kind), _max_block(options))
-        pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
-        return attrs.evolve(found, prepared=pickled)
+    registry = Registry()
+    plugin = registry.plugin("serializer", found.name)
+    serializer = make_alone(plugin, options.formats.settings, registry=registry, is_key=part == "key")
+    if not supports(serializer, SupportsSerializeColumn):
+        raise _UnpreparedError("this serializer makes one value at a time, because it has no serialize_column")
+    _look_up(serializer, options.topic, pa.array([], kind), _max_block(options))
+    pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
+    return attrs.evolve(found, prepared=pickled)
 
 
 def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> None:
@@ -106,10 +112,11 @@ def _max_block(options: WriteOptions) -> float:
 
 
 def _column_type(schema: StructType, columns: ColumnPositions, part: str) -> pa.DataType:
-    """The Arrow type of what a part of the records is made of."""
+    """The Arrow type of what a part of the records is made of. Raises PySpark's error for a type without one."""
     if part in columns:
-        return to_arrow_schema(StructType([schema.fields[columns[part]]])).field(0).type
-    return pa.struct(to_arrow_schema(StructType([schema.fields[at] for at in other_columns(schema.names)])))
+        return to_arrow_schema(StructType([schema.fields[columns[part]]]), **_ZONE).field(0).type
+    fields = [schema.fields[at] for at in other_columns(schema.names)]
+    return pa.struct(to_arrow_schema(StructType(fields), **_ZONE))
 
 
 def formatted(
