@@ -59,6 +59,7 @@ NOT_INSTALLED: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 
 SPDX: Final[Mapping[str, str]] = {
     "3-Clause BSD License": "BSD-3-Clause",
+    "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD-3-Clause",
