@@ -6,7 +6,18 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-MODULES = ("avro_rows", "avro_values", "columns", "crc32c", "json_rows", "layout", "murmur2", "sending", "tables")
+MODULES = (
+    "avro_rows",
+    "avro_values",
+    "columns",
+    "crc32c",
+    "json_rows",
+    "layout",
+    "murmur2",
+    "row_buffers",
+    "sending",
+    "tables",
+)
 
 REPOSITORY = "https://github.com/ottla/ottla/blob/main"
 README = Path(__file__).with_name("README.md").read_text(encoding="utf-8")

@@ -116,6 +116,13 @@ def test_the_branch_of_a_union_is_that_of_the_type() -> None:
     assert written(schema, pa.array([{"a": "x"}])) == [b"\2\2x"]
 
 
+def test_a_union_may_have_more_branches_than_a_byte_counts() -> None:
+    fixed = [{"type": "fixed", "name": f"F{size}", "size": size} for size in range(1, 71)]
+    assert written(record(a=[*fixed, "null"]), pa.array([{"a": None}])) == [b"\x8c\1"]
+    kind = pa.struct([("a", pa.binary(70))])
+    assert written(record(a=[*fixed, "null"]), pa.array([{"a": b"x" * 70}], kind)) == [b"\x8a\1" + b"x" * 70]
+
+
 @settings(deadline=None)
 @given(case=CASES)
 def test_an_arrow_type_comes_back_from_its_schema_as_one_that_fits(case: Case) -> None:

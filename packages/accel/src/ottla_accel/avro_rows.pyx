@@ -5,46 +5,27 @@ rows run without the GIL, and the buffers may change meanwhile (`buffers.pxd`), 
 once, when it is used, and is checked then.
 """
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from ottla_accel.avro_kinds cimport (
+    ARRAY, BOOLEAN, BYTES, CONSTANT, DECIMAL, DOUBLE, FIXED, FIXED_DECIMAL, FLOAT, INT, LONG, MAP, RECORD, Kind,
+)
 from ottla_accel.buffers cimport are_within, is_set, read_8, read_32, read_64, start_of_buffer, validity_of
-from ottla_accel.columns cimport Bytes
+from ottla_accel.row_buffers cimport RowBuffers, Written
 from ottla_accel.varints cimport write_varint
-
-ctypedef enum Kind:  # as `ottla.interfaces.AvroKind`
-    CONSTANT
-    BOOLEAN
-    INT
-    LONG
-    FLOAT
-    DOUBLE
-    BYTES
-    FIXED
-    DECIMAL
-    FIXED_DECIMAL
-    ARRAY
-    MAP
-    RECORD
 
 cdef struct Cells:
     Kind kind
     int32_t value_branch, null_branch
     const uint8_t* valid
     Py_ssize_t start  # the array's offset
-    Py_ssize_t count  # of cells
     bint is_wide  # offsets have 64 bits
     const void* offsets
     const void* data
     Py_ssize_t size  # of the data that offsets refer to, of a constant, or of a fixed cell
-    Py_ssize_t width  # bytes of a number, or of a fixed cell in the array
     Py_ssize_t first_child, children
-
-cdef struct Written:
-    Py_ssize_t row
-    Py_ssize_t size
-    bint wrong  # offsets lie outside of their data
 
 cdef Py_ssize_t MOST_SMALL = 24  # maximum bytes of the branch, the length and a number
 cdef int MOST_DEPTH = 100
@@ -90,8 +71,7 @@ cdef class Nodes:
         cells.kind = <Kind>kind
         cells.value_branch, cells.null_branch = column.value_branch, column.null_branch
         cells.valid = NULL
-        cells.start = cells.size = cells.width = 0
-        cells.count = rows
+        cells.start = cells.size = 0
         cells.is_wide = False
         cells.offsets = cells.data = NULL
         children = list(column.children)
@@ -157,21 +137,22 @@ cdef class Nodes:
     ) except -1:
         """Read the buffer of cells that have all the same width."""
         cdef int kind = cells.kind
+        cdef Py_ssize_t width  # of a cell in the array
         if kind == DECIMAL or kind == FIXED_DECIMAL:
             if not name.startswith("decimal128("):
                 raise ValueError(f"decimals of type {name}")
-            cells.width, cells.size = 16, column.size
+            width, cells.size = 16, column.size
             if kind == FIXED_DECIMAL and cells.size < 1:
                 raise ValueError(f"decimals of {cells.size} bytes")
         elif kind == FIXED:
             if not name.startswith("fixed_size_binary["):
                 raise ValueError(f"a fixed value of type {name}")
-            cells.width = cells.size = array.type.byte_width
+            width = cells.size = array.type.byte_width
         else:
             if name != {INT: "int32", LONG: "int64", FLOAT: "float", DOUBLE: "double"}[kind]:
                 raise ValueError(f"numbers of type {name}")
-            cells.width = 4 if kind == INT or kind == FLOAT else 8
-        cells.data = start_of_buffer(buffer, cells.width * stop)
+            width = 4 if kind == INT or kind == FLOAT else 8
+        cells.data = start_of_buffer(buffer, width * stop)
         return 0
 
 
@@ -183,43 +164,25 @@ def avro_rows(column, *, Py_ssize_t count, bytes prefix):
 
 
 cdef tuple write(Nodes nodes, Py_ssize_t count, bytes prefix):
-    cdef Bytes offsets = Bytes.__new__(Bytes), content = Bytes.__new__(Bytes)
-    cdef Written written = Written(row=0, size=0, wrong=False)
     cdef Py_ssize_t prefix_size = len(prefix)
-    cdef Py_ssize_t room = 64 + count * (prefix_size + 8 * nodes.count)
+    cdef RowBuffers made = RowBuffers(count, 64 + count * (prefix_size + 8 * nodes.count), "Avro")
+    cdef Written written = Written(row=0, size=0, wrong=False)
     cdef const uint8_t* first = prefix
-    cdef uint8_t* larger
-    offsets._bytes = <uint8_t*>PyMem_Malloc((count + 1) * sizeof(int32_t))
-    content._bytes = <uint8_t*>PyMem_Malloc(room)
-    if offsets._bytes is NULL or content._bytes is NULL:
-        raise MemoryError
-    offsets._size = (count + 1) * sizeof(int32_t)
-    (<int32_t*>offsets._bytes)[0] = 0
     while True:
         with nogil:
             written = write_rows(
-                nodes.cells, first, prefix_size, written, count, content._bytes, room, <int32_t*>offsets._bytes
+                nodes.cells,
+                first,
+                prefix_size,
+                written,
+                count,
+                made.content._bytes,
+                made.room,
+                <int32_t*>made.offsets._bytes,
             )
         if written.row == count:
-            break
-        if written.wrong:
-            raise ValueError(
-                "offsets of an Arrow column lie outside of its data: it was not valid, or changed while it was read"
-            )
-        if room > INT32_MAX:
-            raise OverflowError(f"{count} rows are more than 2 GiB of Avro; let a record batch have fewer")
-        room *= 2
-        larger = <uint8_t*>PyMem_Realloc(content._bytes, room)
-        if larger is NULL:
-            raise MemoryError
-        content._bytes = larger
-    if written.size > INT32_MAX:
-        raise OverflowError(f"{count} rows are more than 2 GiB of Avro; let a record batch have fewer")
-    larger = <uint8_t*>PyMem_Realloc(content._bytes, max(written.size, 1))
-    if larger is not NULL:
-        content._bytes = larger
-    content._size = written.size
-    return offsets, content
+            return made.finished(written)
+        made.make_room(written)
 
 
 cdef Written write_rows(

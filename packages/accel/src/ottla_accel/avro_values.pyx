@@ -16,28 +16,14 @@ from libc.math cimport fabs, isfinite
 from libc.stdint cimport INT32_MAX, INT32_MIN, int64_t, uint8_t
 from libc.string cimport memcpy
 
+from ottla_accel.avro_kinds cimport (
+    ARRAY, BOOLEAN, BYTES, CONSTANT, DECIMAL, DOUBLE, ENUM, FIXED_DECIMAL, FLOAT, INT, LONG, MAP, RECORD, STRING, Kind,
+)
 from ottla_accel.varints cimport write_varint
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
-
-ctypedef enum Kind:  # as `ottla.interfaces.AvroKind`
-    CONSTANT
-    BOOLEAN
-    INT
-    LONG
-    FLOAT
-    DOUBLE
-    BYTES
-    FIXED
-    DECIMAL
-    FIXED_DECIMAL
-    ARRAY
-    MAP
-    RECORD
-    ENUM
-    STRING
 
 cdef int MOST_DEPTH = 200
 

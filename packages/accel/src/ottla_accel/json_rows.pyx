@@ -7,9 +7,9 @@ meanwhile (`buffers.pxd`), so each number and offset is read only once, when it 
 
 import json
 
-from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from libc.math cimport fabs, signbit
-from libc.stdint cimport INT32_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from ottla_accel.buffers cimport (
@@ -24,6 +24,7 @@ from ottla_accel.buffers cimport (
     validity_of,
 )
 from ottla_accel.columns cimport Bytes
+from ottla_accel.row_buffers cimport RowBuffers, Written
 
 ctypedef enum Kind:
     AS_IT_IS  # JSON already
@@ -49,11 +50,6 @@ cdef struct Field:
     Py_ssize_t start
     const uint8_t* label
     Py_ssize_t label_size
-
-cdef struct Written:
-    Py_ssize_t row
-    Py_ssize_t size
-    bint wrong  # offsets of the next row lie outside of their data
 
 cdef dict KINDS = {
     "bool": BOOLEAN,
@@ -185,39 +181,16 @@ def objects(names, columns, *, Py_ssize_t count, text):
 
 
 cdef tuple write(Rows rows, Py_ssize_t count):
-    cdef Bytes offsets = Bytes.__new__(Bytes), content = Bytes.__new__(Bytes)
+    cdef RowBuffers made = RowBuffers(count, 64 + count * (2 + 24 * rows.count), "JSON")
     cdef Written written = Written(row=0, size=0, wrong=False)
-    cdef Py_ssize_t room = 64 + count * (2 + 24 * rows.count)
-    cdef uint8_t* larger
-    offsets._bytes = <uint8_t*>PyMem_Malloc((count + 1) * sizeof(int32_t))
-    content._bytes = <uint8_t*>PyMem_Malloc(room)
-    if offsets._bytes is NULL or content._bytes is NULL:
-        raise MemoryError
-    offsets._size = (count + 1) * sizeof(int32_t)
-    (<int32_t*>offsets._bytes)[0] = 0
     while True:
         with nogil:
-            written = write_rows(rows.fields, rows.count, written, count, content._bytes, room, <int32_t*>offsets._bytes)
-        if written.row == count:
-            break
-        if written.wrong:
-            raise ValueError(
-                "offsets of an Arrow column lie outside of its data: it was not valid, or changed while it was read"
+            written = write_rows(
+                rows.fields, rows.count, written, count, made.content._bytes, made.room, <int32_t*>made.offsets._bytes
             )
-        if room > INT32_MAX:
-            raise OverflowError(f"{count} rows are more than 2 GiB of JSON; let a record batch have fewer")
-        room *= 2
-        larger = <uint8_t*>PyMem_Realloc(content._bytes, room)
-        if larger is NULL:
-            raise MemoryError
-        content._bytes = larger
-    if written.size > INT32_MAX:
-        raise OverflowError(f"{count} rows are more than 2 GiB of JSON; let a record batch have fewer")
-    larger = <uint8_t*>PyMem_Realloc(content._bytes, max(written.size, 1))
-    if larger is not NULL:
-        content._bytes = larger
-    content._size = written.size
-    return offsets, content
+        if written.row == count:
+            return made.finished(written)
+        made.make_room(written)
 
 
 cdef Written write_rows(

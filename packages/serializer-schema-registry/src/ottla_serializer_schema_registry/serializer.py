@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import attrs
 
@@ -111,9 +111,7 @@ class RegistrySerializer:
                 f"there is no {self._options.part}.schema; without it only columns of tables can be sent, whose types "
                 "make the schema"
             )
-        ready = self._by_topic.get(topic)
-        if ready is None:
-            raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
+        ready = self._by_topic.get(topic) or self._not_ready(topic)
         encoded = ready.schema.encode(data, ready.prefix)
         if ready.header is not None:
             _set_header(headers, ready.header)
@@ -126,10 +124,11 @@ class RegistrySerializer:
                 f"{self._options.part}.schema.id.serializer=header sets a header of each record, which rows of tables "
                 "cannot have; set it to prefix"
             )
-        ready = self._by_topic.get((topic, column.type) if self._derives else topic)
-        if ready is None:
-            raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
+        ready = self._by_topic.get((topic, column.type) if self._derives else topic) or self._not_ready(topic)
         return ready.schema.encode_column(column, ready.prefix)
+
+    def _not_ready(self, topic: str) -> NoReturn:
+        raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
         """Register or look up the schema for a topic. Raises SchemaRegistryError."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -49,11 +50,11 @@ def _avro(kind: Any, name: str, path: str) -> Any:
             "name": name,
             "fields": [_field(field, f"{name}_{_NOT_IN_A_NAME.sub('_', field.name)}", path) for field in fields],
         }
-    if _is(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
+    if is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
         return {"type": "array", "items": _maybe_null(kind.value_field, f"{name}_item", f"{path}[]")}
     if pa.types.is_map(kind):
-        if not _is(kind.key_type, "string", "large_string", "string_view"):
-            raise TypeError(f"{_shown(path)} is a map with keys of type {kind.key_type}, where Avro has text only")
+        if not is_one_of(kind.key_type, "string", "large_string", "string_view"):
+            raise TypeError(f"{shown(path)} is a map with keys of type {kind.key_type}, where Avro has text only")
         return {"type": "map", "values": _maybe_null(kind.item_field, f"{name}_value", f"{path}.value")}
     if pa.types.is_fixed_size_binary(kind):
         return {"type": "fixed", "name": name, "size": kind.byte_width}
@@ -63,9 +64,9 @@ def _avro(kind: Any, name: str, path: str) -> Any:
         unit = "millis" if kind.unit in ("s", "ms") else "micros"
         return {"type": "long", "logicalType": f"timestamp-{unit}" if kind.tz else f"local-timestamp-{unit}"}
     for names, schema in _PLAIN.items():
-        if _is(kind, *names):
+        if is_one_of(kind, *names):
             return schema
-    raise TypeError(f"{_shown(path)} has the type {kind}, which has no Avro form")
+    raise TypeError(f"{shown(path)} has the type {kind}, which has no Avro form")
 
 
 def _field(field: Any, name: str, path: str) -> Mapping[str, Any]:
@@ -74,7 +75,7 @@ def _field(field: Any, name: str, path: str) -> Mapping[str, Any]:
             f"column {field.name!r} cannot be a field of Avro, whose names have the letters a-z and A-Z, digits and _, "
             "and begin with no digit: rename it, or set a schema"
         )
-    where = f"{path}.{field.name}" if path else field.name
+    where = within(path, field.name)
     made = {"name": field.name, "type": _maybe_null(field, name, where)}
     return {**made, "default": None} if isinstance(made["type"], list) else made
 
@@ -159,11 +160,3 @@ _LOGICAL: Final[Mapping[Any, Any]] = {
         for long, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
 }
-
-
-def _shown(path: str) -> str:
-    return f"column {path!r}" if path else "it"
-
-
-def _is(kind: Any, *names: str) -> bool:
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)

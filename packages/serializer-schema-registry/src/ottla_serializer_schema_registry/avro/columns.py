@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import AvroColumn, AvroKind
+from ottla.protocol.primitives import varint
+from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
 from ottla_serializer_schema_registry.avro.refused_cells import RefusedCells
 from ottla_serializer_schema_registry.avro.schema import AvroSchema, default_bytes
 
@@ -90,13 +92,15 @@ class _Planner:
         kind, before = _plain_type(kind)
         schema = self._named.get(schema, schema) if isinstance(schema, str) else schema
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise TypeError(f"{path} is nested more than {MOST_DEPTH} levels deep")
-        if isinstance(schema, list):
-            made = self._union(schema, kind, path)
-        else:
-            made = self._typed({"type": schema} if isinstance(schema, str) else schema, kind, path)
-        self._depth -= 1
+        try:
+            if self._depth > MOST_DEPTH:
+                raise TypeError(f"{path} is nested more than {MOST_DEPTH} levels deep")
+            if isinstance(schema, list):
+                made = self._union(schema, kind, path)
+            else:
+                made = self._typed({"type": schema} if isinstance(schema, str) else schema, kind, path)
+        finally:
+            self._depth -= 1
         if before is None:
             return made
         return attrs.evolve(made, convert=before if made.convert is None else partial(_one_then, before, made.convert))
@@ -106,15 +110,13 @@ class _Planner:
         if pa.types.is_null(kind):
             if null_branch < 0:
                 raise _no_form(path, kind, branches)
-            return ColumnPlan(kind=AvroKind.CONSTANT, data=_zigzag(null_branch), path=path)
+            return ColumnPlan(kind=AvroKind.CONSTANT, data=varint(null_branch), path=path)
         others = [place for place, branch in enumerate(branches) if branch != "null"]
         reasons = []
         for place in others:
-            depth = self._depth
             try:
                 made = self.plan(branches[place], kind, path)
             except TypeError as error:
-                self._depth = depth
                 reasons.append(error)
             else:
                 return attrs.evolve(made, value_branch=place, null_branch=null_branch)
@@ -140,7 +142,7 @@ class _Planner:
         wanted = [field["name"] for field in schema["fields"]]
         if unknown := [name for name in has if name not in wanted]:
             raise TypeError(
-                f"the Avro record {schema['name']} has no field {_within(path, unknown[0])!r}; it has "
+                f"the Avro record {schema['name']} has no field {within(path, unknown[0])!r}; it has "
                 f"{', '.join(map(repr, wanted[:20]))}: leave the column out, or add it to the schema"
             )
         if len(set(has)) < len(has):
@@ -148,7 +150,7 @@ class _Planner:
         children, fields = [], []
         for field in schema["fields"]:
             if field["name"] in has:
-                children.append(self.plan(field["type"], kind.field(field["name"]).type, _within(path, field["name"])))
+                children.append(self.plan(field["type"], kind.field(field["name"]).type, within(path, field["name"])))
                 fields.append(field["name"])
             else:
                 children.append(ColumnPlan(kind=AvroKind.CONSTANT, data=self._default(field, path)))
@@ -160,13 +162,13 @@ class _Planner:
         made = default_bytes(field, self._named)
         if made is None:
             raise TypeError(
-                f"there is no column for the field {_within(path, field['name'])!r}, which has no default in its Avro "
+                f"there is no column for the field {within(path, field['name'])!r}, which has no default in its Avro "
                 "schema"
             )
         return made
 
     def _array(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
-        if not _is(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
+        if not is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
             raise _no_form(path, kind, schema)
         child = self.plan(schema["items"], kind.value_type, f"{path}[]")
         return ColumnPlan(kind=AvroKind.ARRAY, convert=_compact, children=(child,), path=path)
@@ -231,7 +233,7 @@ def _floating(avro_kind: AvroKind, to: Any, schema: Mapping[str, Any], kind: Any
 
 
 def _string(schema: Mapping[str, Any], kind: Any) -> _Leaf:
-    if _is(kind, "string", "large_string"):
+    if is_one_of(kind, "string", "large_string"):
         return AvroKind.BYTES, None, 0
     return None
 
@@ -239,7 +241,7 @@ def _string(schema: Mapping[str, Any], kind: Any) -> _Leaf:
 def _bytes(schema: Mapping[str, Any], kind: Any) -> _Leaf:
     if schema.get("logicalType") == "decimal":
         return _decimal(AvroKind.DECIMAL, 0, schema, kind)
-    if _is(kind, "binary", "large_binary"):
+    if is_one_of(kind, "binary", "large_binary"):
         return AvroKind.BYTES, None, 0
     if pa.types.is_fixed_size_binary(kind):
         return AvroKind.BYTES, lambda column, refused, path: column.cast(pa.binary()), 0
@@ -252,7 +254,7 @@ def _fixed(schema: Mapping[str, Any], kind: Any) -> _Leaf:
         return _decimal(AvroKind.FIXED_DECIMAL, size, schema, kind)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == size:
         return AvroKind.FIXED, None, size
-    if _is(kind, "binary", "large_binary"):
+    if is_one_of(kind, "binary", "large_binary"):
         return AvroKind.FIXED, partial(_of_size, size=size), size
     return None
 
@@ -270,7 +272,7 @@ def _decimal(avro_kind: AvroKind, size: int, schema: Mapping[str, Any], kind: An
 
 
 def _enum(schema: Mapping[str, Any], kind: Any) -> _Leaf:
-    if _is(kind, "string", "large_string"):
+    if is_one_of(kind, "string", "large_string"):
         return AvroKind.INT, partial(_places, symbols=list(schema["symbols"]), default=schema.get("default")), 0
     return None
 
@@ -350,7 +352,7 @@ def _fields(column: Any) -> Mapping[str, Any]:
 
 def _compact(column: Any, refused: RefusedCells) -> Any:
     """The lists, with offsets that begin at 0 and items of these rows only."""
-    if _is(column.type, "fixed_size_list", "list_view", "large_list_view"):
+    if is_one_of(column.type, "fixed_size_list", "list_view", "large_list_view"):
         column = column.cast(pa.large_list(column.type.value_type))
     if not column.offset and not column.null_count and len(column) and not column.offsets[0].as_py():
         return column if len(column.values) == column.offsets[-1].as_py() else _rebuilt(column)
@@ -403,19 +405,6 @@ def _largest(precision: int, scale: int) -> Any:
     return Decimal(10**precision - 1).scaleb(-scale)
 
 
-def _zigzag(number: int) -> bytes:
-    """Branches of a union, which has less than 64."""
-    return bytes([2 * number])
-
-
-def _within(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 def _no_form(path: str, kind: Any, schema: Any) -> TypeError:
     named = schema.get("logicalType") or schema["type"] if isinstance(schema, dict) else schema
-    return TypeError(f"{f'column {path!r}' if path else 'it'} of type {kind} has no form as Avro's {named!r}")
-
-
-def _is(kind: Any, *names: str) -> bool:
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
+    return TypeError(f"{shown(path)} of type {kind} has no form as Avro's {named!r}")

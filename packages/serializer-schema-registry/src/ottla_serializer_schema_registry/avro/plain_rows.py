@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from ottla.interfaces import AvroColumn, AvroKind
+from ottla.protocol.primitives import varint
 
 MOST_BYTES: Final = 2**31 - 1
 
@@ -41,7 +42,7 @@ def _cells(column: AvroColumn) -> _Write:
     write = _written(column)
     if column.value_branch < 0:
         return write
-    value, null = _long(column.value_branch), _long(max(column.null_branch, 0))
+    value, null = varint(column.value_branch), varint(max(column.null_branch, 0))
     valid = None
     if column.array is not None and column.array.null_count:
         valid = column.array.is_valid().to_pylist()
@@ -81,7 +82,7 @@ def _blocks(column: AvroColumn) -> _Write:
     def block(out: bytearray, row: int) -> None:
         first, last = ends[row], ends[row + 1]
         if last > first:
-            out.extend(_long(last - first))
+            out.extend(varint(last - first))
         for item in range(first, last):
             for write in items:
                 write(out, item)
@@ -95,7 +96,7 @@ def _encoder(column: AvroColumn) -> Callable[[Any], bytes]:
         case AvroKind.BOOLEAN:
             return lambda cell: b"\1" if cell else b"\0"
         case AvroKind.INT | AvroKind.LONG:
-            return _long
+            return varint
         case AvroKind.FLOAT:
             return _FLOAT.pack
         case AvroKind.DOUBLE:
@@ -111,7 +112,7 @@ def _encoder(column: AvroColumn) -> Callable[[Any], bytes]:
 
 
 def _with_length(data: bytes) -> bytes:
-    return _long(len(data)) + data
+    return varint(len(data)) + data
 
 
 def _unscaled(cell: Any, scale: int) -> bytes:
@@ -122,14 +123,3 @@ def _unscaled(cell: Any, scale: int) -> bytes:
 
 def _whole(cell: Decimal, scale: int) -> int:
     return int(cell.scaleb(scale, _EXACT))
-
-
-def _long(number: int) -> bytes:
-    """A number as zigzag varint."""
-    rest = (number << 1) ^ (number >> 63)
-    made = bytearray()
-    while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    made.append(rest)
-    return bytes(made)

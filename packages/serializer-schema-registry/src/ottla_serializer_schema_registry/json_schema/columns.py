@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import RowSerializationError
 from ottla.plugins.serializers import json_columns
+from ottla_serializer_schema_registry.arrow_columns import shown, within
 from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
 
 _NOTES: Final = frozenset(
@@ -64,7 +65,7 @@ def type_problem(schema: Any, kind: Any, path: str) -> str | None:
     # A number without decimal places is an integer for JSON Schema.
     likely = {"integer": {"integer", "number"}, "number": {"integer", "number"}}.get(its_type, {its_type})
     if isinstance(allowed, list) and its_type != "null" and not likely & set(map(str, allowed)):
-        return f"{_shown(path)} of type {kind} is {its_type} in JSON, where its schema says {' or '.join(allowed)}"
+        return f"{shown(path)} of type {kind} is {its_type} in JSON, where its schema says {' or '.join(allowed)}"
     if pa.types.is_struct(kind):
         return _object_problem(schema, kind, path)
     if pa.types.is_dictionary(kind) or its_type == "array":
@@ -81,9 +82,9 @@ def _object_problem(schema: Mapping[str, Any], kind: Any, path: str) -> str | No
         return None
     for name in schema.get("required", ()):
         if name not in has:
-            return f"there is no column for {_within(path, name)!r}, which its schema requires"
+            return f"there is no column for {within(path, name)!r}, which its schema requires"
     for name, field in has.items():
-        where = _within(path, name)
+        where = within(path, name)
         if name in properties:
             if problem := type_problem(properties[name], field, where):
                 return problem
@@ -176,11 +177,3 @@ def _schema(kind: Any) -> Mapping[str, Any]:
     elif made["type"] == "array":
         made["items"] = _schema(kind.value_type)
     return made
-
-
-def _within(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _shown(path: str) -> str:
-    return f"column {path!r}" if path else "it"

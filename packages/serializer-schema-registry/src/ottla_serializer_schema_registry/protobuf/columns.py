@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ottla.errors import RowSerializationError
+from ottla_serializer_schema_registry.arrow_columns import is_one_of, within
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -36,7 +37,7 @@ def check(descriptor: Descriptor, kind: Any, path: str) -> None:
         raise TypeError(f"{path or 'it'} of type {kind} is no struct, as {descriptor.full_name} needs")
     for place in range(kind.num_fields):
         field = kind.field(place)
-        where = f"{path}.{field.name}" if path else field.name
+        where = within(path, field.name)
         found = descriptor.fields_by_name.get(field.name)
         if found is None:
             raise TypeError(
@@ -44,7 +45,7 @@ def check(descriptor: Descriptor, kind: Any, path: str) -> None:
                 "message"
             )
         inner = field.type
-        if _is_list(inner):
+        if is_one_of(inner, "list", "large_list"):
             inner = inner.value_type
         if pa.types.is_struct(inner) and found.message_type is not None:
             check(found.message_type, inner, where)
@@ -56,10 +57,6 @@ def plain(cell: Any, kind: Any) -> Any:
         return {name: plain(each, kind.field(name).type) for name, each in cell.items() if each is not None}
     if pa.types.is_map(kind):
         return {name: plain(each, kind.item_type) for name, each in cell}
-    if _is_list(kind):
+    if is_one_of(kind, "list", "large_list"):
         return [plain(each, kind.value_type) for each in cell]
     return cell
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

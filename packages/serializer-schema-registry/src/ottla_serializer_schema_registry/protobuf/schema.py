@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import PluginNotFoundError
+from ottla.protocol.primitives import varint
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.references import LocalSchema
 from ottla_serializer_schema_registry.registry.schemas import PROTOBUF, Schema
@@ -131,11 +132,4 @@ def encoded_indexes(indexes: Sequence[int]) -> bytes:
     """Return the place of a message type as bytes: its length and its numbers, as zigzag varints; 0 for the first."""
     if tuple(indexes) == (0,):
         return b"\0"
-    made = bytearray()
-    for number in (len(indexes), *indexes):
-        rest = number << 1
-        while rest > 0x7F:
-            made.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        made.append(rest)
-    return bytes(made)
+    return b"".join(map(varint, (len(indexes), *indexes)))

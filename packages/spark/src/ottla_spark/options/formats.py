@@ -47,14 +47,15 @@ def read_formats(given: Mapping[str, str], others: Mapping[str, str], problems: 
 
     Adds all problems to *problems*.
     """
-    found = {part: _format(given.get(option), option, problems) for part, option in OPTION_OF.items()}
-    keys = {key for each in found.values() if each is not None and each != JSON for key in plugin_keys(each.name)}
+    registry = Registry()
+    found = {part: _format(given.get(option), option, registry, problems) for part, option in OPTION_OF.items()}
+    keys = {key for each in found.values() if each is not None for key in _plugin_keys(each, registry)}
     settings = {key: value for key, value in others.items() if key in keys}
     problems += [f"option {problem}" for problem in _names(settings)]
     return Formats(value=found["value"], key=found["key"], settings=as_written(settings)), set(settings)
 
 
-def _format(written: str | None, option: str, problems: list[str]) -> ColumnFormat | None:
+def _format(written: str | None, option: str, registry: Registry, problems: list[str]) -> ColumnFormat | None:
     if written is None:
         return None
     name = written.lower()
@@ -67,18 +68,20 @@ def _format(written: str | None, option: str, problems: list[str]) -> ColumnForm
         )
         return None
     try:
-        Registry().plugin("serializer", name)
+        registry.plugin("serializer", name)
     except OttlaError as error:
         problems.append(f"option {option}={written!r}: {error}")
         return None
     return ColumnFormat(name=name)
 
 
-def plugin_keys(name: str) -> Sequence[str]:
-    """Return the keys of a serializer plugin; none for a plugin that cannot be used."""
+def _plugin_keys(found: ColumnFormat, registry: Registry) -> Sequence[str]:
+    """The keys of a serializer plugin; none for json, which needs no plugin."""
+    if found == JSON:
+        return []
     try:
-        return [key.name for key in Registry().plugin("serializer", name).config_keys()]
-    except OttlaError:  # it was reported before
+        return [key.name for key in registry.plugin("serializer", found.name).config_keys()]
+    except OttlaError:  # the driver reports it when it prepares the serializer
         return []
 
 
