@@ -132,3 +132,8 @@ def class_name(thing: object) -> str:
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
     module = getattr(kind, "__module__", None) or "builtins"  # methods of built-in types have none
     return f"{module}.{kind.__qualname__}"
+
+
+def callback_name(callback: object) -> str:
+    """The name of a function of the program, or the repr of another callable."""
+    return str(getattr(callback, "__qualname__", callback))

@@ -16,6 +16,7 @@ from types import FunctionType, MethodType
 from typing import Final
 
 from ottla.errors import InvalidRecordError
+from ottla.errors.quoting import callback_name
 
 UNCHECKED: Final = object()
 """A key that no callback has."""
@@ -60,7 +61,7 @@ def _check_function(function: object, callback: object, *, given: int = 0, named
     unset = {*required[1:], *keywords}.difference(named, function.__kwdefaults__ or ())
     if takes_one and not unset:
         return
-    shown = str(getattr(callback, "__qualname__", callback))
+    shown = callback_name(callback)
     with suppress(TypeError, ValueError):
         shown += str(inspect.signature(callback, follow_wrapped=False))  # type: ignore[arg-type]
     raise TypeError(

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable
 from threading import Lock
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from ottla.concurrency import io_threads
 from ottla.errors import InvalidRecordError
+from ottla.errors.quoting import callback_name
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import TableProgress
 
@@ -34,7 +35,7 @@ class Guarded:
             self._callback(progress)
         except Exception:
             self._failed = True
-            name = name_of(self._callback)
+            name = callback_name(self._callback)
             logger.exception("on_progress %s raised an exception; it is not called again, and the table is sent", name)
 
 
@@ -76,7 +77,7 @@ def check_on_progress(callback: object) -> None:
     if not callable(callback):
         raise InvalidRecordError(f"on_progress must be a function that takes a TableProgress, not {callback!r}")
     if inspect.iscoroutinefunction(callback):
-        raise TypeError(f"on_progress is called, not awaited, and {name_of(callback)} is a coroutine function")
+        raise TypeError(f"on_progress is called, not awaited, and {callback_name(callback)} is a coroutine function")
     try:
         signature = inspect.signature(callback)
     except (TypeError, ValueError):  # of a built-in
@@ -85,11 +86,6 @@ def check_on_progress(callback: object) -> None:
         signature.bind(object())
     except TypeError:
         raise TypeError(
-            f"on_progress is called with one argument, a TableProgress, which {name_of(callback)}{signature} does not "
-            "take: define it as f(progress)"
+            f"on_progress is called with one argument, a TableProgress, which {callback_name(callback)}{signature} "
+            "does not take: define it as f(progress)"
         ) from None
-
-
-def name_of(callback: Any) -> str:
-    """The name of a function, or the repr of another callable."""
-    return str(getattr(callback, "__qualname__", callback))
