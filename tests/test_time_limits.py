@@ -54,6 +54,21 @@ def test_with_a_limit_of_its_own(request):
     assert limit(request) == 7
 """
 
+SUITES = """
+class TestDefault:
+    time_limit = 30.0
+
+    def test_limit(self):
+        assert self.time_limit == 120.0
+
+
+class TestLonger:
+    time_limit = 500.0
+
+    def test_limit(self):
+        assert self.time_limit == 500.0
+"""
+
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """pytest in another process, with the settings and the limits of this tree."""
@@ -109,6 +124,14 @@ def test_a_limit_on_the_command_line_applies_to_all_tests(folder: Path) -> None:
     )
 
     assert run(folder, "--timeout", "0").returncode == 0
+
+
+def test_conformance_suites_have_a_longer_limit_on_a_busy_machine(folder: Path) -> None:
+    (folder / "test_suites.py").write_text(SUITES)
+
+    ended = run(folder)
+
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_every_test_of_this_tree_has_a_limit(request: pytest.FixtureRequest) -> None:

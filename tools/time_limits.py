@@ -16,6 +16,9 @@ SECONDS: Final = 300
 SECONDS_WITH_PROCESSES: Final = 900
 """Limit for tests that start brokers, Spark or other programs."""
 
+SECONDS_OF_A_SUITE: Final = 120.0
+"""`time_limit` of the conformance suites of this tree, which counts wall time: elsewhere it is 30 s."""
+
 SOAK_FACTOR: Final = 10
 STARTING: Final = ("kafka", "spark", "slow")
 """Markers of such tests; tests outside of the packages count as such, too."""
@@ -28,7 +31,10 @@ def seconds(item: pytest.Item, *, long: bool) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Give each test its limit."""
+    """Give each test and each conformance suite its limit."""
+    for suite in {item.cls for item in items if isinstance(item, pytest.Function)}:
+        if hasattr(suite, "time_limit"):
+            suite.time_limit = max(suite.time_limit, SECONDS_OF_A_SUITE)
     if config.getoption("timeout") is not None:
         return
     for item in items:

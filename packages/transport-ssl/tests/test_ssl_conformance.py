@@ -12,8 +12,6 @@ pytestmark = pytest.mark.unmeasured
 
 
 class TestTls(TlsConformance):
-    time_limit = 120.0  # for a busy machine
-
     @pytest.fixture(params=["TLSv1.2", "TLSv1.3"])
     def transport(self, request: pytest.FixtureRequest) -> Transport:
         return tls_transport(self.settings_for({"ssl.enabled.protocols": request.param}))

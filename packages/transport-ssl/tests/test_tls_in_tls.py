@@ -95,8 +95,6 @@ class TlsInTls:
 class TestTlsInTls(TransportConformance):
     """Pieces of one byte, cuts anywhere, tickets, large amounts both ways, full sockets."""
 
-    time_limit = 120.0  # for a busy machine
-
     port = 9093
     settings: ClassVar[Mapping[str, Any]] = TlsConformance.settings_for({})
 
