@@ -19,7 +19,7 @@ from ottla_spark import InvalidWriteError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import Arrived, arrived, local_spark, values
-from transactions_kit import read
+from transactions_kit import read, read_pairs
 
 pytestmark = [
     pytest.mark.kafka,
@@ -146,6 +146,51 @@ def test_a_call_makes_values_of_columns_with_any_names(
     assert [record.key for record in records] == [b"%d" % number for number in range(10)]
 
 
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("named_struct('id', id, 'day', if(id % 2 = 0, null, date '2026-11-27'))", "to_json({})"),
+        ("if(id % 5 = 0, null, named_struct('id', id))", "to_json({})"),
+        ("array(id, id % 3)", "to_json({})"),
+        ("id", "cast({} as string)"),
+        ("if(id % 5 = 0, null, id)", "cast({} as string)"),
+        ("cast(id as string)", "concat('\"', {}, '\"')"),
+    ],
+)
+def test_json_keys_get_the_partitions_of_their_text(
+    spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic, column: str, text: str
+) -> None:
+    by_format, by_text = make_topic(partitions=3), make_topic(partitions=3)
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    frame = spark.range(0, 60, 1, 2).selectExpr("cast(id as string) as value", f"{column} as key")
+
+    ottla_spark.write(frame, {**servers, "topic": by_format, "key.format": "json"})
+    ottla_spark.write(frame.selectExpr("value", f"{text.format('key')} as key"), {**servers, "topic": by_text})
+
+    found = [arrived(kafka, topic) for topic in (by_format, by_text)]
+    placed = [{record.value: (record.key, record.key and record.partition) for record in each} for each in found]
+    assert placed[0] == placed[1]
+    assert [len(each) for each in found] == [60, 60]
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_json_keys_and_values_of_micro_batches_arrive(
+    kafka: KafkaCluster, stream: Stream, once: dict[str, str], guarantee: str
+) -> None:
+    given = {**once, "value.format": "json", "key.format": "json"}
+    if guarantee == "at-least-once":
+        given = {name: given[name] for name in given if name not in ("guarantee", "transactional.id.prefix")}
+    stream.add("1", "2")
+    frame = stream.frame().selectExpr("named_struct('id', value) as key", "value as number", "1 as one")
+    stream.run(ottla_spark.foreach_batch(given), frame=frame)
+
+    [records] = read_pairs(kafka.bootstrap_servers, once["topic"], partitions=1)
+    assert sorted(records) == [
+        (b'{"id":"1"}', b'{"number":"1","one":1}'),
+        (b'{"id":"2"}', b'{"number":"2","one":1}'),
+    ]
+
+
 def test_a_call_reports_what_it_has_written(
     spark: SparkSession, options: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +199,31 @@ def test_a_call_reports_what_it_has_written(
     assert (report.what, report.tasks, report.records) == ("the write", 2, 100)
     assert ottla_spark.last_report() == report
     assert str(report) in capfd.readouterr().err
+
+
+def descriptions(spark: SparkSession) -> list[str]:
+    """Descriptions of this application's SQL executions, as its UI shows them."""
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return [str(executions.apply(at).description()) for at in range(executions.size())]
+
+
+def test_spark_shows_topic_guarantee_and_ledger_of_a_call(
+    spark: SparkSession, stream: Stream, options: dict[str, str], once: dict[str, str]
+) -> None:
+    prefix, topic = once["transactional.id.prefix"], options["topic"]
+    ledger = f"ledger '{prefix}' in topic 'ottla-exactly-once-{prefix}'"
+    stream.add("1")
+    spark.sparkContext.setJobDescription("nightly orders")
+    ottla_spark.write(numbers(spark, 0, 1), options)
+    after = spark.sparkContext.getLocalProperty("spark.job.description")
+    spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+    stream.run(ottla_spark.foreach_batch(once))
+
+    found = descriptions(spark)
+    assert f"nightly orders\nottla: topic '{topic}', at least once" in found
+    assert after == "nightly orders"
+    [of_batch] = [each for each in found if each.endswith(f"ottla: topic '{topic}', exactly once, {ledger}")]
+    assert "batch = 0" in of_batch
 
 
 def test_a_missing_topic_is_refused_before_a_task(spark: SparkSession, stream: Stream, options: dict[str, str]) -> None:

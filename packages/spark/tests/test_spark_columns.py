@@ -77,6 +77,16 @@ def test_without_a_topic_both_ways_to_name_one_are_reported() -> None:
     assert problems == ["there is no topic: set option 'topic', or add a column 'topic' of type string"]
 
 
+def test_a_format_of_keys_without_a_column_for_them_is_reported() -> None:
+    problems: list[str] = []
+    find_columns(schema(Key=LONG, value=TEXT), topic="t", problems=problems, formats=Formats(key=JSON))
+
+    assert problems == [
+        "option key.format='json' needs a column 'key', and names are case-sensitive (found: Key, value); add one, "
+        "such as struct(...) AS key, or leave the option out"
+    ]
+
+
 def test_a_missing_value_is_reported_with_the_columns_found() -> None:
     _, problems = found(Value=TEXT, key=TEXT)
 

@@ -190,6 +190,24 @@ def test_a_call_and_the_data_source_write_the_same_records(
     assert len(found[0]) == 3000
 
 
+def test_a_call_and_the_data_source_write_the_same_json_keys(
+    spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    by_call, by_source = make_topic(partitions=3), make_topic(partitions=3)
+    frame = spark.range(0, 60, 1, 2).selectExpr("named_struct('id', id) as key", "id as number", "id % 2 = 0 as even")
+
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    ottla_spark.write(frame, {**servers, "topic": by_call, "key.format": "json", "value.format": "json"})
+    write(frame, topic=by_source, key_format="json", value_format="json")
+
+    found = [
+        {(record.key, record.value, record.partition) for record in arrived(kafka, topic)}
+        for topic in (by_call, by_source)
+    ]
+    assert found[0] == found[1]
+    assert {json.loads(key)["id"] for key, _value, _partition in found[0] if key} == set(range(60))
+
+
 def test_jobs_with_the_same_options_write_one_after_another(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

@@ -20,6 +20,7 @@ from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.job_description import topic_text
 from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task import TaskWritten
 from ottla_spark.sink.topics import check_topics
@@ -102,6 +103,12 @@ class BatchWriter(PlannedWriter):
         super().__init__(settings, options, columns)
         self._of = of
         self._what = what
+
+    @property
+    def description(self) -> str:
+        """The line about the write in Spark's UI, with the place of its ledger entry."""
+        ledger = f"ledger {self._settings.name!r} in topic {self._settings.topic.name!r}"
+        return f"ottla: {topic_text(self._options.topic)}, exactly once, {ledger}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskPrepared:
         """Write a task's rows in a prepared transaction. Raises WriteError or LedgerMismatchError."""

@@ -57,6 +57,11 @@ def find_columns(
             f"case-sensitive (found: {', '.join(names) or 'none'}); set option value.format='json' to send all other "
             "columns as a JSON object"
         )
+    if formats.key is not None and "key" not in wanted:
+        problems.append(
+            f"option key.format={formats.key.name!r} needs a column 'key', and names are case-sensitive (found: "
+            f"{', '.join(names) or 'none'}); add one, such as struct(...) AS key, or leave the option out"
+        )
     if topic is None and "topic" not in wanted:
         problems.append("there is no topic: set option 'topic', or add a column 'topic' of type string")
     for name, column in wanted.items():

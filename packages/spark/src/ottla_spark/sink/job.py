@@ -19,6 +19,7 @@ from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
 from ottla_spark.sink.formats import prepare_formats
+from ottla_spark.sink.job_description import described
 from ottla_spark.worker.traces import write_span
 
 RESULT: Final = "message string"
@@ -42,6 +43,10 @@ class Writer(Protocol):
     @property
     def message(self) -> type[Message]:
         """The class of the tasks' results."""
+
+    @property
+    def description(self) -> str:
+        """The line about the write in Spark's UI."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write a task's rows."""
@@ -94,7 +99,8 @@ def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     """
     task = WriteToKafka(write=writer.write, names=given.names)
     try:
-        rows = given.frame.mapInArrow(task, RESULT).collect()
+        with described(given.frame.sparkSession, writer.description):
+            rows = given.frame.mapInArrow(task, RESULT).collect()
     except BaseException:
         writer.abort([None])
         raise

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ottla_spark.data_source_api import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.job_description import topic_text
 from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task import TaskWritten, write_rows
 from ottla_spark.sink.topics import check_topics
@@ -30,6 +31,11 @@ class OttlaWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = columns
         self._what = what
+
+    @property
+    def description(self) -> str:
+        """The line about the write in Spark's UI."""
+        return f"ottla: {topic_text(self._options.topic)}, at least once"
 
     def plan(self) -> None:
         """Check the topics, before the first task. Blocks. Raises InvalidWriteError."""
