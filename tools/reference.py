@@ -25,7 +25,7 @@ from ottla.config.option import option_of
 from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
-from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
+from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, IMPORT_HINTS, PRODUCER_HINTS
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, ValueKind
 from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
@@ -250,6 +250,8 @@ CALLS: Final = """\
 |---|---|
 """
 
+SYNTAX: Final = {"__aenter__": "async with {}", "__enter__": "with {}", "__len__": "len({})"}
+
 KEYS: Final = """\
 ## Settings
 
@@ -267,7 +269,8 @@ def other_client_names() -> str:
     for owner, hints in (("producer", PRODUCER_HINTS), ("AsyncProducer", ASYNC_HINTS), ("delivery", DELIVERY_HINTS)):
         for name, hint in sorted(hints.items()):
             if owner != "AsyncProducer" or hint != PRODUCER_HINTS.get(name):
-                lines.append(f"| `{owner}.{name}` | {hint} |")
+                lines.append(f"| `{SYNTAX.get(name, f'{{}}.{name}').format(owner)}` | {hint} |")
+    lines += [f"| `from ottla import {name}` | {hint} |" for name, hint in sorted(IMPORT_HINTS.items())]
     lines += ["", KEYS.rstrip("\n")]
     for key, other in sorted(OTHER_CLIENTS.items()):
         named = "" if other.name is None else f"`{other.name}`{'. ' if other.remark else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla import Delivery, Producer, check_config
 from ottla.aio import AsyncProducer
 from ottla.config import ConfigDraft
@@ -18,7 +20,7 @@ from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.key_names import KEYS_OF_OWN_PLUGINS
 from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.errors import ConfigError
-from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, PRODUCER_HINTS
+from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, IMPORT_HINTS, PRODUCER_HINTS
 from ottla.plugins.registry import Registry
 from ottla_testkit.mock_producer import MockProducer
 
@@ -136,6 +138,40 @@ def test_concurrent_futures_refuse_a_delivery_with_what_to_call(wait: Callable[[
             wait([delivery])
         producer.flush()
         assert concurrent.futures.wait([delivery.future()]).not_done == set()
+
+
+def test_the_length_of_a_producer_is_refused_with_what_to_call() -> None:
+    with MockProducer() as producer:
+        with pytest.raises(AttributeError, match=r"flush\(\) waits for the records that are queued"):
+            len(producer)  # type: ignore[arg-type]
+
+        assert producer, "asking for the truth does not ask for the length"
+
+
+async def _entered(producer: Any) -> None:
+    async with producer:
+        pass
+
+
+def test_the_wrong_kind_of_with_statement_names_the_right_one() -> None:
+    with MockProducer() as producer, pytest.raises(AttributeError, match="use AsyncProducer"):
+        asyncio.run(_entered(producer))
+    with pytest.raises(AttributeError, match="use `async with`"), object.__new__(AsyncProducer):  # type: ignore[attr-defined]
+        pass
+
+
+@pytest.mark.parametrize(("name", "hint"), IMPORT_HINTS.items())
+def test_importing_a_class_of_another_client_names_what_to_import(name: str, hint: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(f"from ottla import {name}")
+
+    assert str(caught.value) == f"cannot import name {name!r} from 'ottla'; {hint}"
+    assert name not in dir(ottla)
+
+
+def test_any_other_name_that_is_missing_has_the_usual_error() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Prodcer'"):
+        exec("from ottla import Prodcer")
 
 
 def test_methods_that_hints_name_exist() -> None:

@@ -46,6 +46,12 @@ def test_a_value_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer
         producer.send("t", value)
 
 
+@pytest.mark.parametrize(("value", "serializer"), [("text", "string"), (["list"], "json"), ({"a": 1}, "json")])
+def test_the_remedy_for_text_and_objects_names_the_serializer(producer: Producer, value: Any, serializer: str) -> None:
+    with pytest.raises(InvalidRecordError, match=rf"or set value\.serializer={serializer}$"):
+        producer.send("t", value)
+
+
 @pytest.mark.rule("producer.send.refused.type")
 def test_a_key_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer) -> None:
     with pytest.raises(InvalidRecordError, match=r"the key for topic 't' .* set key\.serializer"):

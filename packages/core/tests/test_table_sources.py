@@ -234,3 +234,55 @@ def test_ctrl_c_in_a_python_iterator_is_ctrl_c() -> None:
 
         assert {record.value for record in producer.history} <= {b"1", b"2"}
         assert taken.rows - len(taken.failed_rows()) == len(producer.history)
+
+
+def test_a_relation_of_duckdb_is_sent_with_the_columns_that_it_computes() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE orders AS SELECT range AS id, range * 1.5 AS price FROM range(3)")
+        relation = connection.sql("SELECT 'c' || id AS key, {'id': id, 'gross': price * 2} AS value FROM orders")
+        expression = connection.table("orders").filter("id > 0").project("id::VARCHAR AS key, price + 1 AS value")
+
+        with MockProducer() as producer:
+            producer.send_table("t", relation, value_format="json").result(10)
+            producer.send_table("t", expression, value_format="json").result(10)
+
+    assert [(sent.key, sent.value) for sent in producer.history] == [
+        (b"c0", b'{"id":0,"gross":0.0}'),
+        (b"c1", b'{"id":1,"gross":3.0}'),
+        (b"c2", b'{"id":2,"gross":6.0}'),
+        (b"1", b"2.5"),
+        (b"2", b"4.0"),
+    ]
+
+
+def test_a_relation_of_duckdb_is_read_batch_by_batch() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        stream = open_stream(connection.sql("SELECT range::VARCHAR AS value FROM range(1_000_000_000_000)"))
+
+        assert next(iter(stream)).num_rows < 10_000_000, "a whole result would not fit into memory"
+
+
+def test_a_failing_query_of_duckdb_raises_its_error() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection, MockProducer() as producer, pytest.raises(duckdb.Error, match="boom"):
+        producer.send_table("t", connection.sql("SELECT error('boom') AS value"))
+
+
+def test_a_connection_of_duckdb_is_refused_with_what_to_pass() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    refused = pytest.raises(InvalidRecordError, match=r"connection\.sql returns a relation, which is one")
+    with duckdb.connect() as connection, MockProducer() as producer, refused:
+        producer.send_table("t", connection.execute("SELECT 'v' AS value"))
+
+
+def test_a_series_is_refused_with_what_makes_a_table_of_it() -> None:
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(["v"], name="value")
+    with MockProducer() as producer:
+        with pytest.raises(InvalidRecordError, match=r"a Series is not a table.*; its to_frame\(\) makes one"):
+            producer.send_table("t", series)
+
+        producer.send_table("t", series.to_frame()).result(10)
+    assert [sent.value for sent in producer.history] == [b"v"]

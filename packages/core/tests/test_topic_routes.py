@@ -11,10 +11,12 @@ from machine import CONSTANT, Queues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.topic_routes import Route, Routes
 from ottla.concurrency import io_threads
-from ottla.errors import TopicUnavailableError
+from ottla.config.wait_limit import WaitLimit
+from ottla.errors import ErrorCode, TopicUnavailableError
 from ottla.interfaces import TopicView
 from ottla.network.cluster import NO_LEADER, Broker, Topic
 from ottla.network.metadata import Metadata
+from ottla.network.topic_errors import not_available
 
 NO_RACKS: Mapping[int, str] = {}
 
@@ -185,6 +187,17 @@ def test_an_unknown_topic_is_refused_after_the_wait() -> None:
     with pytest.raises(TopicUnavailableError, match=r"topic 't' was not available within max\.block\.ms"):
         known.routes.find("t")
     assert known.routes.known == {}
+
+
+def test_the_refusal_of_an_unknown_topic_gives_its_reason_once() -> None:
+    unknown = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    refused = not_available("t", unknown, None, WaitLimit(60, "max.block.ms"), last_error=None)
+
+    assert str(refused).endswith(
+        "(60 s): UNKNOWN_TOPIC_OR_PARTITION (3): The broker does not host this topic or partition; it may not exist, "
+        "or this user may not describe it"
+    )
 
 
 @pytest.mark.rule("producer.send.refused.partition")

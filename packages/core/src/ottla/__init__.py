@@ -41,6 +41,7 @@ from ottla.errors import (
     TransactionTimeoutError,
     UndeliveredError,
 )
+from ottla.errors.call_hints import IMPORT_HINTS
 from ottla.interfaces import MetricName
 from ottla.network.cluster import Broker, PartitionInfo
 from ottla.producer import Producer
@@ -120,6 +121,9 @@ _IMPORTED_LATE: Final = {
 def __getattr__(name: str) -> Any:
     if name in _IMPORTED_LATE:
         return getattr(import_module(_IMPORTED_LATE[name]), name)
+    if name in IMPORT_HINTS:
+        # Not an AttributeError: `from ottla import` would replace its text by one of its own.
+        raise ImportError(f"cannot import name {name!r} from {__name__!r}; {IMPORT_HINTS[name]}", name=name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

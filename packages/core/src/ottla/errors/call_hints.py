@@ -9,9 +9,12 @@ C = TypeVar("C", bound=type)
 
 _NO_POLL: Final = "leave it out: callbacks run on the producer's I/O thread"
 _WAIT: Final = "call result(timeout), or exception(timeout)"
+_OWN_DATA: Final = "a delivery does not hold the record; bind what you need: on_delivery=functools.partial(f, order)"
 _WAIT_FOR_SEVERAL: Final = "call future(), which returns one that wait and as_completed of concurrent.futures take"
 
 PRODUCER_HINTS: Final = {
+    "__aenter__": "use AsyncProducer of ottla.aio, or `with` in place of `async with`",
+    "__len__": "leave it out: flush() waits for the records that are queued, and returns their counts",
     "bootstrap_connected": "run `ottla doctor`, or call partitions_for(topic)",
     "create_batch": "call send for each record, or send_table",
     "list_topics": "call partitions_for(topic), or use an admin client",
@@ -27,8 +30,12 @@ PRODUCER_HINTS: Final = {
 }
 """For `Producer`: methods of confluent-kafka, kafka-python and aiokafka."""
 
+_ONLY_SYNCHRONOUS: Final = {"__aenter__", "send_and_wait", "start", "stop"}
+
 ASYNC_HINTS: Final = {
-    **{name: hint for name, hint in PRODUCER_HINTS.items() if name not in {"send_and_wait", "start", "stop"}},
+    **{name: hint for name, hint in PRODUCER_HINTS.items() if name not in _ONLY_SYNCHRONOUS},
+    "__enter__": "use `async with` in place of `with`",
+    "__len__": "leave it out: `await producer.flush()` waits for the queued records, and returns their counts",
     "produce": "call `await producer.send(topic, value, key)`, which returns a delivery to await",
     "purge": "call `await producer.close(0)`, which fails the records that are not acknowledged yet",
     "start": "leave it out, or use the producer in an `async with` statement",
@@ -41,13 +48,38 @@ DELIVERY_HINTS: Final = {
     "add_both": "call add_done_callback(f); f gets the delivery",
     "add_callback": "call add_done_callback(f); f gets the delivery, with its metadata or its error",
     "add_errback": "call add_done_callback(f); f gets the delivery, with its metadata or its error",
+    "cancel": "a record cannot be taken back; close(0) of the producer fails all that are not acknowledged",
     "failed": "read error, which is None until the record has failed",
     "get": _WAIT,
+    "headers": _OWN_DATA,
     "is_done": "call done()",
+    "key": _OWN_DATA,
+    "offset": "call result(timeout), which returns the metadata",
     "succeeded": "read metadata, which is None until the record is acknowledged",
-    "value": "call result(timeout) for the metadata",
+    "timestamp": "call result(timeout), which returns the metadata",
+    "value": f"call result(timeout) for the metadata; {_OWN_DATA}",
 }
 """For `Delivery`: methods of kafka-python's futures, and what `concurrent.futures` reads of its own."""
+
+
+_NOT_HERE: Final = "Ottla only sends; use an admin client for topics, and another client's consumer"
+
+IMPORT_HINTS: Final = {
+    "AIOKafkaProducer": "import AsyncProducer from ottla.aio",
+    "AIOProducer": "import AsyncProducer from ottla.aio",
+    "AdminClient": _NOT_HERE,
+    "AsyncProducer": "import it from ottla.aio",
+    "Consumer": _NOT_HERE,
+    "KafkaAdminClient": _NOT_HERE,
+    "KafkaConsumer": _NOT_HERE,
+    "KafkaError": "import OttlaError, the base of all errors",
+    "KafkaException": "import OttlaError, the base of all errors",
+    "KafkaProducer": "import Producer",
+    "NewTopic": _NOT_HERE,
+    "SerializingProducer": "import Producer, which takes key_serializer and value_serializer",
+    "TopicPartition": "write (topic, partition), or pass that of another client",
+}
+"""For `from ottla import ...`: classes of other clients, and one of another module."""
 
 
 class _Hint:
@@ -72,6 +104,12 @@ def with_call_hints(hints: dict[str, str]) -> Callable[[C], C]:
         for name, hint in hints.items():
             assert not hasattr(kind, name), f"{kind.__name__}.{name} exists"
             setattr(kind, name, _Hint(name, hint))
+        if "__len__" in hints:
+            kind.__bool__ = _true  # type: ignore[attr-defined]  # without it Python asks __len__
         return kind
 
     return add
+
+
+def _true(_self: object) -> bool:
+    return True

@@ -16,7 +16,7 @@ def not_available(
         why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
     elif known is not None and known.error is not ErrorCode.NONE:
         cause = BrokerError(known.error)
-        why = f"{str(cause).rstrip('.')}; does it exist, and may this client see it?"
+        why = str(cause).rstrip(".")
     elif cause is not None:
         why = f"no broker answered; last error: {cause}"
     elif limit.seconds > 0:

@@ -85,9 +85,10 @@ def _given_bytes(part: str, topic: str, data: Any, _headers: Sequence[Header]) -
             return plain_bytes(data)
         except ValueError as cause:  # of a memoryview that was released
             raise InvalidRecordError(f"the {part} for topic {topic!r} cannot be read: {cause}") from cause
+    example = "=string" if isinstance(data, str) else "=json" if isinstance(data, dict | list) else ""
     raise InvalidRecordError(
         f"the {part} for topic {topic!r} must be bytes, not {type(data).__name__}: encode it first, or set "
-        f"{part}.serializer"
+        f"{part}.serializer{example}"
     )
 
 

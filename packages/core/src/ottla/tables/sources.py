@@ -44,7 +44,10 @@ class BatchStream:
 def open_stream(table: Any) -> Any:
     """Open a stream. Raises InvalidRecordError for what is none, and for a file that cannot be opened."""
     if hasattr(table, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(table)
+        try:
+            return pa.RecordBatchReader.from_stream(table)
+        except pa.ArrowInvalid as cause:  # a Series of polars or pandas is a stream, too, of one column without a name
+            raise _no_table(table) from cause
     if hasattr(table, "__arrow_c_array__"):
         batch = pa.record_batch(table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -154,7 +157,16 @@ def _record_batches(batch: Any, number: int) -> list[Any]:
 
 
 def _no_table(table: Any) -> InvalidRecordError:
-    return InvalidRecordError(f"a {type(table).__name__} is not a table; send_table takes {_TABLES}")
+    makes = ""
+    if type(table).__name__ == "DuckDBPyConnection":
+        makes = "; connection.sql returns a relation, which is one"
+    elif type(table).__name__ == "Series":
+        makes = "; its to_frame() makes one"
+    elif isinstance(table, Mapping):
+        makes = "; pyarrow.table makes one of a dict of columns"
+    elif isinstance(table, Iterable) and not isinstance(table, str | bytes | bytearray):
+        makes = "; pyarrow.Table.from_pylist makes one of a list of dicts"
+    return InvalidRecordError(f"a {type(table).__name__} is not a table; send_table takes {_TABLES}{makes}")
 
 
 def _columns(schema: Any) -> str:
