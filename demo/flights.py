@@ -3,6 +3,8 @@
 python demo/flights.py                                      a Kafka of its own, for the duration
 python demo/flights.py --bootstrap-servers host:9092        yours
 python demo/flights.py --stream                             as a stream, a micro-batch for each month
+python demo/flights.py --avro                               as Avro, with a schema registry of its own
+python demo/flights.py --avro --schema-registry https://host:8081
 
 Ends with exit code 1, and a sentence for each difference, if there is any.
 """
@@ -19,14 +21,16 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import click
+from flights_avro import avro_options, decoder
 from flights_input import InputMissingError, by_month, records, unpack
 from flights_job import nothing_of, prepare, prepare_stream, session, write, write_stream
 from flights_tally import ReadBack, Tally, tally_of
 from flights_topic import Offsets, Topic, TopicError
+from own_registry import RegistryUnavailableError, own_registry
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -39,6 +43,17 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 LOOK_EVERY: Final = 0.2  # seconds
 SHOWN: Final = 5
 
+UNAVAILABLE: Final = (
+    InputMissingError,
+    KafkaUnavailableError,
+    PySparkException,
+    RegistryUnavailableError,
+    TopicError,
+)
+
+Decode: TypeAlias = Callable[[bytes], bytes]
+"""Makes JSON, in the form of the expected records, of what a topic holds."""
+
 
 @click.command(help="Send 336,776 flights through PySpark to Kafka with Ottla, read them back and compare.")
 @click.option("--bootstrap-servers", help="Your cluster (PLAINTEXT). Without it, one is started for the demo.")
@@ -46,7 +61,20 @@ SHOWN: Final = 5
 @click.option("--partitions", type=click.IntRange(min=1), default=6, show_default=True, help="Of a new topic.")
 @click.option("--compression", default="lz4", show_default=True, help="The producer's compression.type.")
 @click.option("--stream", is_flag=True, help="Write a stream: a micro-batch for each month.")
-def main(bootstrap_servers: str | None, topic: str | None, partitions: int, compression: str, *, stream: bool) -> None:
+@click.option("--avro", is_flag=True, help="Write Avro with a schema registry; Confluent's deserializer reads it back.")
+@click.option("--limit", type=click.IntRange(min=1), help="Send only so many of them.")
+@click.option("--schema-registry", help="Your registry, for --avro. Without it, one is built and started.")
+def main(
+    bootstrap_servers: str | None,
+    topic: str | None,
+    partitions: int,
+    compression: str,
+    limit: int | None,
+    schema_registry: str | None,
+    *,
+    stream: bool,
+    avro: bool,
+) -> None:
     name = topic or ("flights" if bootstrap_servers is None else f"flights-{uuid.uuid4().hex[:8]}")
     console = Console()
     try:
@@ -56,18 +84,24 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
             place = Topic(servers, name)
             place.make(partitions)
             starts = place.ends()
-            spark, flights, expected = _flights(console, stack, folder)
+            options = {"kafka.bootstrap.servers": servers, "kafka.compression.type": compression, "topic": name}
+            decode: Decode = bytes
+            if avro:
+                registry = schema_registry or stack.enter_context(own_registry())
+                options |= avro_options(registry)
+                decode = stack.enter_context(decoder(registry, name))
+            spark, flights, expected = _flights(console, stack, folder, limit)
             if stream:
-                frame = prepare_stream(spark, by_month(flights, folder))
-                job = partial(write_stream, frame, servers, name, compression, folder=folder)
+                frame = prepare_stream(spark, by_month(flights, folder), avro=avro)
+                job = partial(write_stream, frame, options, folder=folder)
             else:
-                frame = prepare(spark, flights)
-                job = partial(write, frame, servers, name, compression)
+                frame = prepare(spark, flights, avro=avro)
+                job = partial(write, frame, options)
                 with console.status("Warming up, without a record"):
-                    write(nothing_of(frame), servers, name, compression)
+                    write(nothing_of(frame), options)
             sent = _send(console, expected, place, job)
-            found, read = _read(console, place, starts)
-    except (InputMissingError, KafkaUnavailableError, PySparkException, TopicError) as error:
+            found, read = _read(console, place, starts, decode)
+    except UNAVAILABLE as error:
         raise click.ClickException(str(error)) from error
     console.print(
         _comparison(expected, found),
@@ -84,8 +118,8 @@ def main(bootstrap_servers: str | None, topic: str | None, partitions: int, comp
 
 
 @attrs.frozen(kw_only=True)
-class RetrySchedule:
-    """Records and seconds."""
+class Pace:
+    """Records and bytes, and the seconds that they took."""
 
     records: int
     size: int
@@ -100,15 +134,15 @@ def _own_kafka(console: Console) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def _flights(console: Console, stack: ExitStack, folder: Path) -> tuple[SparkSession, Path, Tally]:
+def _flights(console: Console, stack: ExitStack, folder: Path, limit: int | None) -> tuple[SparkSession, Path, Tally]:
     with console.status("Starting Spark"):
         spark = stack.enter_context(session(folder))
     with console.status("Reading the flights without Spark, to know what must arrive"):
-        flights = unpack(folder)
+        flights = unpack(folder, limit=limit)
         return spark, flights, tally_of(records(flights))
 
 
-def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> RetrySchedule:
+def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], None]) -> Pace:
     """Run the job, and show how many records the topic holds meanwhile."""
     before = sum(place.ends().values())
     over = threading.Event()
@@ -128,19 +162,19 @@ def _send(console: Console, expected: Tally, place: Topic, job: Callable[[], Non
             over.set()
         watching.result()
         progress.update(bar, completed=sum(place.ends().values()) - before)
-    return RetrySchedule(records=expected.records, size=expected.size, seconds=seconds)
+    return Pace(records=expected.records, size=expected.size, seconds=seconds)
 
 
-def _read(console: Console, place: Topic, starts: Offsets) -> tuple[ReadBack, RetrySchedule]:
+def _read(console: Console, place: Topic, starts: Offsets, decode: Decode) -> tuple[ReadBack, Pace]:
     ends = place.ends()
     found = ReadBack(partitions=len(ends))
     with _progress(console) as progress:
         bar = progress.add_task("Reading back", total=sum(ends.values()) - sum(starts.values()))
         began = time.perf_counter()
         for record in place.read(starts, ends, progress=partial(progress.advance, bar)):
-            found.add(record)
+            found.add(attrs.evolve(record, value=decode(record.value)))
         seconds = time.perf_counter() - began
-    return found, RetrySchedule(records=found.tally.records, size=found.tally.size, seconds=seconds)
+    return found, Pace(records=found.tally.records, size=found.tally.size, seconds=seconds)
 
 
 def _progress(console: Console) -> Progress:
@@ -168,7 +202,7 @@ def _comparison(expected: Tally, found: ReadBack) -> Table:
     return table
 
 
-def _rates(sent: RetrySchedule, read: RetrySchedule) -> Table:
+def _rates(sent: Pace, read: Pace) -> Table:
     table = Table("", "seconds", "records/s", "MB/s")
     for what, pace in (("written by Spark with Ottla", sent), ("read back by confluent-kafka", read)):
         each_second = f"{pace.records / pace.seconds:,.0f}"

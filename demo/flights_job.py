@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,43 +61,38 @@ def session(folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def prepare(spark: SparkSession, flights: Path) -> DataFrame:
-    """Return key and value of every flight, in Spark's memory, so that writing can be timed alone."""
-    frame = _keys_and_values(spark.read.csv(str(flights), **READING)).cache()
+def prepare(spark: SparkSession, flights: Path, *, avro: bool) -> DataFrame:
+    """Return the rows to write, in Spark's memory, so that writing can be timed alone.
+
+    They have a key, and the value as JSON; for Avro, the columns of the value.
+    """
+    frame = _rows(spark.read.csv(str(flights), **READING), avro=avro).cache()
     frame.count()
     return frame
 
 
-def prepare_stream(spark: SparkSession, months: Path) -> DataFrame:
+def prepare_stream(spark: SparkSession, months: Path, *, avro: bool) -> DataFrame:
     """Return the same for a folder with a file for each month: each is a micro-batch."""
-    return _keys_and_values(spark.readStream.option("maxFilesPerTrigger", 1).csv(str(months), **READING))
+    files = spark.readStream.option("maxFilesPerTrigger", 1).csv(str(months), **READING)
+    return _rows(files, avro=avro)
 
 
 def nothing_of(frame: DataFrame) -> DataFrame:
     """Return the frame without its rows: writing it starts Spark's Python workers, whose start a long job hides."""
-    return frame.where("length(value) < 0")  # Spark cannot know beforehand that this is none of them
+    return frame.where("length(key) < 0")  # Spark cannot know beforehand that this is none of them
 
 
-def write(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str) -> None:
+def write(frame: DataFrame, options: Mapping[str, str]) -> None:
     """Write the frame; return when Kafka has acknowledged every record."""
-    (
-        frame.write.format("ottla")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("kafka.compression.type", compression)
-        .option("topic", topic)
-        .mode("append")
-        .save()
-    )
+    frame.write.format("ottla").options(**options).mode("append").save()
 
 
-def write_stream(frame: DataFrame, bootstrap_servers: str, topic: str, compression: str, *, folder: Path) -> None:
+def write_stream(frame: DataFrame, options: Mapping[str, str], *, folder: Path) -> None:
     """Write the stream; return when every file was a micro-batch, and Kafka has acknowledged every record."""
     query = (
         frame.writeStream.format("ottla")
         .queryName("flights")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("kafka.compression.type", compression)
-        .option("topic", topic)
+        .options(**options)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
@@ -105,5 +100,8 @@ def write_stream(frame: DataFrame, bootstrap_servers: str, topic: str, compressi
     query.awaitTermination()
 
 
-def _keys_and_values(flights: DataFrame) -> DataFrame:
-    return flights.select(col(KEY).alias("key"), to_json(struct(*COLUMNS)).alias("value"))
+def _rows(flights: DataFrame, *, avro: bool) -> DataFrame:
+    key = col(KEY).alias("key")
+    if avro:
+        return flights.select(key, *COLUMNS)
+    return flights.select(key, to_json(struct(*COLUMNS)).alias("value"))

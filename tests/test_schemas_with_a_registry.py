@@ -27,8 +27,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_forms import LONG
+from own_registry import own_registry
 from protobuf_messages import message_classes
-from real_registry import real_registry
 
 from ottla import Producer
 from ottla.aio import AsyncProducer
@@ -60,7 +60,7 @@ Case = tuple[Any, Any]
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[str]:
-    with real_registry() as address:
+    with own_registry() as address:
         yield address
 
 

@@ -15,8 +15,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from hostile_registry import hostile_registry, says
+from own_registry import own_registry
 from pyspark.sql import SparkSession
-from real_registry import real_registry
 
 import ottla_spark
 from ottla_spark.atomic import atomically
@@ -41,7 +41,7 @@ ROWS = [(number, None if number % 3 == 0 else f"n{number}", ["a", None][: number
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[str]:
-    with real_registry() as address, pytest.MonkeyPatch.context() as patch:
+    with own_registry() as address, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_ALLOWED_URLS", address)
         yield address
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +16,16 @@ import attrs
 
 @attrs.define
 class Hostile:
-    """The server's address, the requests that it got, and the answers that it gives next; then it gives `last`."""
+    """The server's address, the requests that it got, and the answers that it gives next; then it gives `last`.
+
+    With TLS also the certificate of each client that sent a request, or None.
+    """
 
     address: str = ""
     requests: list[tuple[str, Mapping[str, str], bytes]] = attrs.field(factory=list)
     answers: list[Callable[[Any], None]] = attrs.field(factory=list)
     last: Callable[[Any], None] = attrs.field(factory=lambda: says({"id": 7}))
+    client_certificates: list[Mapping[str, Any] | None] = attrs.field(factory=list)
 
 
 def says(
@@ -53,7 +58,7 @@ def trickles(handler: Any) -> None:
 
 
 @contextmanager
-def hostile_registry() -> Iterator[Hostile]:
+def hostile_registry(*, tls: ssl.SSLContext | None = None) -> Iterator[Hostile]:
     """Run a server."""
     hostile = Hostile()
 
@@ -63,6 +68,8 @@ def hostile_registry() -> Iterator[Hostile]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             hostile.requests.append((f"{self.command} {self.path}", dict(self.headers), body))
+            if isinstance(self.connection, ssl.SSLSocket):
+                hostile.client_certificates.append(self.connection.getpeercert() or None)
             answer = hostile.answers.pop(0) if hostile.answers else hostile.last
             with suppress(ConnectionError):
                 answer(self)
@@ -72,11 +79,20 @@ def hostile_registry() -> Iterator[Hostile]:
         def log_message(self, *_arguments: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            if tls is None:
+                super().finish_request(request, client_address)
+                return
+            with suppress(OSError), tls.wrap_socket(request, server_side=True) as secured:  # a client ends handshakes
+                super().finish_request(secured, client_address)
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    hostile.address = f"http://127.0.0.1:{server.server_address[1]}"
+    hostile.address = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield hostile
     finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,3 +159,37 @@ def test_a_subject_is_quoted_in_the_path(hostile: Hostile, registry: SchemaRegis
     registry.register("a/../b?c#d-välue", SCHEMA, timeout=30)
     [(line, _headers, _body)] = hostile.requests
     assert line == "POST /subjects/a%2F..%2Fb%3Fc%23d-v%C3%A4lue/versions"
+
+
+def test_a_name_server_that_is_silent_takes_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, asked = threading.Event(), []
+
+    def silent(host: str, port: int, **more: Any) -> Any:
+        if more.get("flags"):
+            raise socket.gaierror("a name")
+        asked.append(host)
+        answered.wait(60)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    registry = SchemaRegistry(Exchanges(["http://registry.invalid:8081"]))
+    try:
+        for _ in range(2):
+            began = time.monotonic()
+            with pytest.raises(RegistryUnavailableError, match=r"'registry\.invalid' was not looked up"):
+                registry.register("s", SCHEMA, timeout=0.3)
+            assert time.monotonic() - began < 20
+        assert asked == ["registry.invalid"], "a lookup that is running is not repeated"
+    finally:
+        answered.set()
+
+
+@pytest.mark.parametrize("error", [socket.gaierror(8, "no such name"), UnicodeError("label too long")])
+def test_a_name_without_an_address_is_an_error_with_the_name(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fails(host: str, port: int, **_more: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+    registry = SchemaRegistry(Exchanges(["http://registry.invalid:8081"]))
+    with pytest.raises(RegistryUnavailableError, match=f"'registry.invalid' has no address: .*{error.args[-1]}"):
+        registry.register("s", SCHEMA, timeout=0.3)

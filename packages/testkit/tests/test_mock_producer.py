@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,8 @@ from ottla import (
     TransactionAbortedError,
     UndeliveredError,
 )
-from ottla.errors import IllegalStateError
+from ottla.errors import IllegalStateError, NotPreparedError
+from ottla.interfaces import Header
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables.sealed import TableSealer
@@ -617,3 +618,26 @@ def test_an_unread_failure_is_logged_as_by_a_producer(make: Make, caplog: pytest
 
     [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert line.startswith("me: 1 record failed, and no delivery or callback is left to report the error: ")
+
+
+class LooksUp:
+    """A serializer that needs a lookup, such as of a schema, before it serializes."""
+
+    def __init__(self) -> None:
+        self.time_outs: list[float] = []
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
+        if not self.time_outs:
+            raise NotPreparedError("not yet")
+        return str(data).encode()
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        self.time_outs.append(timeout)
+
+
+def test_lookups_of_serializers_have_the_time_that_is_configured() -> None:
+    serializer = LooksUp()
+    with MockProducer(value_serializer=serializer, max_block_ms=7000) as producer:
+        producer.send("orders", 42)
+        assert [record.value for record in producer.history] == [b"42"]
+    assert serializer.time_outs == [7.0]

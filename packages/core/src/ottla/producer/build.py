@@ -138,7 +138,7 @@ def build_serializer(engine: Engine) -> RecordSerializer:
     return RecordSerializer(
         key=PartSerializer("key", engine.plugins.key_serializer),
         value=PartSerializer("value", engine.plugins.value_serializer),
-        max_block=engine.config.batching.max_block,
+        max_block=engine.max_lookup,
         clock=engine.clock,
     )
 
@@ -195,5 +195,6 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         metric_values=metric_values,
         telemetry=telemetry,
         wake=io_handoff.wake,
+        max_lookup=config.batching.max_block,
         clock=clock,
     )

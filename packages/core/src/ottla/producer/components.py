@@ -66,6 +66,8 @@ class Engine:
     reporting: Reporting
     interceptors: Interceptors | None
     clock: Callable[[], float]
+    max_lookup: float
+    """Seconds for which a call may wait for lookups of serializers."""
 
     def settings_in_force(self) -> SettingsInForce:
         """The settings for display, with the client id that was generated."""
@@ -88,6 +90,7 @@ class Engine:
         telemetry: TelemetrySender | None = None,
         wake: Callable[[], object],
         clock: Callable[[], float],
+        max_lookup: float,
     ) -> Self:
         """An engine of these parts; *wake* begins a round, for transactions."""
         interceptors = transactions = None
@@ -116,4 +119,5 @@ class Engine:
             reporting=Reporting(plugins.reporters, metric_values, closer=plugins.objects.closer),
             interceptors=interceptors,
             clock=clock,
+            max_lookup=max_lookup,
         )

@@ -184,7 +184,7 @@ class _Sending:
 
     def _formatted(self, topic: str, stream: Any, part: str, columns: Mapping[str, Any]) -> Formatted:
         """The stream with the *part* of the record, "value" or "key", that its format makes of its columns."""
-        name, plugins, batching = self.formats[part], self.engine.plugins, self.engine.config.batching
+        name, plugins = self.formats[part], self.engine.plugins
         source = _key(stream.schema, columns) if part == "key" else columns[part]
         if source is None:
             raise InvalidRecordError(
@@ -198,7 +198,7 @@ class _Sending:
             serializer=(plugins.value_formats if part == "value" else plugins.key_formats).of(name),
             source=source if isinstance(source, str) else tuple(source),
             max_bytes=self.sizes.chunk,
-            max_block=batching.max_block,
+            max_block=self.engine.max_lookup,
             waits=self.waits,
         )
 

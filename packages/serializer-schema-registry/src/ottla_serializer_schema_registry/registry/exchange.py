@@ -18,6 +18,7 @@ import attrs
 import h11
 
 from ottla_serializer_schema_registry.errors import RegistryAnswerError
+from ottla_serializer_schema_registry.registry.host_names import HostNames
 
 MAX_ANSWER: Final = 4 * 1024 * 1024
 """Maximum bytes of an answer's body. Schemas have some kilobytes."""
@@ -66,6 +67,7 @@ def exchange(
     *,
     headers: Sequence[tuple[str, str]],
     context: ssl.SSLContext | None,
+    host_names: HostNames,
     deadline: Deadline,
 ) -> Answer:
     """Send a request and return the answer.
@@ -74,7 +76,7 @@ def exchange(
     """
     parts = urlsplit(address)
     host, secure = parts.hostname or "", parts.scheme == "https"
-    sock = _connected(host, parts.port or (443 if secure else 80), deadline)
+    sock = _connected(host, parts.port or (443 if secure else 80), host_names, deadline)
     try:
         if secure:
             sock.settimeout(deadline.remaining())  # for the whole handshake
@@ -94,10 +96,10 @@ def exchange(
         sock.close()
 
 
-def _connected(host: str, port: int, deadline: Deadline) -> socket.socket:
+def _connected(host: str, port: int, host_names: HostNames, deadline: Deadline) -> socket.socket:
     """Connect to the first address that accepts. Each gets an equal share of the time that remains."""
     error: OSError = OSError("the host name has no address")
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = host_names.addresses(host, port, timeout=deadline.remaining())
     for number, (family, kind, protocol, _name, sockaddr) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
         try:

@@ -12,6 +12,7 @@ import h11
 
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError
 from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
+from ottla_serializer_schema_registry.registry.host_names import HostNames
 
 MOST_ATTEMPTS: Final = 10
 FIRST_BACKOFF: Final = 0.1
@@ -41,17 +42,19 @@ class Exchanges:
         if authorization is not None:
             self._headers.append(("Authorization", authorization))
         self._context = context
+        self._host_names = HostNames()
         self._clock = clock
         self._sleep = sleep
         self._first = 0
 
     def send(self, request: Request, *, timeout: float) -> Answer:
-        """Return the first answer that is final. It takes *timeout* seconds at most, except to look up host names.
+        """Return the first answer that is final. It takes *timeout* seconds at most.
 
         Raises RegistryUnavailableError, and RegistryAnswerError for an answer that is too large.
         """
         until = self._clock() + timeout
         last, first = "there was no time for a request", self._first
+        unproven: set[str] = set()
         for attempt in range(MOST_ATTEMPTS):
             remaining = until - self._clock()
             if remaining <= 0:
@@ -60,6 +63,14 @@ class Exchanges:
             pause = self._backoff(attempt)
             try:
                 answer = self._exchange(self._addresses[at], request, self._share(remaining, attempt))
+            except ssl.SSLCertVerificationError as error:
+                unproven.add(self._addresses[at])
+                if len(unproven) == len(set(self._addresses)):  # a repetition would not help
+                    raise RegistryUnavailableError(
+                        f"the certificate of the schema registry {self._addresses[at]} cannot be verified: "
+                        f"{_reason(error)}; check schema.registry.ssl.ca.location and the host name"
+                    ) from error
+                last = f"{self._addresses[at]}: {_reason(error)}"
             except (OSError, h11.RemoteProtocolError) as error:
                 last = f"{self._addresses[at]}: {_reason(error)}"
             else:
@@ -92,7 +103,14 @@ class Exchanges:
         if request.body:
             headers.append(("Content-Type", "application/vnd.schemaregistry.v1+json"))
         deadline = Deadline(seconds, self._clock)
-        return exchange(address, request, headers=headers, context=self._context, deadline=deadline)
+        return exchange(
+            address,
+            request,
+            headers=headers,
+            context=self._context,
+            host_names=self._host_names,
+            deadline=deadline,
+        )
 
 
 def _reason(error: BaseException) -> str:

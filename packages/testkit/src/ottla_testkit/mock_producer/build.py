@@ -48,6 +48,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
     registry = _registry()
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
     config, plugins = choose_plugins(*_settings(settings, keywords), registry=registry, objects=objects)
+    max_lookup = config.batching.max_block
     config = _at_once(config)
     clock = SYSTEM.clock
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
@@ -95,6 +96,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
             plugins, queueing, metadata, in_flight=lambda: sent_batches.pending, environment=SYSTEM
         ),
         wake=rounds.advance,
+        max_lookup=max_lookup,
         clock=clock,
     )
     return MockParts(engine=engine, sent_batches=sent_batches, rounds=rounds, coordinator=coordinator)
@@ -108,7 +110,7 @@ def _settings(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> tuple
 
 
 def _at_once(config: ProducerConfig) -> ProducerConfig:
-    """Return the same configuration with `max.block.ms` of 0, because nothing would ever end a wait."""
+    """Return the same configuration with `max.block.ms` of 0, because nothing would ever end a wait for a broker."""
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 

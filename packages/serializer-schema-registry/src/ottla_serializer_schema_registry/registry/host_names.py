@@ -1,0 +1,75 @@
+"""Looking up host names within a time limit, which the system's resolver does not know.
+
+A lookup cannot be interrupted, so each runs on a thread of its own, and a caller whose time is over leaves it. The next
+caller with the same name waits for that lookup instead of starting another one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
+"""What `socket.getaddrinfo` returns for an address."""
+
+
+@attrs.define
+class _Lookup:
+    done: threading.Event = attrs.field(factory=threading.Event)
+    found: Sequence[AddressInfo] = ()
+    error: BaseException | None = None
+
+
+class HostNames:
+    """The addresses of host names. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[tuple[int, str, int], _Lookup] = {}
+
+    def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[AddressInfo]:
+        """Return the addresses of a name, in the system's order.
+
+        Raises TimeoutError after *timeout* seconds, and OSError for a name without an address.
+        """
+        try:
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except (OSError, ValueError):
+            pass  # it is a name
+        lookup = self._lookup(host, port)
+        if not lookup.done.wait(timeout):
+            raise TimeoutError(f"the host name {host!r} was not looked up within {timeout:.3g} s")
+        if lookup.error is not None:
+            raise OSError(f"the host name {host!r} has no address: {lookup.error}") from lookup.error
+        return lookup.found
+
+    def _lookup(self, host: str, port: int) -> _Lookup:
+        wanted = (os.getpid(), host, port)  # after a fork, the thread of a lookup is only in the other process
+        with self._lock:
+            lookup = self._running.get(wanted)
+            if lookup is None:
+                lookup = _Lookup()
+                thread = threading.Thread(
+                    target=self._run, args=(wanted, lookup), name="ottla-registry-resolver", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise OSError(f"the system has no thread for looking up {host!r}: {error}") from error
+                self._running[wanted] = lookup
+            return lookup
+
+    def _run(self, wanted: tuple[int, str, int], lookup: _Lookup) -> None:
+        _process, host, port = wanted
+        try:
+            lookup.found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except BaseException as error:  # whatever it is, a caller waits for it
+            lookup.error = error
+        with self._lock:
+            self._running.pop(wanted, None)
+        lookup.done.set()

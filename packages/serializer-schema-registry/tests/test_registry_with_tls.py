@@ -1,0 +1,116 @@
+"""A registry behind TLS: its certificate is verified, the client's is sent, and a wrong one ends the attempts."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_registry import Hostile, hostile_registry
+
+from ottla import Producer
+from ottla.errors import SerializationError
+from ottla_serializer_schema_registry import RegistryUnavailableError
+from ottla_testkit.kafka_cluster.certificates import Certificates
+from ottla_testkit.mock_producer import MockProducer
+
+SCHEMA = '"long"'
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def registry(certificates: Certificates) -> Iterator[Hostile]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.broker)
+    context.load_verify_locations(certificates.authority)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    with hostile_registry(tls=context) as running:
+        yield running
+
+
+def settings(registry: Hostile, **more: Any) -> dict[str, Any]:
+    return {
+        "value.serializer": "avro",
+        "value.schema": SCHEMA,
+        "schema.registry.url": registry.address,
+        "max.block.ms": 30_000,
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
+def send(given: dict[str, Any]) -> bytes | None:
+    with MockProducer(given) as producer:
+        producer.send("numbers", 5)
+        producer.flush()
+        value: bytes | None = producer.history[0].value
+        return value
+
+
+def test_the_password_goes_to_a_registry_whose_certificate_is_verified(
+    registry: Hostile, certificates: Certificates
+) -> None:
+    given = settings(registry, schema_registry_ssl_ca_location=str(certificates.authority))
+    assert send({**given, "basic.auth.user.info": "alice:secret"}) == b"\0\0\0\0\7\n"
+    assert registry.requests[0][1]["Authorization"].startswith("Basic ")
+    assert registry.client_certificates == [None]
+
+
+def test_the_certificate_of_the_client_is_sent(registry: Hostile, certificates: Certificates) -> None:
+    send(
+        settings(
+            registry,
+            schema_registry_ssl_ca_location=str(certificates.authority),
+            schema_registry_ssl_certificate_location=str(certificates.alice),
+            schema_registry_ssl_key_location=str(certificates.alice),
+        )
+    )
+    [certificate] = registry.client_certificates
+    assert certificate is not None
+    assert "alice" in str(certificate["subject"])
+
+
+@pytest.mark.parametrize("authority", ["another_authority", "none"])
+def test_a_registry_of_another_authority_gets_no_password_and_is_asked_once(
+    registry: Hostile, certificates: Certificates, authority: str
+) -> None:
+    given = settings(registry)
+    if authority != "none":
+        given["schema.registry.ssl.ca.location"] = str(getattr(certificates, authority))
+    began = time.monotonic()
+    with MockProducer({**given, "basic.auth.user.info": "alice:secret"}) as producer:
+        with pytest.raises(SerializationError) as caught:
+            producer.send("numbers", 5)
+        cause = caught.value.__cause__
+        assert isinstance(cause, RegistryUnavailableError)
+        assert "cannot be verified" in str(cause)
+        assert "schema.registry.ssl.ca.location" in str(cause)
+        assert "secret" not in str(cause)
+    assert time.monotonic() - began < 25, "no attempt is repeated"
+    assert registry.requests == []
+
+
+def test_a_certificate_for_another_host_is_refused(certificates: Certificates) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.elsewhere)
+    with hostile_registry(tls=context) as registry:
+        given = settings(registry, schema_registry_ssl_ca_location=str(certificates.authority))
+        with MockProducer(given) as producer, pytest.raises(SerializationError) as caught:
+            producer.send("numbers", 5)
+    assert "cannot be verified" in str(caught.value.__cause__)
+
+
+def test_the_file_of_an_authority_that_is_missing_is_refused(tmp_path: Path) -> None:
+    given = {
+        "bootstrap.servers": "127.0.0.1:1",
+        **settings(Hostile(address="https://127.0.0.1:1")),
+        "schema.registry.ssl.ca.location": str(tmp_path / "missing.pem"),
+    }
+    with pytest.raises(ValueError, match=r"schema\.registry\.ssl\.ca\.location"):
+        Producer(given)
