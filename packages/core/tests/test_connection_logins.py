@@ -1172,6 +1172,19 @@ def counts(machine: Machine) -> tuple[int, int, int, int]:
     return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
 
 
+def test_the_latency_of_a_renewal_is_counted_in_milliseconds_from_its_decision() -> None:
+    machine, _early, late = renewing_behind_a_slow_request()
+    decided_at = machine.client._connections[1].renewing_since
+    pass_time(machine, 5.0)
+    machine.network.held.clear()
+    while not late.done():
+        machine.round()
+
+    took = machine.client._counters.producer.renewal_times
+    assert took.count == 1
+    assert 5_000 <= took.total <= (machine.clock() - decided_at) * 1000
+
+
 @pytest.mark.rule("producer.metrics")
 def test_logins_renewals_and_refusals_are_counted_separately() -> None:
     machine = secured(login={"lifetime": 60.0})

@@ -95,6 +95,22 @@ def test_only_some_of_many_topics_are_in_the_text() -> None:
     assert "  and 2 other topics" in str(values)
 
 
+def test_each_topic_and_each_node_has_its_own_numbers_in_the_text() -> None:
+    client = ("client-id", "a")
+    values = MetricsSnapshot()
+    for number in (1, 2):
+        values[Name(TOPIC, "record-send-total", (client, ("topic", f"t{number}")))] = float(number)
+        values[Name(NODE, "request-total", (client, ("node-id", f"node-{number}")))] = number * 10.0
+
+    lines = [line.split("; ")[0] for line in str(values).splitlines() if line.startswith("  topic") or "  node" in line]
+    assert [line.split(",")[0] for line in lines] == [
+        "  topic t1: records sent: 1",
+        "  topic t2: records sent: 2",
+        "  node 1: requests: 10",
+        "  node 2: requests: 20",
+    ]
+
+
 def test_control_characters_of_a_client_id_do_not_reach_a_terminal() -> None:
     values = MetricsSnapshot({Name(PRODUCER, "record-send-total", (("client-id", "a\x1b[2Jb"),)): 1.0})
     values[Name(NODE, "request-total", (("client-id", "a\x1b[2Jb"), ("node-id", "node-1")))] = 1.0

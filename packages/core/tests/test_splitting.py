@@ -73,6 +73,18 @@ def test_all_records_are_in_the_parts_in_order(rows: list[NewRecord], target: in
     assert most <= target
 
 
+def test_the_parts_have_the_waits_and_times_of_the_batch() -> None:
+    batch, sealer = sealed_batch(list(values_of(4)))
+    batch.waited = (0.5, 0.25)
+
+    parts, _most = split(batch, sealer, target=60)
+
+    assert len(parts) > 1
+    for part in parts:
+        assert part.waited == (0.5, 0.25)
+        assert part.times(3.0) == batch.times(3.0)
+
+
 @pytest.mark.rule("accumulator.split.size")
 @pytest.mark.parametrize("compressor", [None, ottla_compressor()], ids=["none", "gzip"])
 def test_a_batch_below_its_target_is_halved_by_uncompressed_size(compressor: Compressor | None) -> None:
