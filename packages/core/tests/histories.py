@@ -312,7 +312,8 @@ class Run:
 
     def _until_known(self, call: Callable[[], object]) -> None:
         """Call again while time runs out: it is the same outcome that is waited for."""
-        began, limit = self.simulation.clock(), self._longest_wait()
+        began = self.simulation.clock()
+        limit = self._longest_wait(began)
         for _ in range(20):
             try:
                 call()
@@ -359,7 +360,7 @@ class Run:
             late = [record for record in before if record.delivery is not None and not record.delivery.done()]
             if late:
                 raise Violation(f"flush returned, and {late[0]} has no outcome")
-        limit = timeout if timeout is not None else self._longest_flush()
+        limit = timeout if timeout is not None else self._longest_flush(began)
         in_time(f"flush({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _close(self, timeout: float | None, *, last: bool = False) -> None:
@@ -372,18 +373,19 @@ class Run:
         self.note("closed")
         if last:
             history.returned_at = self.simulation.clock()
-        limit = timeout + 0.5 if timeout is not None else self._longest_wait()
+        limit = timeout + 0.5 if timeout is not None else self._longest_wait(began)
         in_time(f"close({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
-    def _longest_flush(self) -> float:
-        """Seconds that a flush may take: in a history without faults it does not wait for a linger."""
+    def _longest_flush(self, began: float) -> float:
+        """Seconds that a flush may take that began then: in a history without faults it does not wait for a linger."""
         linger: float = self.plan.config["linger.ms"] / 1000
-        return self.history.prompt - linger if self.plan.kind.faultless else self._longest_wait()
+        return self.history.prompt - linger if self.plan.kind.faultless else self._longest_wait(began)
 
-    def _longest_wait(self) -> float:
-        """Seconds from now in which everything has to be complete."""
-        last = max((fault.until for fault in self.plan.faults if fault.seconds < WHOLE_HISTORY), default=0.0)
-        bound = max(0.0, last - self.simulation.clock()) + COMPLETED_WITHIN
+    def _longest_wait(self, began: float) -> float:
+        """Seconds from the beginning of a call in which everything has to be complete."""
+        ends = [fault.until for fault in self.plan.faults if fault.seconds < WHOLE_HISTORY]
+        last = max(*ends, *(broker.muted_until for broker in self.network.cluster.brokers.values()), 0.0)
+        bound = max(0.0, last - began) + COMPLETED_WITHIN
         return bound if self.plan.kind.patient else min(bound, self.plan.config["delivery.timeout.ms"] / 1000)
 
     def _on_request(self, link: Link, frame: bytes) -> None:

@@ -30,6 +30,10 @@ def test_every_promise_holds_in_random_histories(kind: str, encoder: str) -> Non
         histories.run(kind, seed, encoder=encoder)
 
 
+def test_a_producer_may_wait_as_long_as_a_quota_asked_that_has_ended_since() -> None:
+    histories.run("throttled", 20_033)
+
+
 def test_the_error_of_a_failed_history_has_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
     append = SimulatedTopic.append
     monkeypatch.setattr(SimulatedTopic, "append", lambda *given: (append(*given)[0], 77))  # a false offset

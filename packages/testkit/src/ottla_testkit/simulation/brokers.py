@@ -80,6 +80,8 @@ class SimulatedBroker:
     """Connections that the broker has closed because of an unexpected request, as one after a session's end."""
     muted_seconds: float = 0.0
     """How long the connection of the newest Produce response is not read."""
+    muted_until: float = 0.0
+    """When the broker reads again from all connections that it has throttled: perhaps after the end of its quota."""
     _waits: PendingResponse | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL}

@@ -149,6 +149,7 @@ class Link:
             self.answer(response)
         if muted:
             self.busy = True
+            self.broker.muted_until = max(self.broker.muted_until, self.now() + muted)
             self.schedule.later(muted, self._unmute)
         elif not self._reading:
             self._read_on()
