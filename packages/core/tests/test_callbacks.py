@@ -117,6 +117,16 @@ def test_a_callback_that_takes_more_than_one_argument_is_refused(kind: str) -> N
         check_callback(PORTED[kind])
 
 
+async def awaited(delivery: object) -> None:
+    """Nothing."""
+
+
+@pytest.mark.parametrize("callback", [awaited, partial(awaited)])
+def test_a_coroutine_function_is_refused_because_nothing_would_await_it(callback: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"awaited is a coroutine function: nothing would await it"):
+        check_callback(callback)
+
+
 NONE: Any = None
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import (
+    ConfigError,
     InvalidRecordError,
     OttlaError,
     Producer,
@@ -177,3 +178,8 @@ def test_after_close_send_is_refused_and_close_is_harmless(producer: Producer) -
 def test_the_error_of_the_with_block_is_not_hidden_by_close() -> None:
     with pytest.raises(ZeroDivisionError), Producer(bootstrap_servers="127.0.0.1:9"):
         raise ZeroDivisionError
+
+
+def test_servers_without_a_keyword_are_refused_with_the_keyword() -> None:
+    with pytest.raises(ConfigError, match=r"must be a mapping with Kafka's names, not str; .*bootstrap_servers='"):
+        Producer("localhost:9092")  # type: ignore[arg-type]

@@ -286,3 +286,23 @@ def test_a_series_is_refused_with_what_makes_a_table_of_it() -> None:
 
         producer.send_table("t", series.to_frame()).result(10)
     assert [sent.value for sent in producer.history] == [b"v"]
+
+
+def test_a_frame_that_has_no_form_in_arrow_is_refused_with_the_reason() -> None:
+    pandas = pytest.importorskip("pandas")
+    refused = pytest.raises(InvalidRecordError, match=r"the DataFrame cannot be read as a table: .*column value")
+    with MockProducer() as producer, refused:
+        producer.send_table("t", pandas.DataFrame({"value": ["text", 1]}))
+
+
+def test_a_reader_of_csv_is_a_table_and_a_path_of_csv_is_refused_with_it(tmp_path: Path) -> None:
+    from pyarrow import csv
+
+    file = tmp_path / "rows.csv"
+    file.write_text("key,value\na,1\n")
+    with MockProducer() as producer:
+        with pytest.raises(InvalidRecordError, match=r"for CSV pass pyarrow\.csv\.open_csv\(path\)"):
+            producer.send_table("t", file)
+
+        producer.send_table("t", csv.open_csv(file), value_format="json").result(10)
+    assert [(sent.key, sent.value) for sent in producer.history] == [(b"a", b"1")]

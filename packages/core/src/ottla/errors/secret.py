@@ -75,7 +75,7 @@ def hide_settings(settings: Any) -> Any:
     Anything but a mapping is wrapped as a whole; `merge` then refuses it.
     """
     if not isinstance(settings, Mapping):
-        return Secret(settings)
+        return settings if isinstance(settings, Secret) else Secret(settings)
     return {
         key: value if value is None or isinstance(value, Secret) else SourcedSecret(value, source_of(settings, key))
         for key, value in settings.items()

@@ -46,8 +46,12 @@ def open_stream(table: Any) -> Any:
     if hasattr(table, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(table)
-        except pa.ArrowInvalid as cause:  # a Series of polars or pandas is a stream, too, of one column without a name
-            raise _no_table(table) from cause
+        except pa.ArrowException as cause:
+            if type(table).__name__ == "Series":  # a stream, too, of one column without a name
+                raise _no_table(table) from cause
+            raise InvalidRecordError(
+                f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
+            ) from cause
     if hasattr(table, "__arrow_c_array__"):
         batch = pa.record_batch(table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
@@ -69,8 +73,9 @@ def open_stream(table: Any) -> Any:
 def _open_file(path: Path) -> Any:
     opened = _OPENERS.get(path.suffix.lower())
     if opened is None:
+        csv = "; for CSV pass pyarrow.csv.open_csv(path)" if path.suffix.lower() == ".csv" else ""
         raise InvalidRecordError(
-            f"the path {quoted(str(path))} is not a table: its name must end in {', '.join(sorted(_OPENERS))}"
+            f"the path {quoted(str(path))} is not a table: its name must end in {', '.join(sorted(_OPENERS))}{csv}"
         )
     try:
         return opened(path)
