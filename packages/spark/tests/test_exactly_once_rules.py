@@ -30,6 +30,7 @@ from ottla_spark.exactly_once.errors import (
     BatchIncompleteError,
     BatchNotCommittedError,
     DataLossError,
+    LeaseLostError,
     LedgerMismatchError,
 )
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, next_step
@@ -155,6 +156,15 @@ def test_attempts_of_different_runs_are_not_recorded(
 
     with pytest.raises(BatchNotCommittedError, match=why):
         commit(cluster, [first, attrs.evolve(second, **changes)], batch=0)
+    assert spark.brokers.ledger == []
+
+
+def test_a_batch_that_another_driver_aborted_names_the_prefix(spark: Spark, cluster: Direct) -> None:
+    attempts = written(spark, cluster)
+    plan(cluster, NAME)
+
+    with pytest.raises(LeaseLostError, match=r"another query has the same transactional\.id\.prefix"):
+        commit(cluster, attempts, batch=0)
     assert spark.brokers.ledger == []
 
 

@@ -16,7 +16,7 @@ from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import finish
-from ottla_spark.exactly_once.errors import BatchNotCommittedError
+from ottla_spark.exactly_once.errors import BatchNotCommittedError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 
@@ -61,8 +61,8 @@ def _plain(_owner: object, _field: object, value: Any) -> Any:
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
     """Make a batch visible as a whole and once.
 
-    Raises BatchNotCommittedError if none of its rows will become visible. After any other error the batch may be in the
-    ledger or not; the next driver reads it there.
+    Raises BatchNotCommittedError if none of its rows will become visible, and LeaseLostError. After any other error the
+    batch may be in the ledger or not; the next driver reads it there.
     """
     if not attempts:
         return
@@ -73,7 +73,7 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
     name = first.lease.name
     # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
-    _check_open(cluster, listed, what=f"batch {batch} of {name!r}")
+    _check_open(cluster, first.lease, listed, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
     lease = cluster.append(first.lease, entry)
     finish(cluster, listed, what=f"batch {batch} of {name!r}")
@@ -129,8 +129,11 @@ def _listed(attempts: Sequence[Attempt]) -> tuple[TaskTransaction, ...]:
     )
 
 
-def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:
-    """Check that each transaction is open with enough time left. Else abort all and raise BatchNotCommittedError."""
+def _check_open(cluster: ClusterClient, lease: Lease, listed: Sequence[TaskTransaction], *, what: str) -> None:
+    """Check that each transaction is open with enough time left.
+
+    Else abort all, and raise BatchNotCommittedError, or LeaseLostError if another driver has aborted them.
+    """
     statuses = cluster.statuses([each.prepared for each in listed])
     late = [
         f"{each} is {status.outcome.value}" + (", but close to its time-out" if status.is_open else "")
@@ -141,6 +144,12 @@ def _check_open(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, wh
         return
     for each in listed:
         cluster.end(each.prepared, commit=False)
+    if not all(status.is_open for status in statuses) and not cluster.holds(lease):
+        raise LeaseLostError(
+            f"{what} is not committed, and none of its rows is visible: another driver has taken the ledger over, and "
+            "aborted the transactions of this one. Either two drivers run one query, or another query has the same "
+            "transactional.id.prefix: stop one of the two, or give it a prefix of its own"
+        )
     raise BatchNotCommittedError(
         f"{what} is not committed: {'; '.join(late)}. None of its rows is visible; Spark's next attempt writes it. If "
         "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
