@@ -144,7 +144,9 @@ def test_sentences_do_without_unusual_words() -> None:
 
 def test_every_exception_class_ends_in_error() -> None:
     """Also those that are private: of the sources, by their bases."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in python_files() if "src" in path.parts]
+    # Relative to the checkout, which may itself lie below a folder with the name "src".
+    sources = [path for path in python_files() if "src" in path.relative_to(ROOT).parts]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
     classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     known = {
         name for name, value in vars(builtins).items() if inspect.isclass(value) and issubclass(value, BaseException)
