@@ -55,6 +55,24 @@ OTHERS: Final = (
 )
 """Modules of the standard library and of optional packages, each of which imports more."""
 
+METHODS_OF_ATTRS: Final = {
+    "ottla.config.core_settings.CoreSettings",
+    "ottla.config.draft.ConfigDraft",
+    "ottla.config.in_force.SettingInForce",
+    "ottla.config.reference.Reference",
+    "ottla.network.cluster.Broker",
+    "ottla.network.cluster.Cluster",
+    "ottla.network.cluster.PartitionInfo",
+    "ottla.network.cluster.Topic",
+    "ottla.network.in_flight_requests.InFlight",
+    "ottla.network.request.Request",
+    "ottla.plugins.config_references._Text",
+    "ottla.recordbatch.batch_sequence.BatchSequence",
+    "ottla.recordbatch.sealed_records.SealedRecords",
+    "ottla.transactions.coordinator_request.InitProducerId",
+}
+"""Classes for which attrs compiles a comparison: public, changeable, often compared, or with a repr of their own."""
+
 LATE_NAMES: Final = {
     "ottla": ("ConsumerGroupMetadata", "OffsetAndMetadata", "PreparedTransaction", "TableDelivery"),
     "ottla.transactions": ("ConsumerGroupMetadata", "OffsetAndMetadata", "PreparedTransaction", "SharedTransaction"),
@@ -73,6 +91,21 @@ def test_import_ottla_does_not_import(module: str, imported: set[str]) -> None:
     assert "ottla.producer.producer" in imported
     assert module not in OF_THE_CORE or find_spec(module) is not None, "this module has another name now"
     assert not {name for name in imported if name == module or name.startswith(f"{module}.")}
+
+
+def test_private_values_have_comparisons_that_nothing_compiles_at_import() -> None:
+    program = """
+import gc, sys, ottla
+for cls in [thing for thing in gc.get_objects() if isinstance(thing, type) and hasattr(thing, "__attrs_attrs__")]:
+    compare = vars(cls).get("__eq__")
+    if cls.__module__.startswith("ottla.") and compare and compare.__code__.co_filename.startswith("<attrs generated"):
+        print(f"{cls.__module__}.{cls.__qualname__}")
+"""
+    names = set(subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60).split())
+    private = {name for name in names if not name.startswith(("ottla.interfaces.", "ottla.results."))}
+
+    assert names - private, "classes of attrs are recognized otherwise now"
+    assert private <= METHODS_OF_ATTRS, "such a class is a subclass of ValueMethods, or gets a line above"
 
 
 @pytest.mark.parametrize("module", LATE_NAMES)

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 import attrs
 
 from ottla.errors import DeliveryError
+from ottla.results.value_methods import ValueMethods
 
 
 class Counted(Protocol):
@@ -21,16 +22,16 @@ class Counted(Protocol):
 B = TypeVar("B", bound=Counted)
 
 
-@attrs.frozen(kw_only=True)
-class Acknowledged:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Acknowledged(ValueMethods):
     """The broker holds the batch from `base_offset` on, -1: unknown. `log_append_time_ms` -1: CreateTime."""
 
     base_offset: int
     log_append_time_ms: int = -1
 
 
-@attrs.frozen(kw_only=True)
-class Failed:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Failed(ValueMethods):
     """The batch failed; `record_errors` has the errors of the records that the broker names, by index."""
 
     error: DeliveryError
@@ -41,8 +42,8 @@ class Failed:
         return self.record_errors.get(index, self.error)
 
 
-@attrs.frozen(kw_only=True)
-class ForwardedRecords(Generic[B]):
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ForwardedRecords(ValueMethods, Generic[B]):
     """Records that are in another batch now: those with `indexes` here are there from index `start` on."""
 
     batch: B

@@ -13,13 +13,14 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.locked_columns import LockedColumns
 from ottla.concurrency.locks import holder_of
+from ottla.results.value_methods import ValueMethods
 
 PATIENCE_SECONDS: Final = 0.5
 """The time after which a lock counts as one that a plugin holds while it hangs."""
 
 
-@attrs.frozen
-class HangingPlugins:
+@attrs.frozen(eq=False, repr=False)
+class HangingPlugins(ValueMethods):
     """The locks of a producer's batches that are not released. For any thread, without a lock."""
 
     _batches: IncompleteBatches

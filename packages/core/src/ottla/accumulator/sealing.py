@@ -16,10 +16,11 @@ from ottla.recordbatch.header_v2 import MAGIC as NEWEST_MAGIC
 from ottla.recordbatch.old_format_errors import zstd_is_newer
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.recordbatch.sealed_records import SealedRecords, finish
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class SupportedFormats:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SupportedFormats(ValueMethods):
     """The formats that a broker takes: its newest record format, and whether it knows zstd."""
 
     magic: int = 2

@@ -29,6 +29,7 @@ from ottla.config.value_types import (
     text,
 )
 from ottla.config.values import PluginValues
+from ottla.results.value_methods import ValueMethods
 
 
 class SecurityProtocol(enum.StrEnum):
@@ -57,8 +58,8 @@ class DnsLookup(enum.StrEnum):
     RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY = "resolve_canonical_bootstrap_servers_only"
 
 
-@attrs.frozen(kw_only=True)
-class ConnectionConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ConnectionConfig(ValueMethods):
     """Connections: bootstrap servers, security, sockets and timeouts."""
 
     bootstrap_servers: tuple[Address, ...] = option(
@@ -164,8 +165,8 @@ class RecoveryStrategy(enum.StrEnum):
     REBOOTSTRAP = "rebootstrap"
 
 
-@attrs.frozen(kw_only=True)
-class MetadataConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetadataConfig(ValueMethods):
     """The refresh of metadata."""
 
     max_age: float = option(
@@ -194,8 +195,8 @@ class MetadataConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class BatchingConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class BatchingConfig(ValueMethods):
     """Batches: size, linger, memory and compression."""
 
     batch_size: int = option(
@@ -278,8 +279,8 @@ class BatchingConfig:
         return {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
 
 
-@attrs.frozen(kw_only=True)
-class DeliveryConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class DeliveryConfig(ValueMethods):
     """Acknowledgements, retries and timeouts of records."""
 
     acks: int = option(
@@ -344,8 +345,8 @@ class Idempotence(enum.StrEnum):
     IF_POSSIBLE = "true unless acks, retries or the brokers' age rule it out"
 
 
-@attrs.frozen(kw_only=True)
-class TransactionsConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TransactionsConfig(ValueMethods):
     """Idempotence and transactions."""
 
     idempotence: Idempotence = option(  # noqa: RUF009 - a field, not a default
@@ -375,8 +376,8 @@ class TransactionsConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class PartitioningConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PartitioningConfig(ValueMethods):
     """The choice of partitions for records that do not name one."""
 
     partitioner: PluginChoice = option(  # noqa: RUF009 - a field, not a default
@@ -418,8 +419,8 @@ class PartitioningConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class SerializationConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SerializationConfig(ValueMethods):
     """The serializers of keys and values: a plugin's name, or a callable."""
 
     key_serializer: PluginChoice = option(  # noqa: RUF009 - a field, not a default
@@ -436,8 +437,8 @@ class SerializationConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class ObservationConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ObservationConfig(ValueMethods):
     """Metrics, reporters, and interceptors of records."""
 
     reporters: tuple[PluginChoice, ...] = option(
@@ -479,8 +480,8 @@ class ObservationConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class ReferencesConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ReferencesConfig(ValueMethods):
     """Providers of values that settings refer to."""
 
     providers: tuple[object, ...] = option(
@@ -493,8 +494,8 @@ class ReferencesConfig:
     )
 
 
-@attrs.frozen(kw_only=True)
-class ProducerConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ProducerConfig(ValueMethods):
     """All settings of a user. `plugin_values` are the keys of plugins, as the user wrote them.
 
     `in_force` has all of them for display.

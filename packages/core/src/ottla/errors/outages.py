@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import attrs
 
 from ottla.errors import counted, printable
+from ottla.results.value_methods import ValueMethods
 
 SHORTEST_GAP: Final = 1.0
 """Seconds between the first two lines about one reason; each further gap is twice as long."""
@@ -39,8 +40,8 @@ def one_line(error: object) -> str:
     return printable(str(error), limit=LONGEST_TEXT, hide=False)
 
 
-@attrs.frozen(kw_only=True)
-class OutageUpdate(Generic[S, R]):
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OutageUpdate(ValueMethods, Generic[S, R]):
     """A line that is due: *count* subjects, some of them shown, fail for one reason.
 
     `failures` counts since the last line about the reason; `lasting` is the age of the oldest of these outages.
@@ -55,8 +56,8 @@ class OutageUpdate(Generic[S, R]):
     lasting: float
 
 
-@attrs.frozen(kw_only=True)
-class OutageEnd(Generic[S]):
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OutageEnd(ValueMethods, Generic[S]):
     """A line that is due: *count* subjects work again or, if not `recovered`, are not tried any more.
 
     `lasting` ends with the recovery or, without one, with the last failure: the state after it is unknown.

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.errors.quoting import class_name, printable
+from ottla.results.value_methods import ValueMethods
 
 _FAULTS: Final = (Exception, SystemExit, GeneratorExit, BaseExceptionGroup)
 
@@ -42,8 +43,8 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-@attrs.frozen
-class PluginOrigin:
+@attrs.frozen(eq=False, repr=False)
+class PluginOrigin(ValueMethods):
     """A plugin as messages name it, such as "partitioner 'acme' of ottla-acme 1.2", and what helps when it fails."""
 
     name: str

@@ -9,11 +9,12 @@ import attrs
 from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.network.request import Request
 from ottla.protocol import API_VERSIONS, ApiVersionsRequest, peek_error_code
+from ottla.results.value_methods import ValueMethods
 from ottla.version import __version__
 
 
-@attrs.frozen(kw_only=True)
-class Features:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Features(ValueMethods):
     """Finalized levels of the cluster's features; `epoch` increases with each change, -1: none is known."""
 
     levels: Mapping[str, int] = attrs.Factory(dict)
@@ -24,8 +25,8 @@ class Features:
         return other if other.epoch > self.epoch else self
 
 
-@attrs.frozen(kw_only=True)
-class NodeApiVersions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NodeApiVersions(ValueMethods):
     """The content of an ApiVersions response: the request versions that a broker supports.
 
     `version` is the version of the response. `ask_again_with`: the version with which to repeat the request, or None.

@@ -18,6 +18,7 @@ from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
+from ottla.results.value_methods import ValueMethods
 
 _NEVER = float("-inf")
 
@@ -39,8 +40,8 @@ _SHORT_CONNECTIONS = "connections that their broker ended soon"
 _FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
-@attrs.frozen(kw_only=True)
-class RequestedTopics:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RequestedTopics(ValueMethods):
     """The topics to request: all topics in use or, if `partial`, only new ones."""
 
     topics: Sequence[str]

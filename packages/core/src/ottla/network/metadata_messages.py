@@ -20,10 +20,11 @@ from ottla.protocol import (
     MetadataResponseTopic,
 )
 from ottla.protocol.notation import ZERO_UUID
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class MetadataUpdate:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetadataUpdate(ValueMethods):
     """The brokers and topics of a response; `left_out` describes brokers with impossible values: at most one more than
     are shown.
     """

@@ -9,10 +9,11 @@ import attrs
 
 from ottla.errors import NetworkError, OttlaError
 from ottla.interfaces import Buffer, Target
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class Address:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Address(ValueMethods):
     """The address of a broker, and the name that its certificate or principal must have."""
 
     host: str

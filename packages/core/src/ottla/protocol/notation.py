@@ -26,6 +26,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import attrs
 
 from ottla.interfaces import Buffer
+from ottla.results.value_methods import ValueMethods
 
 LATEST: Final = 0x7FFF
 
@@ -54,8 +55,8 @@ class Struct:
         return [(field.name, bool(field.repr)) for field in fields]
 
 
-@attrs.frozen
-class In:
+@attrs.frozen(eq=False, repr=False)
+class In(ValueMethods):
     """The versions that have a field, both ends included."""
 
     first: int
@@ -70,7 +71,7 @@ class In:
         return f"versions {self.first} " + ("and later" if self.last == LATEST else f"to {self.last}")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class Null(In):
     """The versions that allow null, for a field that is `| None`; without this, all that have the field."""
 
@@ -94,32 +95,32 @@ class AtMost:
     items: int
 
 
-@attrs.frozen(repr=False)
-class Fixed:
+@attrs.frozen(eq=False, repr=False)
+class Fixed(ValueMethods):
     """A value of a fixed size, by its format character in the struct module."""
 
     format: str
 
 
-@attrs.frozen(repr=False)
-class Text:
+@attrs.frozen(eq=False, repr=False)
+class Text(ValueMethods):
     """UTF-8 after its length: 2 bytes, or compact."""
 
 
-@attrs.frozen(repr=False)
-class Blob:
+@attrs.frozen(eq=False, repr=False)
+class Blob(ValueMethods):
     """Bytes after their length: 4 bytes, or compact."""
 
 
-@attrs.frozen(repr=False)
-class ArrayOf:
+@attrs.frozen(eq=False, repr=False)
+class ArrayOf(ValueMethods):
     """A count, 4 bytes or compact, and its items."""
 
     item: WireType
 
 
-@attrs.frozen(repr=False)
-class StructOf:
+@attrs.frozen(eq=False, repr=False)
+class StructOf(ValueMethods):
     """A nested struct."""
 
     type: type
@@ -140,8 +141,8 @@ Records: TypeAlias = Annotated[Buffer, Blob()]
 ZERO_UUID: Final = bytes(16)
 
 
-@attrs.frozen(kw_only=True)
-class Field:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Field(ValueMethods):
     """One field of a struct, for the compilers. `optional`: its annotation allows None."""
 
     name: str

@@ -9,12 +9,14 @@ from typing import Final
 
 import attrs
 
+from ottla.results.value_methods import ValueMethods
+
 SEQUENCES: Final = 1 << 31
 """The number of sequence numbers."""
 
 
-@attrs.frozen(kw_only=True)
-class ProducerIdAndEpoch:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ProducerIdAndEpoch(ValueMethods):
     """A producer id and its epoch, as assigned by the cluster."""
 
     id: int

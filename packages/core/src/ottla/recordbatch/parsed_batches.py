@@ -7,10 +7,11 @@ import enum
 import attrs
 
 from ottla.interfaces import Header
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class Record:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Record(ValueMethods):
     """One record in the log; `timestamp_ms` is the broker's if the batch has LogAppendTime, -1 in v0."""
 
     offset: int
@@ -27,8 +28,8 @@ class ControlMarker(enum.Enum):
     COMMIT = 1
 
 
-@attrs.frozen(kw_only=True)
-class RecordBatch:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RecordBatch(ValueMethods):
     """One batch with its records; in formats v0 and v1, one message: a record, or a wrapper with some inside.
 
     After compaction it may have fewer records than offsets, or none. Fields that a format lacks are -1 or False.

@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import ErrorCode
+from ottla.results.value_methods import ValueMethods
 
 
 class AppendTime(enum.Enum):
@@ -30,8 +31,8 @@ class AppendTime(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@attrs.frozen
-class ErrorOrigin:
+@attrs.frozen(eq=False, repr=False)
+class ErrorOrigin(ValueMethods):
     """The time at which brokers return a code, and the places in Kafka's source that do."""
 
     append: AppendTime

@@ -18,6 +18,7 @@ from ottla.network.cluster import Broker
 from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
 from ottla.protocol import produce_request as encode_request
 from ottla.recordbatch.codecs import ZSTD
+from ottla.results.value_methods import ValueMethods
 
 NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
@@ -29,8 +30,8 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 """The versions that carry each record format: 0.9 brokers know 0 and 1, 0.10 ones 2."""
 
 
-@attrs.frozen(kw_only=True)
-class PartitionRefusal:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PartitionRefusal(ValueMethods):
     """The error code of a Produce response for one partition's batch; it may mean that the broker has the batch.
 
     `record_errors` has the messages for the records that the response names, by index. `leader` and `leader_epoch` are

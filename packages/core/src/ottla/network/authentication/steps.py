@@ -9,10 +9,11 @@ import attrs
 
 from ottla.interfaces import Step
 from ottla.protocol import Message
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class Ask:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Ask(ValueMethods):
     """A step: send a request, and pass the body of its response to `Exchange.answered`."""
 
     message: Message[Any, Any]
@@ -20,8 +21,8 @@ class Ask:
     body: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen(kw_only=True)
-class Token:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Token(ValueMethods):
     """A step: send bytes without any header, and pass the whole next frame to `Exchange.answered`.
 
     *message* is the request that newer brokers get instead. The `last` token has no response: the connection is logged
@@ -40,8 +41,8 @@ class Compute:
     work: Callable[[], Step] = attrs.field(repr=False)
 
 
-@attrs.frozen(kw_only=True)
-class LoggedIn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoggedIn(ValueMethods):
     """The last step: the login has succeeded on both sides. A session of 0 seconds does not expire."""
 
     session: float = 0.0

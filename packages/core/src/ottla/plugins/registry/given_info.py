@@ -9,10 +9,11 @@ import attrs
 from ottla.errors.plugin_origin import PluginOrigin
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import Kind
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class GivenInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class GivenInfo(ValueMethods):
     """What stands in place of an `EntryInfo`; `module` is that of the object's class."""
 
     kind: Kind

@@ -17,6 +17,7 @@ from ottla.errors.plugin_origin import PluginOrigin
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.too_many_open_files import REMEDY, none_left
 from ottla.plugins.registry.kinds import BUILT_IN, KINDS, Kind
+from ottla.results.value_methods import ValueMethods
 
 if TYPE_CHECKING:  # `importlib.metadata` reads zip files and mail headers: the first producer imports it
     from importlib.metadata import Distribution, EntryPoint
@@ -27,8 +28,8 @@ _NAMELESS: Final = "an unnamed distribution"
 _GROUPS: Final = frozenset(kind.group for kind in KINDS.values())
 
 
-@attrs.frozen(kw_only=True)
-class EntryInfo:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class EntryInfo(ValueMethods):
     """One plugin as its distribution announces it; `value` is the object to import."""
 
     kind: Kind

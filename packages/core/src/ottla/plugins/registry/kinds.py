@@ -43,6 +43,7 @@ from ottla.interfaces import (
     Transport,
 )
 from ottla.plugins.former_interceptors import AdaptedInterceptor, FormerInterceptor
+from ottla.results.value_methods import ValueMethods
 
 KindName: TypeAlias = Literal[
     "transport",
@@ -57,8 +58,8 @@ KindName: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen(kw_only=True)
-class FormerGeneration:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FormerGeneration(ValueMethods):
     """A former generation of a kind's contract, whose plugins can still be used."""
 
     protocol: Any
@@ -67,8 +68,8 @@ class FormerGeneration:
     """Make an object of the newest generation from one of this; the result has the same abilities."""
 
 
-@attrs.frozen(kw_only=True)
-class Kind:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Kind(ValueMethods):
     """One kind. `install` maps known names to packages for `pip install`; all in lower case."""
 
     name: KindName

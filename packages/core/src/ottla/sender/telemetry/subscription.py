@@ -8,6 +8,7 @@ import attrs
 
 from ottla.errors import ProtocolError
 from ottla.protocol.notation import ZERO_UUID
+from ottla.results.value_methods import ValueMethods
 
 if TYPE_CHECKING:  # the classes of messages are made when a broker offers them
     from ottla.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
@@ -24,8 +25,8 @@ A push takes processor time from records. A changed subscription is noticed by t
 ALL_METRICS: Final = "*"
 
 
-@attrs.frozen(kw_only=True)
-class Subscription:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Subscription(ValueMethods):
     """What brokers want of this client. *compression_types* are codec ids, the preferred one first.
 
     *max_bytes* limits a compressed payload; 0: no limit is known. *delta*: sums count from the last push on.
