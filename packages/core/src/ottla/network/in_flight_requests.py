@@ -91,8 +91,10 @@ class InFlightRequests(deque[InFlight]):
             )
         response: Any = memoryview(frame)[offset:]
         if not sent.setup:
+            shortcut = sent.request.shortcut
+            found = None if shortcut is None else shortcut(sent.version, response)
             # Bytes after a response are ignored, as in Java: librdkafka's mock cluster adds a byte to Metadata 13.
-            response = message.response(sent.version).decode(response, exact=False)
+            response = message.response(sent.version).decode(response, exact=False) if found is None else found
         self.popleft()
         if self.unconfirmed is not None and sent.number > self.unconfirmed.number:
             self.forget_unconfirmed()

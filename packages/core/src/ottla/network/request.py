@@ -31,7 +31,8 @@ class Completion:
 class Request:
     """A request to a broker. Its version is the highest from `floor` to `ceiling` that both sides support.
 
-    `body` encodes the request in that version.
+    `body` encodes the request in that version. `shortcut` reads the response that is expected, given the version and
+    the body; it returns None for any other one, which the message's decoder reads.
     """
 
     message: Message[Any, Any]
@@ -40,3 +41,4 @@ class Request:
     floor: int = 0
     ceiling: int | None = None
     expects_response: bool = True
+    shortcut: Callable[[int, Buffer], Any] | None = None

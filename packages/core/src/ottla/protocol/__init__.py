@@ -33,6 +33,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.protocol.produce_acknowledgement import read_acknowledgement
 from ottla.protocol.produce_request import PartitionRecords, TopicRecords, produce_request
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "choose_version",
     "peek_error_code",
     "produce_request",
+    "read_acknowledgement",
     "read_response_header",
     "request_header",
 ]

@@ -15,7 +15,7 @@ from ottla.errors import ErrorCode, error_code
 from ottla.interfaces import Buffer
 from ottla.network import Completion, Request
 from ottla.network.cluster import Broker
-from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse
+from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse, read_acknowledgement
 from ottla.protocol import produce_request as encode_request
 from ottla.recordbatch.codecs import ZSTD
 from ottla.results.value_methods import ValueMethods
@@ -90,7 +90,19 @@ def produce_request(
         floor=FIRST_WITH_ZSTD if zstd else floor,
         ceiling=min(ceiling, newest, LAST_WITH_NAMES if NO_ID in ids.values() else ceiling),
         expects_response=acks != 0,
+        shortcut=_acknowledgement_of(batches[0], ids[batches[0].topic]) if len(batches) == 1 else None,
     )
+
+
+def _acknowledgement_of(batch: ProducerBatch, topic_id: bytes) -> Callable[[int, Buffer], Acknowledged | None]:
+    """A function that reads a response that acknowledges the only batch of a request; None for any other response."""
+    topic, partition = batch.topic, batch.partition
+
+    def read(version: int, body: Buffer) -> Acknowledged | None:
+        found = read_acknowledgement(version, body, topic=topic, topic_id=topic_id, partition=partition)
+        return None if found is None else Acknowledged(base_offset=found[0], log_append_time_ms=found[1])
+
+    return read
 
 
 @functools.cache
@@ -104,9 +116,15 @@ def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
 
 
 def read_response(
-    response: ProduceResponse, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
+    response: ProduceResponse | Acknowledged, batches: Sequence[ProducerBatch], topic_ids: Mapping[str, bytes]
 ) -> Mapping[tuple[str, int], PartitionResponse]:
-    """The responses by topic and partition; from version 13 on, they have topic ids instead of names."""
+    """The responses by topic and partition; from version 13 on, they have topic ids instead of names.
+
+    Acknowledged: the request's shortcut has read the response for its only batch.
+    """
+    if isinstance(response, Acknowledged):
+        [batch] = batches
+        return {(batch.topic, batch.partition): response}
     names = {topic_ids.get(batch.topic, NO_ID): batch.topic for batch in batches}
     brokers = _leaders(response) if response.node_endpoints else {}
     return {
