@@ -209,7 +209,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         return self._queued_seconds + passed, self._in_flight_seconds
 
     def _advance_timers(self, now: float) -> None:
-        passed = max(now - self._since, 0.0)
+        passed = now - self._since if now > self._since else 0.0
         if self.in_flight:
             self._in_flight_seconds += passed
         else:

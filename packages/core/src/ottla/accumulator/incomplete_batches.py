@@ -59,7 +59,8 @@ class IncompleteBatches:
     def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a new, open batch behind the others of its queue."""
         queue.begin(batch)
-        self.oldest = min(self.oldest, batch.created_at)
+        if batch.created_at < self.oldest:
+            self.oldest = batch.created_at
         self.all[batch] = None
         self.waiting.setdefault(queue)
 

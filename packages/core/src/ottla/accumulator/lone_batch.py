@@ -38,15 +38,16 @@ class LoneBatch:
                 return None
             [queue] = batches.waiting
             batch = queue.batches[0]
-            expires_at = min(batches.oldest, batch.created_at) + self.times.delivery_timeout
+            created_at = batch.created_at
+            oldest = batches.oldest if batches.oldest < created_at else created_at
             leader = cluster.leader(queue.topic.name, queue.partition)
-            if leader is None or expires_at <= now:
+            if leader is None or oldest + self.times.delivery_timeout <= now:
                 return None
             readiness = self.readiness
             if readiness.due(queue, batch, cluster, urgent=readiness.urgent) > now or not readiness.may_leave(batch):
                 return None
             if not takes(leader):
                 return None
-            batches.oldest = batch.created_at
-            batches.next_check_at = batch.created_at + self.times.delivery_timeout
+            batches.oldest = created_at
+            batches.next_check_at = created_at + self.times.delivery_timeout
             return leader, batches.take(queue, now)

@@ -43,6 +43,8 @@ _noted: dict[int, float] = {}  # the signals that came in the block, and when ea
 _seen: list[Any] = []  # the handlers of all signals when they were last read,
 _functions: list[tuple[int, Any]] = []  # those of them that are functions of the program,
 _usual: dict[int, Any] = {}  # and the last such function of each signal
+_others: list[Any] = []  # the handlers of all signals but Ctrl-C when `only_ctrl_c` read them last,
+_others_run = False  # and whether one of them is a function
 
 
 def on_main_thread() -> bool:
@@ -60,7 +62,11 @@ def only_ctrl_c() -> bool:
     usual = _handler_of(signal.SIGINT)
     if callable(usual) and usual is not signal.default_int_handler:
         return False
-    return not any(map(callable, map(_handler_of, _OTHERS)))
+    global _others, _others_run
+    others = list(map(_handler_of, _OTHERS))
+    if others != _others:  # else nothing has changed since the last record that was awaited
+        _others, _others_run = others, any(map(callable, others))
+    return not _others_run
 
 
 def begin() -> None:

@@ -248,10 +248,12 @@ class NetworkClient:
         if not self._completions:
             # Sends that waited for this request follow before its response.
             asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
-            seconds = 0.0 if self._writer.written or asked else min(timeout, self._due_at(now) - now)
+            seconds = 0.0 if self._writer.written or asked else self._due_at(now) - now
+            if timeout < seconds:
+                seconds = timeout
             if seconds > 0.0:
                 seconds -= self._clock() - now  # minus the time of this round so far: else a linger would last longer
-            self._selector.poll(max(0.0, seconds))
+            self._selector.poll(seconds if seconds > 0.0 else 0.0)
             now = self._clock()
             self._counters.end_window_if_due(now)
             self._handle_events(now)
@@ -346,7 +348,9 @@ class NetworkClient:
 
     def _due_at(self, now: float) -> float:
         """The time at which the client itself has work to do."""
-        due = min(self._timeouts.next_at(), self._metadata_updater.due_at(now))
+        due, metadata_at = self._timeouts.next_at(), self._metadata_updater.due_at(now)
+        if metadata_at < due:
+            due = metadata_at
         for log in (self._log, self._throttled.log, self._metadata_updater.log):
             if log.active:
                 due = min(due, log.due_at())

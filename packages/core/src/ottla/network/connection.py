@@ -11,7 +11,7 @@ from ottla.errors import OttlaError
 from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
-from ottla.network.connection_stage import Stage
+from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 from ottla.network.in_flight_requests import InFlight, InFlightRequests, postponed
 from ottla.network.selector_interface import Address
 
@@ -91,7 +91,7 @@ class Connection:
     def may_send(self, now: float) -> bool:
         """Return whether the connection takes one more request now."""
         return (
-            self.stage is Stage.READY
+            self.stage is READY
             and not self.in_flight.writing
             and not self.closing
             and len(self.in_flight) < self.max_in_flight
@@ -100,11 +100,11 @@ class Connection:
 
     def next_deadline(self) -> float:
         """The time of the next timeout of this connection, or of the end of its idle time."""
-        if self.stage is Stage.READY:
+        if self.stage is READY:
             if self.in_flight:
                 return self.in_flight[0].deadline
             return self.in_flight.write_deadline if self.in_flight.writing else self.idle_at
-        if self.stage is Stage.DISCONNECTED:
+        if self.stage is DISCONNECTED:
             return float("inf")
         # All requests have the same timeout, so the oldest one expires first.
         oldest = self.in_flight[0].deadline if self.in_flight else float("inf")

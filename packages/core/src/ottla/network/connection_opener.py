@@ -18,7 +18,7 @@ from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_setup import ConnectionSetup, SetupStep
-from ottla.network.connection_stage import Stage
+from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 from ottla.network.metadata_updater import MetadataUpdater
 from ottla.network.request_writer import RequestWriter
 from ottla.protocol import API_VERSIONS
@@ -99,7 +99,7 @@ class ConnectionOpener:
     def advance(self, now: float) -> None:
         """Continue connections whose host name is resolved, and logins whose mechanism has finished computing."""
         for connection in self._connections.all:
-            if connection.stage is Stage.READY or connection.stage is Stage.DISCONNECTED:
+            if connection.stage is READY or connection.stage is DISCONNECTED:
                 continue
             if connection.stage is Stage.RESOLVING:
                 self._continue_connecting(connection, now)

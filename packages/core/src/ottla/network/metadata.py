@@ -200,8 +200,11 @@ class Metadata:
 
     def due_at(self) -> float:
         """The time of the next request."""
-        wanted = self._wanted or bool(self._new)
-        return max(self._schedule.next_at, float("-inf") if wanted else self._updated_at + self._max_age)
+        at = self._schedule.next_at
+        if self._wanted or self._new:
+            return at
+        expires_at = self._updated_at + self._max_age
+        return at if at > expires_at else expires_at
 
     def begin(self, now: float) -> RequestedTopics:
         """Note that a request is sent; return its topics. A later call of `request_update` causes another request."""

@@ -9,7 +9,7 @@ from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_opener import ConnectionOpener
-from ottla.network.connection_stage import Stage
+from ottla.network.connection_stage import RENEWING
 from ottla.network.in_flight_requests import InFlight
 from ottla.network.request_writer import RequestWriter
 
@@ -72,7 +72,7 @@ class ResponseReader:
         self._note_working(connection, now)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         self._throttled.throttle(connection, sent.request.message, sent.version, throttle_ms, now)
-        if connection.stage is Stage.RENEWING:
+        if connection.stage is RENEWING:
             self._opener.begin_renewal_time(connection, now)
         self._completions.answered(sent.request, connection, response, now)
 

@@ -21,7 +21,9 @@ class InFlightBatches:
     def add(self, batch: ProducerBatch) -> None:
         """Add a batch that is being sent."""
         self._batches[batch] = None
-        self.next_expiry = min(self.next_expiry, batch.created_at + self._delivery_timeout)
+        expires_at = batch.created_at + self._delivery_timeout
+        if expires_at < self.next_expiry:
+            self.next_expiry = expires_at
 
     def remove(self, batch: ProducerBatch) -> None:
         """Remove a batch whose request is complete; one that has expired is not here any more."""

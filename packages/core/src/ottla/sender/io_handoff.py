@@ -50,6 +50,12 @@ class HandoffState(enum.Enum):
     CALLER = "a thread that waits, or an event loop; the I/O thread rests"
 
 
+# Constants, because the look-up of an enum's member is a call on CPython 3.11 (`ottla.network.connection_stage`).
+_IO_THREAD: Final = HandoffState.IO_THREAD
+_OFFERED: Final = HandoffState.OFFERED
+_CALLER: Final = HandoffState.CALLER
+
+
 class IoHandoff:
     """Decides which thread runs the rounds: one at a time, at first the I/O thread. Only the I/O thread may offer them.
 
@@ -84,7 +90,7 @@ class IoHandoff:
         self._clock = environment.clock
         # Signal handlers never interrupt its owner; a finalizer that does may take it again, and leaves all as it was.
         self._lock = environment.rlock()
-        self._state = HandoffState.IO_THREAD
+        self._state: HandoffState = _IO_THREAD
         self._called = False
         self._deferred_wake = DeferredWake(self.wake, self._end_turn)
         self._loop_rounds = loop_rounds
@@ -126,7 +132,7 @@ class IoHandoff:
             if self._unawaited or not alone:
                 self._awaited_in_a_row = 0
             self._unawaited = True
-            expected = self._state is not HandoffState.IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
+            expected = self._state is not _IO_THREAD and self._awaited_in_a_row >= AWAITED_IN_A_ROW
         if event_loop is not None:
             self._event_loop = event_loop
             self._deferred_wake.defer(event_loop)
@@ -136,7 +142,7 @@ class IoHandoff:
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
         """Run rounds on this thread until the batch has an outcome, if that is possible; may return before."""
         self._deferred_wake.wake_if_pending()
-        if self._state is HandoffState.IO_THREAD and not self._unawaited:
+        if self._state is _IO_THREAD and not self._unawaited:
             return
         if io_threads.on_io_thread():
             return
@@ -157,7 +163,7 @@ class IoHandoff:
     def forget(self) -> None:
         """Let no thread run rounds in a forked child."""
         self._lock = self._environment.rlock()  # another thread of the parent may hold the old one
-        self._state = HandoffState.IO_THREAD
+        self._state = _IO_THREAD
         self._watch = None
 
     # For the I/O thread
@@ -177,7 +183,7 @@ class IoHandoff:
             if self._called:
                 return
             self._polled_at = self._clock()
-            self._state = HandoffState.OFFERED
+            self._state = _OFFERED
         try:
             self._wait_until_needed()
         except BaseException:  # the next round must not begin before a waiting thread has ended its own
@@ -203,7 +209,7 @@ class IoHandoff:
             self._resume.wait(CHECK_INTERVAL)
             pending = self._pending()
             with self._lock:
-                if self._state is HandoffState.CALLER:
+                if self._state is _CALLER:
                     continue
                 now = self._clock()
                 happened = self._batches_started, self._polled_at
@@ -213,7 +219,7 @@ class IoHandoff:
                     self._awaited_in_a_row = 0
                     self._turns_in_a_row = -TURNS_AFTER_RECALL
                 if self._called or unattended or unpolled:
-                    self._state = HandoffState.IO_THREAD
+                    self._state = _IO_THREAD
                     return
                 seen = happened if pending else None
 
@@ -235,13 +241,13 @@ class IoHandoff:
         """Run a round for an event of a connection; False: the loop is to watch no longer."""
         if self._run_on_loop():
             return True
-        if self._state is HandoffState.OFFERED:
+        if self._state is _OFFERED:
             self.wake()
         return False
 
     def _run_on_loop(self) -> bool:
         """Run a round that does not wait on the running event loop, if it may; else return False."""
-        if self._state is not HandoffState.OFFERED or self._called or stack_depth.is_deep():
+        if self._state is not _OFFERED or self._called or stack_depth.is_deep():
             return False
         with signals.Deferred():
             if not self._take_for_loop():
@@ -263,14 +269,14 @@ class IoHandoff:
     def _take_for_loop(self) -> bool:
         """Take the rounds if they are offered, fit an event loop, and a loop watches the sockets."""
         with self._lock:
-            if self._state is not HandoffState.OFFERED or self._called:
+            if self._state is not _OFFERED or self._called:
                 return False
             if not (self._fits_loop() and self._watched()):
                 self._turns_in_a_row = -TURNS_AFTER_RECALL
                 return False
             self._deferred_wake.pending = False
             self.polling_thread = threading.get_ident()
-            self._state = HandoffState.CALLER
+            self._state = _CALLER
             return True
 
     def _fits_loop(self) -> bool:
@@ -301,11 +307,11 @@ class IoHandoff:
                 self._awaited_in_a_row += 1
             if not able:
                 self._awaited_in_a_row = 0
-            if self._state is HandoffState.IO_THREAD or self._called:
+            if self._state is _IO_THREAD or self._called:
                 return False
-            if able and self._state is HandoffState.OFFERED:
+            if able and self._state is _OFFERED:
                 self.polling_thread = threading.get_ident()
-                self._state = HandoffState.CALLER
+                self._state = _CALLER
                 return True
         self.wake()
         return False
@@ -330,8 +336,8 @@ class IoHandoff:
     def _give_back(self, *, recall: bool) -> None:
         with self._lock:
             self.polling_thread = None
-            if self._state is HandoffState.CALLER:  # not in a forked child
-                self._state = HandoffState.OFFERED
+            if self._state is _CALLER:  # not in a forked child
+                self._state = _OFFERED
         if recall or self._called:
             self._recall()
 

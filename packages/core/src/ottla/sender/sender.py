@@ -101,7 +101,8 @@ class Sender:
         if telemetry is not None:
             if now >= telemetry.check_at:
                 telemetry.run(now)
-            next_at = min(next_at, telemetry.wake_at)
+            if telemetry.wake_at < next_at:
+                next_at = telemetry.wake_at
         log, unretrieved = self._log, self._unretrieved
         if log.active:
             next_at = min(next_at, log.due_at())
@@ -112,8 +113,9 @@ class Sender:
         if self._slow.active:
             next_at = min(next_at, self._slow.due_at())
         self.due_at = next_at
-        until = min(until, next_at)
-        due = max(until, now)
+        if next_at < until:
+            until = next_at
+        due = until if until > now else now
         now = self._client.poll(until - now, now)
         if now > due:
             self._waits.woke_late(due, now)

@@ -12,6 +12,9 @@ from ottla.interfaces import Buffer, Interest, SupportsCipher, TransportLayer, s
 from ottla.network.selector.response_frames import Receive
 from ottla.network.selector.transport_plugin_faults import check_cipher, check_finished, check_interest, wrong_count
 
+# Constants, because the look-up of an enum's member is a call on CPython 3.11 (`ottla.network.connection_stage`).
+_NONE: Final = Interest.NONE
+_READ: Final = Interest.READ
 _READ_OR_WRITE: Final = Interest.READ | Interest.WRITE
 
 
@@ -41,7 +44,7 @@ class Channel:
             return wanted
         if self._sending:
             return _READ_OR_WRITE
-        return Interest.READ if wanted is Interest.NONE else wanted | Interest.READ
+        return _READ if wanted is _NONE else wanted | _READ
 
     @property
     def sending(self) -> bool:
