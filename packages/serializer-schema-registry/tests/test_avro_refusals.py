@@ -40,6 +40,7 @@ ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
         ("int", 0, 2**32 - 1, pa.uint32()),
         ("long", 2**63 - 1, 2**63, pa.uint64()),
         ("double", 2**53, 2**53 + 1, pa.int64()),
+        ("float", float("inf"), 1e39, pa.float64()),
         (ENUM, "A", "C", pa.string()),
         (DECIMAL, Decimal("999.9"), Decimal("1000.0"), pa.decimal128(10, 1)),
         (DECIMAL, Decimal("-999.90"), Decimal("0.01"), pa.decimal128(10, 2)),
@@ -114,6 +115,91 @@ def test_the_branch_of_a_union_is_that_of_the_type() -> None:
     schema = record(a=["null", "string", "long"])
     assert written(schema, pa.array([{"a": 7}, {"a": None}])) == [b"\4\x0e", b"\0"]
     assert written(schema, pa.array([{"a": "x"}])) == [b"\2\2x"]
+
+
+@pytest.mark.parametrize(
+    ("branches", "kind", "cell", "chosen"),
+    [
+        (["float", "double"], pa.float64(), 0.1, 1),
+        (["float", "double"], pa.float32(), 0.5, 0),
+        (["int", "long"], pa.int64(), 2**40, 1),
+        (["int", "long"], pa.uint16(), 7, 0),
+        (["float", "int"], pa.int32(), 2**24 + 1, 1),
+        (["double", "long"], pa.int64(), 2**53 + 1, 1),
+        ([ENUM, "string"], pa.string(), "C", 1),
+        ([{"type": "fixed", "name": "F", "size": 2}, "bytes"], pa.binary(), b"abc", 1),
+        ([MILLIS, {"type": "string"}], pa.timestamp("ms", "UTC"), datetime(2026, 1, 1), 0),
+        (
+            [MILLIS, {"type": "long", "logicalType": "timestamp-micros"}],
+            pa.timestamp("us", "UTC"),
+            datetime(2026, 1, 1),
+            1,
+        ),
+        ([DECIMAL, {**DECIMAL, "precision": 20}], pa.decimal128(10, 1), Decimal("12345.6"), 1),
+        ([{"type": "array", "items": "int"}, {"type": "array", "items": "long"}], pa.list_(pa.int64()), [2**40], 1),
+        (
+            [{"type": "map", "values": "int"}, {"type": "map", "values": "long"}],
+            pa.map_("string", "int64"),
+            [("a", 1)],
+            1,
+        ),
+        (["int"], pa.int64(), 7, 0),
+    ],
+    ids=str,
+)
+def test_the_branch_of_a_union_is_the_first_that_holds_all_cells(
+    branches: Any, kind: Any, cell: Any, chosen: int
+) -> None:
+    [made] = written(record(a=branches), pa.array([{"a": cell}], pa.struct([("a", kind)])))
+    assert made is not None
+    assert made[0] == 2 * chosen
+
+
+def test_list_views_whose_lists_are_in_any_order_are_written() -> None:
+    items = pa.array([1, 2, 3], pa.int32())
+    views = pa.ListViewArray.from_arrays(
+        pa.array([2, 0, 1, 0], pa.int32()),
+        pa.array([1, 2, 0, 3], pa.int32()),
+        items,
+        mask=pa.array([False] * 3 + [True]),
+    )
+    schema = record(a=["null", {"type": "array", "items": "int"}])
+    expected = [b"\2\2\6\0", b"\2\4\2\4\0", b"\2\0", b"\0"]
+    assert written(schema, pa.StructArray.from_arrays([views], ["a"])) == expected
+    assert written(schema, pa.StructArray.from_arrays([views], ["a"]).slice(1, 2)) == expected[1:3]
+
+
+def test_a_refused_time_that_python_lacks_is_shown_as_its_number() -> None:
+    times = pa.array([0, 2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
+    with pytest.raises(RowSerializationError, match=r"4611686018427387904 in timestamp\[s, tz=UTC\]") as caught:
+        written(record(a=MILLIS), pa.StructArray.from_arrays([times], ["a"]))
+    assert list(caught.value.rows) == [1]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(10, 1), pa.int64()], ids=str)
+@pytest.mark.parametrize("its", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 2000}], ids=str)
+def test_a_decimal_of_more_digits_than_columns_have_takes_those_that_they_have(kind: Any, its: Any) -> None:
+    schema = {**its, "logicalType": "decimal", "precision": 1000, "scale": 1}
+    [made] = written(record(a=schema), pa.array([{"a": 7}], pa.struct([("a", kind)])))
+    assert made in (b"\2\x46", bytes(1999) + b"\x46")
+    with pytest.raises(TypeError, match="decimal of 1000 digits"):
+        arrow_type(json.dumps(schema))
+
+
+def test_decimals_that_arrow_cannot_compute_with_are_refused_by_column() -> None:
+    with pytest.raises(TypeError, match="column 'a'"):
+        written(record(a=DECIMAL), pa.array([{"a": Decimal(1000)}], pa.struct([("a", pa.decimal128(5, -3))])))
+    with pytest.raises(TypeError, match="column 'a'"):
+        written(
+            record(a={**DECIMAL, "precision": 80, "scale": 77}), pa.array([{"a": 1}], pa.struct([("a", pa.int64())]))
+        )
+
+
+def test_a_logical_type_that_is_not_valid_is_ignored() -> None:
+    schema = {"type": "bytes", "logicalType": "decimal"}
+    assert arrow_type(json.dumps(schema)) == pa.binary()
+    assert arrow_type('{"type": "string", "logicalType": "date"}') == pa.string()
+    assert written(record(a=schema), pa.array([{"a": b"x"}])) == [b"\2x"]
 
 
 def test_a_union_may_have_more_branches_than_a_byte_counts() -> None:

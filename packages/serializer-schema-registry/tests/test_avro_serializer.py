@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,12 @@ from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, RegistryS
 
 SCHEMA = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 TEXT = json.dumps(SCHEMA)
+
+UNCHECKED = [
+    *(f'{{"type": "fixed", "name": "F", "size": {size}}}' for size in ("-1", '"x"', "true", "1e3", str(2**31))),
+    '{"type": "enum", "name": "E", "symbols": "AB"}',
+]
+"""Schemas that fastavro takes, and cannot use."""
 
 
 @pytest.fixture
@@ -131,7 +138,9 @@ def test_send_waits_for_the_registry_at_most_its_timeout(hostile: Hostile) -> No
     assert isinstance(caught.value.__cause__, RegistryUnavailableError)
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", '"nothing"', "[" * 100_000, '{"type": "record"}', "7", "[1]"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", '"nothing"', "[" * 100_000, '{"type": "record"}', "7", "[1]", *UNCHECKED]
+)
 def test_a_schema_that_is_not_avro_has_one_error(text: str) -> None:
     with pytest.raises(InvalidSchemaError):
         parsed_schema(text)
@@ -157,6 +166,43 @@ def test_a_password_in_the_address_is_refused_unseen(hostile: Hostile) -> None:
     text = problem(hostile, **{"schema.registry.url": "http://me:hunter2@registry:8081"})
     assert "basic.auth.user.info" in text
     assert "hunter2" not in text
+
+
+def test_a_private_key_needs_its_certificate(hostile: Hostile) -> None:
+    for key in ("schema.registry.ssl.key.location", "schema.registry.ssl.key.password"):
+        text = problem(hostile, **{key: "hunter2"})
+        assert f"{key} belongs to a schema.registry.ssl.certificate.location" in text
+        assert "hunter2" not in text
+
+
+@pytest.mark.parametrize("host", ["a..b", ".example", "a" * 64, "a\x7fb", "ä"])
+def test_a_host_name_that_cannot_be_looked_up_is_refused(hostile: Hostile, host: str) -> None:
+    assert "schema.registry.url: an address has" in problem(hostile, **{"schema.registry.url": f"http://{host}:8081"})
+
+
+def test_the_wait_for_another_thread_is_part_of_the_time(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = serializer(hostile)
+    remaining: list[float] = []
+
+    def ready(*arguments: Any) -> Any:
+        remaining.append(arguments[-1].remaining())
+        raise RegistryUnavailableError("down")
+
+    monkeypatch.setattr(made, "_ready", ready)
+    lock = made._locks.setdefault("orders-value", threading.Lock())
+    lock.acquire()
+    timer = threading.Timer(0.2, lock.release)
+    timer.start()
+    with pytest.raises(RegistryUnavailableError, match="down"):
+        made.prepare("orders", None, (), timeout=30)
+    timer.join()
+    assert remaining[0] <= 29.8
+
+
+def test_a_time_without_end_is_one_that_sockets_take(hostile: Hostile) -> None:
+    made = serializer(hostile)
+    made.prepare("orders", None, (), timeout=float(2**63))
+    assert made.serialize("orders", {"id": 0}, ()) == b"\0\0\0\0\7\0"
 
 
 def test_a_schema_may_be_a_file_or_python_data(hostile: Hostile, tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ def record(*fields: Any) -> Any:
         (record({"name": "a", "type": "int"}), {}),
         (record({"name": "a", "type": "int"}), OrderedDict(a=1)),
         (["null", record({"name": "a", "type": "int"})], {"-type": "Other", "a": 1}),
+        (record({"name": "a", "type": "int"}), {"-type": "Other", "a": 1}),
+        (["null", {"type": "map", "values": "int"}], {"-type": 1}),
         (record({"name": "a", "type": ["null", "int"]}), {"a": "x"}),
     ],
 )
@@ -132,6 +134,29 @@ def test_plain_data_is_written(schema: Any, data: Any, expected: bytes) -> None:
 )
 def test_schemas_that_the_data_chooses_in_are_left_to_fastavro(schema: Any) -> None:
     assert avro_type(parsed_schema(json.dumps(schema))) is None
+
+
+def records_within(depth: int) -> Any:
+    """A record with two fields of the same record, which has two fields of the next, and so on."""
+    schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int", "default": 0}]}
+    for level in range(1, depth):
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": schema["name"], "default": {}}]
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    return schema
+
+
+def test_a_schema_with_very_many_types_is_left_to_fastavro() -> None:
+    assert avro_type(parsed_schema(json.dumps(records_within(4)))) is not None
+    assert avro_type(parsed_schema(json.dumps(records_within(40)))) is None
+
+
+@pytest.mark.parametrize("depth", [150, 210, 400])
+def test_a_schema_that_is_nested_deeply_is_left_to_fastavro(depth: int) -> None:
+    schema: Any = "int"
+    data: Any = 7
+    for _ in range(depth):
+        schema, data = {"type": "array", "items": schema}, [data]
+    assert outcome(schema, data, native=True) == outcome(schema, data, native=False)
 
 
 def test_a_list_that_changes_while_it_is_written_is_left_to_fastavro() -> None:

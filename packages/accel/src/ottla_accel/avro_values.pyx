@@ -79,8 +79,8 @@ cdef class Type:
             if data is None and self.null_branch >= 0:
                 out.long(self.null_branch)
                 return True
-            # A hint of fastavro which branch is meant.
-            if PyDict_CheckExact(data) and "-type" in <dict>data:
+            # A hint of fastavro which branch is meant. Records look for it themselves.
+            if self.kind != RECORD and PyDict_CheckExact(data) and "-type" in <dict>data:
                 return False
             out.long(self.value_branch)
         if self.prepare is not None:
@@ -154,6 +154,8 @@ cdef class Type:
         cdef PyObject* found
         cdef Type child
         cdef bytes default
+        if "-type" in data:  # fastavro compares it with the name of the record
+            return False
         for number in range(len(self.names)):
             found = PyDict_GetItemWithError(data, self.names[number])
             child = <Type>self.children[number]

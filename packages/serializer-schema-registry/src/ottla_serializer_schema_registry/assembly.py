@@ -83,6 +83,9 @@ def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
         problems.append(f"{keys.REGISTER} and {keys.LATEST} cannot both be true")
     if config[keys.USER_INFO] is not None and config[keys.TOKEN] is not None:
         problems.append(f"{keys.USER_INFO} and {keys.TOKEN} cannot both be set")
+    if config[keys.CERTIFICATE] is None:
+        alone = [key for key in (keys.PRIVATE_KEY, keys.PRIVATE_KEY_PASSWORD) if config[key] is not None]
+        problems += [f"{key} belongs to a {keys.CERTIFICATE}, which is missing" for key in alone]
     return problems
 
 

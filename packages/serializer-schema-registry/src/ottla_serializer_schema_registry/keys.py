@@ -143,8 +143,12 @@ def address_problem(address: str) -> str | None:
         return f"an address has no user and password; write {USER_INFO} instead"
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         return "each address is http://host:port or https://host:port, with or without a path"
-    if not address.isascii() or any(character <= " " for character in address):
-        return "an address has ASCII characters only, and no spaces"
+    if not all("!" <= character <= "~" for character in address):
+        return "an address has visible ASCII characters only"
+    try:
+        parts.hostname.encode("idna")  # as the lookup of the host does
+    except UnicodeError:
+        return "an address has a host name with a part that is empty or has more than 63 characters"
     return None
 
 

@@ -16,7 +16,7 @@ from ottla_serializer_schema_registry.errors import RegistryUnavailableError, Sc
 from ottla_serializer_schema_registry.formats import ParsedSchema, SchemaFormat
 from ottla_serializer_schema_registry.prepared import PreparedSchema, PreparedSerializer
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
-from ottla_serializer_schema_registry.registry.exchange import Deadline
+from ottla_serializer_schema_registry.registry.exchange import LONGEST_WAIT, Deadline
 from ottla_serializer_schema_registry.registry.references import LocalSchema, NamedText, fetch_references, registrable
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
 from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX, header_of, prefix_of
@@ -140,13 +140,14 @@ class RegistrySerializer:
         subject = subjects.subject_of(self._options.strategy, topic=topic, part=self._options.part, name=name)
         place = (subject, column_type) if self._derives else subject
         lock = self._locks.setdefault(place, threading.Lock())
-        if not lock.acquire(timeout=timeout):
+        deadline = Deadline(timeout)  # the wait for another thread counts
+        if not lock.acquire(timeout=min(timeout, LONGEST_WAIT)):
             raise RegistryUnavailableError(
                 f"another thread has been waiting for the schema registry for the whole {timeout:.3g} s"
             )
         try:
             if place not in self._by_subject:
-                self._by_subject[place] = self._ready(place, subject, local, parsed, Deadline(timeout))
+                self._by_subject[place] = self._ready(place, subject, local, parsed, deadline)
             self._by_topic[(topic, column_type) if self._derives else topic] = self._by_subject[place]
         finally:
             lock.release()

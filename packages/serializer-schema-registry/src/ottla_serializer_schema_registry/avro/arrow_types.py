@@ -10,13 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
-from ottla_serializer_schema_registry.avro.schema import parsed_schema
+from ottla_serializer_schema_registry.avro.schema import MOST_DIGITS, is_decimal, parsed_schema
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_A_NAME: Final = re.compile("[^A-Za-z0-9_]")
-MOST_DIGITS: Final = 38
-"""Decimal digits of columns that are written as Avro."""
-
 MOST_DEPTH: Final = 64
 
 
@@ -128,11 +125,17 @@ def _arrow(schema: Any, named: Mapping[str, Any], depth: int) -> tuple[Any, bool
             return pa.list_(pa.field("item", *_arrow(schema["items"], named, depth + 1))), False
         case "map":
             return pa.map_(pa.string(), pa.field("value", *_arrow(schema["values"], named, depth + 1))), False
-        case "fixed" if schema.get("logicalType") != "decimal":
+        case "bytes" | "fixed" if is_decimal(schema):
+            return _decimal(schema["precision"], schema.get("scale", 0)), False
+        case "fixed":
             return pa.binary(schema["size"]), False
-        case "bytes" | "fixed" if schema.get("logicalType") == "decimal":
-            return pa.decimal128(schema["precision"], schema.get("scale", 0)), False
-    return _LOGICAL.get(schema.get("logicalType"), _TYPES[name]), name == "null"
+    return _LOGICAL.get(f"{name} {schema.get('logicalType')}", _TYPES[name]), name == "null"
+
+
+def _decimal(precision: int, scale: int) -> Any:
+    if precision > MOST_DIGITS:
+        raise TypeError(f"a decimal of {precision} digits has no Arrow type that can be written: {MOST_DIGITS} at most")
+    return pa.decimal128(precision, scale)
 
 
 _TYPES: Final[Mapping[str, Any]] = {
@@ -148,15 +151,15 @@ _TYPES: Final[Mapping[str, Any]] = {
 }
 
 _LOGICAL: Final[Mapping[Any, Any]] = {
-    "date": pa.date32(),
-    "time-millis": pa.time32("ms"),
-    "time-micros": pa.time64("us"),
+    "int date": pa.date32(),
+    "int time-millis": pa.time32("ms"),
+    "long time-micros": pa.time64("us"),
     **{
-        f"timestamp-{long}": pa.timestamp(unit, "UTC")
+        f"long timestamp-{long}": pa.timestamp(unit, "UTC")
         for long, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
     **{
-        f"local-timestamp-{long}": pa.timestamp(unit)
+        f"long local-timestamp-{long}": pa.timestamp(unit)
         for long, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
 }

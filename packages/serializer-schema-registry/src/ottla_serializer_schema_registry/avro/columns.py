@@ -18,10 +18,13 @@ from ottla.interfaces import AvroColumn, AvroKind
 from ottla.protocol.primitives import varint
 from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
 from ottla_serializer_schema_registry.avro.refused_cells import RefusedCells
-from ottla_serializer_schema_registry.avro.schema import AvroSchema, default_bytes
+from ottla_serializer_schema_registry.avro.schema import MOST_DIGITS, AvroSchema, default_bytes, is_decimal
 
 Convert: TypeAlias = Callable[[Any, RefusedCells], Any]
 """Makes an array of the type that the kind needs, and notes the cells that have no such form."""
+
+MOST_DECIMAL_BYTES: Final = 16
+"""Bytes in which all decimals of that many digits fit."""
 
 MOST_DEPTH: Final = 64
 """Types within types; an Arrow type has an end, but a schema may refer to itself."""
@@ -44,6 +47,8 @@ class ColumnPlan:
     value_branch: int = -1
     null_branch: int = -1
     path: str = ""
+    is_certain: bool = True
+    """Whether every cell of the Arrow type has a form: a number that is never too large, and loses no digits."""
 
     def column(self, column: Any, refused: RefusedCells, *, is_row: bool = False) -> AvroColumn:
         """Convert a column, and note the cells that cannot be converted in *refused*. A row may always be null."""
@@ -112,14 +117,19 @@ class _Planner:
                 raise _no_form(path, kind, branches)
             return ColumnPlan(kind=AvroKind.CONSTANT, data=varint(null_branch), path=path)
         others = [place for place, branch in enumerate(branches) if branch != "null"]
-        reasons = []
+        reasons, fitting = [], []
         for place in others:
             try:
                 made = self.plan(branches[place], kind, path)
             except TypeError as error:
                 reasons.append(error)
             else:
-                return attrs.evolve(made, value_branch=place, null_branch=null_branch)
+                fitting.append(attrs.evolve(made, value_branch=place, null_branch=null_branch))
+                # All cells have one branch: the first that holds them all, so that a double does not become a float.
+                if made.is_certain:
+                    return fitting[-1]
+        if fitting:
+            return fitting[0]
         raise reasons[0] if len(reasons) == 1 else _no_form(path, kind, branches)
 
     def _typed(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
@@ -133,7 +143,8 @@ class _Planner:
         if leaf is None:
             raise _no_form(path, kind, schema)
         avro_kind, convert, size = leaf
-        return ColumnPlan(kind=avro_kind, convert=_at(path, convert), size=size, path=path)
+        certain = _holds_all(schema, kind)
+        return ColumnPlan(kind=avro_kind, convert=_at(path, convert), size=size, path=path, is_certain=certain)
 
     def _record(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not pa.types.is_struct(kind):
@@ -155,7 +166,7 @@ class _Planner:
             else:
                 children.append(ColumnPlan(kind=AvroKind.CONSTANT, data=self._default(field, path)))
                 fields.append("")
-        return ColumnPlan(kind=AvroKind.RECORD, children=children, fields=fields, path=path)
+        return _nested(AvroKind.RECORD, path, children, fields=fields)
 
     def _default(self, field: Mapping[str, Any], path: str) -> bytes:
         """The bytes of a field that the columns lack: its default, as `send` takes it."""
@@ -171,7 +182,7 @@ class _Planner:
         if not is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
             raise _no_form(path, kind, schema)
         child = self.plan(schema["items"], kind.value_type, f"{path}[]")
-        return ColumnPlan(kind=AvroKind.ARRAY, convert=_compact, children=(child,), path=path)
+        return _nested(AvroKind.ARRAY, path, (child,), convert=_compact)
 
     def _map(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not pa.types.is_map(kind):
@@ -180,7 +191,25 @@ class _Planner:
             self.plan("string", kind.key_type, f"{path}.key"),
             self.plan(schema["values"], kind.item_type, f"{path}.value"),
         )
-        return ColumnPlan(kind=AvroKind.MAP, convert=_pairs, children=children, path=path)
+        return _nested(AvroKind.MAP, path, children, convert=_pairs)
+
+
+def _nested(
+    avro_kind: AvroKind,
+    path: str,
+    children: Sequence[ColumnPlan],
+    *,
+    convert: Convert | None = None,
+    fields: Sequence[str] = (),
+) -> ColumnPlan:
+    return ColumnPlan(
+        kind=avro_kind,
+        convert=convert,
+        children=children,
+        fields=fields,
+        path=path,
+        is_certain=all(child.is_certain for child in children),
+    )
 
 
 _Leaf: TypeAlias = tuple[AvroKind, Callable[[Any, RefusedCells, str], Any] | None, int] | None
@@ -225,8 +254,8 @@ def _long(schema: Mapping[str, Any], kind: Any) -> _Leaf:
 def _floating(avro_kind: AvroKind, to: Any, schema: Mapping[str, Any], kind: Any) -> _Leaf:
     if kind == to:
         return avro_kind, None, 0
-    if pa.types.is_floating(kind):  # rounded, as `send` rounds a float
-        return avro_kind, lambda column, refused, path: column.cast(to, safe=False), 0
+    if pa.types.is_floating(kind):
+        return avro_kind, partial(_rounded, to=to), 0
     if pa.types.is_integer(kind):
         return avro_kind, partial(_lossless, to=to), 0
     return None
@@ -239,7 +268,7 @@ def _string(schema: Mapping[str, Any], kind: Any) -> _Leaf:
 
 
 def _bytes(schema: Mapping[str, Any], kind: Any) -> _Leaf:
-    if schema.get("logicalType") == "decimal":
+    if is_decimal(schema):
         return _decimal(AvroKind.DECIMAL, 0, schema, kind)
     if is_one_of(kind, "binary", "large_binary"):
         return AvroKind.BYTES, None, 0
@@ -250,7 +279,7 @@ def _bytes(schema: Mapping[str, Any], kind: Any) -> _Leaf:
 
 def _fixed(schema: Mapping[str, Any], kind: Any) -> _Leaf:
     size = int(schema["size"])
-    if schema.get("logicalType") == "decimal":
+    if is_decimal(schema):
         return _decimal(AvroKind.FIXED_DECIMAL, size, schema, kind)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == size:
         return AvroKind.FIXED, None, size
@@ -260,13 +289,16 @@ def _fixed(schema: Mapping[str, Any], kind: Any) -> _Leaf:
 
 
 def _decimal(avro_kind: AvroKind, size: int, schema: Mapping[str, Any], kind: Any) -> _Leaf:
-    precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
-    if size:
+    # Cells have at most 38 digits, also where the schema allows more.
+    precision, scale = min(int(schema["precision"]), MOST_DIGITS), int(schema.get("scale", 0))
+    if 0 < size <= MOST_DECIMAL_BYTES:
         # What fits into the bytes may be less than the precision says.
         precision = min(precision, len(str(2 ** (8 * size - 1))) - 1)
+    if scale > MOST_DIGITS:
+        return None
     if pa.types.is_integer(kind):
         return avro_kind, partial(_whole_decimals, precision=precision, scale=scale), size
-    if pa.types.is_decimal(kind) and 0 < precision <= 38:
+    if pa.types.is_decimal(kind) and kind.scale >= 0:  # Arrow cannot compute with negative ones
         return avro_kind, partial(_decimals, precision=precision, scale=scale), size
     return None
 
@@ -289,6 +321,38 @@ _LEAVES: Final[Mapping[str, Callable[[Mapping[str, Any], Any], _Leaf]]] = {
     "fixed": _fixed,
     "enum": _enum,
 }
+
+
+def _holds_all(schema: Mapping[str, Any], kind: Any) -> bool:
+    """Whether every cell of an Arrow type has a form in the schema of a single value, to which it can be converted."""
+    name = schema["type"]
+    if pa.types.is_integer(kind):
+        return bool(kind.bit_width - pa.types.is_signed_integer(kind) <= _DIGITS.get(name, 0))
+    if pa.types.is_floating(kind):
+        return bool(kind.bit_width <= _WIDTHS[name])
+    if pa.types.is_time(kind) or pa.types.is_timestamp(kind):
+        logical = str(schema.get("logicalType"))
+        return any(logical.endswith(unit) for unit in _UNITS[_UNITS.index(_UNIT_NAMES[kind.unit]) :])
+    if pa.types.is_decimal(kind):
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        return bool(kind.scale <= scale and kind.precision - kind.scale <= precision - scale)
+    return name not in ("enum", "fixed") or pa.types.is_fixed_size_binary(kind)
+
+
+_DIGITS: Final[Mapping[str, int]] = {"int": 31, "long": 63, "float": 24, "double": 53}
+"""Binary digits of whole numbers, without the sign."""
+
+_WIDTHS: Final[Mapping[str, int]] = {"float": 32, "double": 64}
+_UNITS: Final = ("seconds", "millis", "micros", "nanos")
+_UNIT_NAMES: Final[Mapping[str, str]] = dict(zip(("s", "ms", "us", "ns"), _UNITS, strict=True))
+
+
+def _rounded(column: Any, refused: RefusedCells, path: str, *, to: Any) -> Any:
+    """The column with the nearest numbers of a type, as `send` rounds a float."""
+    made = column.cast(to, safe=False)
+    large = pc.and_(pc.is_finite(column), pc.is_inf(made))
+    refused.add(large, column, f"{path or 'it'} has a value that its Avro schema cannot hold: {{}} as {to}")
+    return made
 
 
 def _lossless(column: Any, refused: RefusedCells, path: str, *, to: Any, seen_as: Any = None) -> Any:
@@ -352,7 +416,9 @@ def _fields(column: Any) -> Mapping[str, Any]:
 
 def _compact(column: Any, refused: RefusedCells) -> Any:
     """The lists, with offsets that begin at 0 and items of these rows only."""
-    if is_one_of(column.type, "fixed_size_list", "list_view", "large_list_view"):
+    if is_one_of(column.type, "list_view", "large_list_view"):
+        return _rebuilt(column)  # Arrow's cast takes it for granted that the lists are in order
+    if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.large_list(column.type.value_type))
     if not column.offset and not column.null_count and len(column) and not column.offsets[0].as_py():
         return column if len(column.values) == column.offsets[-1].as_py() else _rebuilt(column)

@@ -68,7 +68,10 @@ class ParsedAvro:
         """What the encoder writes; it is known only after the schema was parsed."""
         if self._format.values is None or self._schema.is_bytes or (plain := avro_type(self._schema)) is None:
             return None
-        return self._format.values(plain)
+        try:
+            return self._format.values(plain)
+        except ValueError:  # of a schema that is nested too deeply for it
+            return None
 
     def encode(self, data: Any, prefix: bytes) -> bytes:
         """Return the data after *prefix*. Raises ValueError for data that does not fit."""

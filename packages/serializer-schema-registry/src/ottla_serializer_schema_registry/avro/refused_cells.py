@@ -30,7 +30,7 @@ class RefusedCells:
         rows, places = self._rows_of(places, places)
         for row, place in zip(rows.to_pylist(), places.to_pylist(), strict=True):
             if row not in self.rows:
-                self.rows[row] = problem.replace("{}", repr(cells[place].as_py())[:MOST_SHOWN])
+                self.rows[row] = problem.replace("{}", _shown(cells[place]))
 
     def of_children(self, parents: Any) -> RefusedCells:
         """Return the notes for the fields of a struct, or for the items of lists whose offsets begin at 0."""
@@ -44,3 +44,11 @@ class RefusedCells:
             there = self._parents.is_valid().take(at)
             return self._above._rows_of(at.filter(there), places.filter(there))
         return self._above._rows_of(pc.list_parent_indices(self._parents).take(at), places)
+
+
+def _shown(cell: Any) -> str:
+    """A cell as text: a time that Python lacks as its number."""
+    try:
+        return repr(cell.as_py())[:MOST_SHOWN]
+    except (OverflowError, ValueError):
+        return f"{cell.value} in {cell.type}"

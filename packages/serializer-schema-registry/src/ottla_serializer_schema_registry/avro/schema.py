@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 from fastavro.validation import ValidationError, validate
 
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.references import NamedText
+
+MOST_DIGITS: Final = 38
+"""Decimal digits of columns that are written as Avro."""
+
+MOST_FIXED: Final = 2**24
+"""Maximum bytes of a fixed: a schema of the registry must not take all memory."""
 
 
 class AvroSchema:
@@ -40,6 +46,11 @@ class AvroSchema:
         except Exception as error:  # of logical types, which raise errors of many types
             raise ValueError(f"it does not fit its Avro schema: {type(error).__name__}: {error}") from error
         return out.getvalue()
+
+
+def is_decimal(schema: Mapping[str, Any]) -> bool:
+    """Return whether a type is a valid decimal: Avro ignores a logical type that lacks something."""
+    return schema.get("logicalType") == "decimal" and type(schema.get("precision")) is int
 
 
 def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes | None:
@@ -71,11 +82,21 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
         for each in references:
             fastavro.parse_schema(json.loads(each.text), named_schemas=named)
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        _check_named(named)
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # fastavro raises errors of many types for hostile schemas
         raise InvalidSchemaError(f"it is no Avro schema: {type(error).__name__}: {str(error)[:300]!r}") from error
     return AvroSchema({"type": parsed} if isinstance(parsed, str) else parsed, named)
+
+
+def _check_named(named: Mapping[str, Any]) -> None:
+    """Raise ValueError for what fastavro does not check."""
+    for name, schema in named.items():
+        if schema["type"] == "fixed" and not (type(schema["size"]) is int and 0 <= schema["size"] <= MOST_FIXED):
+            raise ValueError(f"the size of {name} is no number of bytes up to {MOST_FIXED}")
+        if schema["type"] == "enum" and not isinstance(schema["symbols"], list):
+            raise ValueError(f"the symbols of {name} are no list")
 
 
 def record_name(text: str) -> str | None:

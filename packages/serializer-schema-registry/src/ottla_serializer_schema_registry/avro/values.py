@@ -24,6 +24,10 @@ _KINDS: Final[Mapping[str, AvroKind]] = {
 }
 
 
+MOST_TYPES: Final = 2000
+"""Types of a schema with each use of a name counted: 30 records that use each other twice are 2^30."""
+
+
 class _NotPlainError(Exception):
     """The schema has a type that is left to fastavro as a whole."""
 
@@ -31,55 +35,64 @@ class _NotPlainError(Exception):
 def avro_type(schema: AvroSchema) -> AvroType | None:
     """Return the type of a schema; None: fastavro encodes its data.
 
-    These are schemas that hold themselves, and unions in which the data chooses between several types.
+    These are schemas that hold themselves or have very many types, and unions in which the data chooses between several
+    types.
     """
     try:
-        return _type(schema.schema, schema.named, ())
-    except _NotPlainError:
+        return _Types(schema.named).type(schema.schema, ())
+    except (_NotPlainError, RecursionError):
         return None
 
 
-def _type(schema: Any, named: Mapping[str, Any], above: Sequence[str]) -> AvroType:
-    if isinstance(schema, list):
-        return _union(schema, named, above)
-    if isinstance(schema, str):
-        if schema in above:
+class _Types:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._count = 0
+
+    def type(self, schema: Any, above: Sequence[str]) -> AvroType:
+        """Return a type within the named types *above*. Raises _NotPlainError."""
+        self._count += 1
+        if self._count > MOST_TYPES:
             raise _NotPlainError
-        if schema in named:
-            return _type(named[schema], named, above)
-        return AvroType(kind=_KINDS[schema])
-    name = schema["type"]
-    prepare = _prepare(schema)
-    match name:
-        case "record" | "error":
-            fields, below = schema["fields"], (*above, schema["name"])
-            return AvroType(
-                kind=AvroKind.RECORD,
-                names=[field["name"] for field in fields],
-                defaults=[default_bytes(field, named) for field in fields],
-                children=[_type(field["type"], named, below) for field in fields],
-                prepare=prepare,
-            )
-        case "array":
-            return AvroType(kind=AvroKind.ARRAY, children=[_type(schema["items"], named, above)], prepare=prepare)
-        case "map":
-            return AvroType(kind=AvroKind.MAP, children=[_type(schema["values"], named, above)], prepare=prepare)
-        case "enum":
-            return AvroType(kind=AvroKind.ENUM, names=schema["symbols"], prepare=prepare)
-        case "fixed":
-            return AvroType(kind=AvroKind.FIXED, size=schema["size"], prepare=prepare)
-    if isinstance(name, str) and name in _KINDS:
-        return AvroType(kind=_KINDS[name], prepare=prepare)
-    return _type(name, named, above)
+        if isinstance(schema, list):
+            return self._union(schema, above)
+        if isinstance(schema, str):
+            if schema in above:
+                raise _NotPlainError
+            return self.type(self._named[schema], above) if schema in self._named else AvroType(kind=_KINDS[schema])
+        name = schema["type"]
+        prepare = _prepare(schema)
+        match name:
+            case "record" | "error":
+                fields, below = schema["fields"], (*above, schema["name"])
+                # The children first: they may be too many for the defaults that are made of them.
+                children = [self.type(field["type"], below) for field in fields]
+                return AvroType(
+                    kind=AvroKind.RECORD,
+                    names=[field["name"] for field in fields],
+                    defaults=[default_bytes(field, self._named) for field in fields],
+                    children=children,
+                    prepare=prepare,
+                )
+            case "array":
+                return AvroType(kind=AvroKind.ARRAY, children=[self.type(schema["items"], above)], prepare=prepare)
+            case "map":
+                return AvroType(kind=AvroKind.MAP, children=[self.type(schema["values"], above)], prepare=prepare)
+            case "enum":
+                return AvroType(kind=AvroKind.ENUM, names=schema["symbols"], prepare=prepare)
+            case "fixed":
+                return AvroType(kind=AvroKind.FIXED, size=schema["size"], prepare=prepare)
+        if isinstance(name, str) and name in _KINDS:
+            return AvroType(kind=_KINDS[name], prepare=prepare)
+        return self.type(name, above)
 
-
-def _union(branches: Sequence[Any], named: Mapping[str, Any], above: Sequence[str]) -> AvroType:
-    others = [place for place, branch in enumerate(branches) if branch != "null"]
-    if len(others) != 1 or len(branches) > 2:
-        raise _NotPlainError
-    [place] = others
-    null_branch = 1 - place if len(branches) == 2 else -1
-    return attrs.evolve(_type(branches[place], named, above), value_branch=place, null_branch=null_branch)
+    def _union(self, branches: Sequence[Any], above: Sequence[str]) -> AvroType:
+        others = [place for place, branch in enumerate(branches) if branch != "null"]
+        if len(others) != 1 or len(branches) > 2:
+            raise _NotPlainError
+        [place] = others
+        null_branch = 1 - place if len(branches) == 2 else -1
+        return attrs.evolve(self.type(branches[place], above), value_branch=place, null_branch=null_branch)
 
 
 def _prepare(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:

@@ -24,6 +24,9 @@ MAX_ANSWER: Final = 4 * 1024 * 1024
 """Maximum bytes of an answer's body. Schemas have some kilobytes."""
 
 MAX_HEADERS: Final = 64 * 1024
+LONGEST_WAIT: Final = 1e6
+"""Maximum seconds of one wait: sockets and locks take no number that is much larger."""
+
 _CHUNK: Final = 64 * 1024
 
 
@@ -58,7 +61,7 @@ class Deadline:
         seconds = self._until - self._clock()
         if seconds <= 0:
             raise TimeoutError("the time for the request is over")
-        return seconds
+        return min(seconds, LONGEST_WAIT)
 
 
 def exchange(
