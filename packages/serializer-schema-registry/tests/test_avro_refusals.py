@@ -169,6 +169,23 @@ def test_list_views_whose_lists_are_in_any_order_are_written() -> None:
     assert written(schema, pa.StructArray.from_arrays([views], ["a"]).slice(1, 2)) == expected[1:3]
 
 
+@pytest.mark.parametrize(
+    ("kind", "cell"),
+    [
+        (pa.map_(pa.string(), pa.map_(pa.string(), pa.null())), [("k", [("a", None), ("b", None)])]),
+        (pa.list_(pa.large_list(pa.large_list(pa.null())), 1), [[[None], [None, None]]]),
+        (pa.list_(pa.map_(pa.string(), pa.struct([("x", pa.null())]))), [[("k", {"x": None})]]),
+    ],
+    ids=str,
+)
+def test_nulls_within_lists_and_maps_are_written_from_any_slice(kind: Any, cell: Any) -> None:
+    rows = pa.array([{"a": cell}] * 5, pa.struct([("a", kind)]))
+    schema = json.loads(avro_schema(rows.type, name="t"))
+    [expected] = written(schema, rows.slice(0, 1))
+    assert written(schema, rows) == [expected] * 5
+    assert written(schema, rows.slice(2, 2)) == [expected] * 2
+
+
 def test_a_refused_time_that_python_lacks_is_shown_as_its_number() -> None:
     times = pa.array([0, 2**62], pa.int64()).view(pa.timestamp("s", "UTC"))
     with pytest.raises(RowSerializationError, match=r"4611686018427387904 in timestamp\[s, tz=UTC\]") as caught:
@@ -178,7 +195,7 @@ def test_a_refused_time_that_python_lacks_is_shown_as_its_number() -> None:
 
 @pytest.mark.parametrize("kind", [pa.decimal128(10, 1), pa.int64()], ids=str)
 @pytest.mark.parametrize("its", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 2000}], ids=str)
-def test_a_decimal_of_more_digits_than_columns_have_takes_those_that_they_have(kind: Any, its: Any) -> None:
+def test_a_decimal_of_more_digits_than_columns_have_takes_columns(kind: Any, its: Any) -> None:
     schema = {**its, "logicalType": "decimal", "precision": 1000, "scale": 1}
     [made] = written(record(a=schema), pa.array([{"a": 7}], pa.struct([("a", kind)])))
     assert made in (b"\2\x46", bytes(1999) + b"\x46")

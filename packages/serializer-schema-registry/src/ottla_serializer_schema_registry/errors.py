@@ -25,7 +25,7 @@ class RegistryAccessError(SchemaRegistryError):
     """The registry refuses the credentials (401), or what they may do (403)."""
 
 
-class RegistryUnavailableError(SchemaRegistryError):
+class RegistryUnavailableError(SchemaRegistryError, TimeoutError):
     """No address of the registry gave an answer in time, or all attempts failed."""
 
 

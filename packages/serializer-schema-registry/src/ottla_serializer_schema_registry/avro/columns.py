@@ -416,10 +416,9 @@ def _fields(column: Any) -> Mapping[str, Any]:
 
 def _compact(column: Any, refused: RefusedCells) -> Any:
     """The lists, with offsets that begin at 0 and items of these rows only."""
-    if is_one_of(column.type, "list_view", "large_list_view"):
-        return _rebuilt(column)  # Arrow's cast takes it for granted that the lists are in order
-    if pa.types.is_fixed_size_list(column.type):
-        column = column.cast(pa.large_list(column.type.value_type))
+    # Arrow's cast between kinds of lists supposes that those of a view are in order, and shortens nested nulls.
+    if not is_one_of(column.type, "list", "large_list"):
+        return _rebuilt(column)
     if not column.offset and not column.null_count and len(column) and not column.offsets[0].as_py():
         return column if len(column.values) == column.offsets[-1].as_py() else _rebuilt(column)
     return _rebuilt(column)
@@ -435,9 +434,10 @@ def _rebuilt(column: Any) -> Any:
 
 def _pairs(column: Any, refused: RefusedCells) -> Any:
     """The map as lists of pairs."""
-    kind = column.type
-    pairs = pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)]))
-    return _compact(column.cast(pairs), refused)
+    entries = column.values
+    listed = pa.list_(entries.type)
+    lists = pa.Array.from_buffers(listed, len(column), column.buffers()[:2], offset=column.offset, children=[entries])
+    return _compact(lists, refused)
 
 
 def _plain_type(kind: Any) -> tuple[Any, Convert | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -32,8 +33,13 @@ from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions, other_columns
 from ottla_spark.sink.encoders import first_encoder, json_rows
 
+_log = logging.getLogger(__name__)
+
 MAX_LOOKUPS: Final = 5
 DEFAULT_MAX_BLOCK_MS: Final = 60_000
+
+MAX_KNOWN: Final = 64
+"""Prepared serializers that a driver keeps."""
 
 _ZONE: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -74,9 +80,31 @@ def _prepared(found: ColumnFormat, part: str, options: WriteOptions, kind: pa.Da
     serializer = make_alone(plugin, options.formats.settings, registry=registry, is_key=part == "key")
     if not supports(serializer, SupportsSerializeColumn):
         raise _UnpreparedError("this serializer makes one value at a time, because it has no serialize_column")
-    _look_up(serializer, options.topic, pa.array([], kind), _max_block(options))
+    settings = tuple(sorted(options.formats.settings.items()))
+    return attrs.evolve(
+        found, prepared=_pickled(serializer, options, kind, (found.name, part, options.topic, kind, settings))
+    )
+
+
+_known: Final[dict[Any, bytes]] = {}
+"""The prepared serializers of this process, by what they depend on; the oldest first."""
+
+
+def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: pa.DataType, place: Any) -> bytes:
+    """The prepared serializer. While what it asks does not answer, it is the one of an earlier micro-batch or write."""
+    try:
+        _look_up(serializer, str(options.topic), pa.array([], kind), _max_block(options))
+    except TimeoutError as error:
+        if place not in _known:
+            raise
+        _log.warning("the schema of %s is the one that was looked up before: %s", options.topic, error)
+        return _known[place]
     pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
-    return attrs.evolve(found, prepared=pickled)
+    _known.pop(place, None)
+    _known[place] = pickled
+    while len(_known) > MAX_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    return pickled
 
 
 def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> None:
