@@ -41,7 +41,8 @@ def users() -> list[type]:
     found: list[type] = []
     queue: list[type] = [ValueMethods]
     while queue:
-        queue.extend(more := queue.pop().__subclasses__())
+        more: list[type] = queue.pop().__subclasses__()
+        queue.extend(more)
         found.extend(cls for cls in more if cls.__module__.startswith("ottla."))
     # attrs makes a second class with slots; the first one has no attributes of its own.
     return [cls for cls in found if "__attrs_attrs__" in vars(cls)]
