@@ -58,7 +58,14 @@ def test_each_value_has_its_source_and_later_sources_take_precedence(tmp_path: P
 def test_keys_and_changed_choose_settings() -> None:
     assert listed(*SERVERS, "LINGER", "acks").keys() == {"acks", "linger.ms"}
     assert listed(*SERVERS, "--changed", "-c", "linger.ms=7").keys() == {"bootstrap.servers", "linger.ms"}
-    assert shown(*SERVERS, "no.such.key").stdout == ""
+    assert listed(*SERVERS, "linger_ms").keys() == {"linger.ms"}
+
+
+def test_a_key_that_no_setting_has_is_named_with_the_most_similar_one() -> None:
+    misspelt = shown(*SERVERS, "liger")
+    assert (misspelt.stdout, misspelt.exit_code) == ("", FINE)
+    assert misspelt.stderr == "no setting has 'liger' in its name; did you mean 'linger.ms'?\n"
+    assert shown(*SERVERS, "no.such.key").stderr == "no setting has 'no.such.key' in its name\n"
 
 
 def test_a_person_reads_setting_source_default_and_meaning() -> None:

@@ -18,7 +18,8 @@ from ottla.config.in_force import DEFAULT
 from ottla.config.properties import escaped_value
 from ottla.config.translation import Client, Outcome, Translated, Translation, translate
 from ottla.config.values import HIDDEN, is_secret
-from ottla.errors import ConfigError, PluginError
+from ottla.errors import ConfigError, PluginError, printable
+from ottla.errors.similar_names import most_similar
 
 _LINES_FAILED: Final = 1
 _REFUSED: Final = 1
@@ -54,10 +55,17 @@ def show_(
     except (ConfigError, PluginError) as error:
         click.echo(str(error), err=True)
         raise click.exceptions.Exit(_REFUSED) from None
+    names = [setting.key for setting in found]
+    parts = [key.lower().replace("_", ".") for key in keys]
+    for part in parts:
+        if not any(part in name for name in names):
+            close = most_similar(part, names)
+            hint = f"; did you mean {close!r}?" if close else ""
+            click.echo(f"no setting has {printable(part)!r} in its name{hint}", err=True)
     chosen = [
         setting
         for setting in found
-        if (not keys or any(key.lower() in setting.key for key in keys)) and not (changed and setting.source == DEFAULT)
+        if (not parts or any(part in setting.key for part in parts)) and not (changed and setting.source == DEFAULT)
     ]
     if as_json:
         click.echo(json.dumps([attrs.asdict(setting) for setting in chosen], indent=2, default=str))
