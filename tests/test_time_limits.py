@@ -77,7 +77,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> subprocess.Complet
     paths = os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])
     clean = {key: value for key, value in os.environ.items() if key != "OTTLA_SOAK"}
     return subprocess.run(
-        [*command, "-p", "no:cacheprovider", *arguments, str(folder)],
+        [*command, "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments, str(folder)],
         cwd=folder,
         env={**clean, "PYTHONPATH": paths, **environment},
         capture_output=True,

@@ -77,7 +77,8 @@ def test_each_generated_plugin_passes_its_tests_and_its_suite(
 ) -> None:
     sites = [announced(folder) for folder in written]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")]))
-    tests = ["pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--import-mode=importlib", "--rootdir", "."]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--import-mode=importlib", "--rootdir", "."]
+    tests = ["pytest", "-W", "error", *options]
     suites = ["ottla", "plugins", "check", *(f"{kind}:acme-2" for kind in WRITTEN)]
     for command in ([*tests, *map(str, written)], suites):
         ended = subprocess.run(

@@ -32,7 +32,11 @@ from ottla.interfaces import SupportsOpenOver, supports
 from ottla.plugins.registry import KindName, Plugin, Registry, make_alone
 from ottla_testkit.conformance.harness.context import plugin_context
 
-_OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "--import-mode=importlib", "--no-header", "-ra")
+_WITHOUT: Final = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:hypothesispytest")
+"""pytest's plugins that a check does not load. Hypothesis's imports Hypothesis at the end of each run; suites can use
+Hypothesis without it."""
+
+_OPTIONS: Final = (*_WITHOUT, "--import-mode=importlib", "--no-header", "-ra")
 _SOURCE: Final = """\
 import json
 from pathlib import Path
