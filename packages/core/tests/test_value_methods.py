@@ -38,14 +38,10 @@ class Narrower(Value):
 
 def users() -> list[type]:
     assert ottla
-    found: list[type] = []
-    queue: list[type] = [ValueMethods]
-    while queue:
-        more: list[type] = queue.pop().__subclasses__()
-        queue.extend(more)
-        found.extend(cls for cls in more if cls.__module__.startswith("ottla."))
+    direct = ValueMethods.__subclasses__()
+    found = [*direct, *(cls for each in direct for cls in each.__subclasses__())]
     # attrs makes a second class with slots; the first one has no attributes of its own.
-    return [cls for cls in found if "__attrs_attrs__" in vars(cls)]
+    return [cls for cls in found if cls.__module__.startswith("ottla.") and "__attrs_attrs__" in vars(cls)]
 
 
 def test_values_with_equal_fields_are_equal_and_have_one_hash() -> None:
