@@ -76,7 +76,7 @@ ALONE: Final = st.lists(st.sampled_from(sorted(FIELDS)), unique=True, max_size=8
 MESSAGES: Final = st.recursive(
     ALONE, lambda inner: st.tuples(ALONE, inner).map(lambda made: {**made[0], "self": made[1]}), max_leaves=3
 )
-CHOICES: Final = st.one_of(
+CHOICES: Final[st.SearchStrategy[dict[str, Any]]] = st.one_of(
     st.just({}),
     INTEGERS["int32"].map(lambda number: {"chosen_int32": number}),
     st.text().map(lambda text: {"chosen_string": text}),
@@ -173,7 +173,11 @@ def test_java_reads_a_message_whose_file_imports_others(java: Echo, registry: Sc
 def test_java_reads_rows_of_a_table(java: Echo, registry: SchemaRegistry) -> None:
     flight, _airport = message_classes()
     mine = protobuf_serializer(registry, flight)
-    rows = [{"number": 7, "stops": ["EWR"]}, {"number": -1, "stops": []}, {"number": None, "stops": None}]
+    rows: list[dict[str, Any]] = [
+        {"number": 7, "stops": ["EWR"]},
+        {"number": -1, "stops": []},
+        {"number": None, "stops": None},
+    ]
     column = pa.array(rows, pa.struct([("number", pa.int32()), ("stops", pa.list_(pa.string()))]))
     mine.prepare("tables", column, (), timeout=30)
     values = mine.serialize_column("tables", column).to_pylist()

@@ -193,3 +193,31 @@ def test_a_name_without_an_address_is_an_error_with_the_name(monkeypatch: pytest
     registry = SchemaRegistry(Exchanges(["http://registry.invalid:8081"]))
     with pytest.raises(RegistryUnavailableError, match=f"'registry.invalid' has no address: .*{error.args[-1]}"):
         registry.register("s", SCHEMA, timeout=0.3)
+
+
+def test_the_address_that_answered_is_asked_first_from_then_on(hostile: Hostile) -> None:
+    with hostile_registry() as second:
+        registry = SchemaRegistry(Exchanges([hostile.address, second.address]))
+        hostile.last = says({}, status=503)
+        for _ in range(3):
+            assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+        assert (len(hostile.requests), len(second.requests)) == (1, 3)
+
+
+def test_a_silent_address_leaves_time_for_the_next(hostile: Hostile) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        registry = SchemaRegistry(Exchanges([f"http://127.0.0.1:{silent.getsockname()[1]}", hostile.address]))
+        assert registry.register("orders-value", SCHEMA, timeout=4).id == 7
+
+
+def test_an_answer_without_a_subject_is_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"id": 7, "version": 1, "schema": SCHEMA.text})
+    with pytest.raises(RegistryAnswerError, match="another subject: None"):
+        registry.look_up("orders-value", SCHEMA, timeout=30)
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**31, True, "1", None])
+def test_an_answer_without_a_valid_version_is_refused(hostile: Hostile, registry: SchemaRegistry, version: Any) -> None:
+    hostile.last = says({"subject": "orders-value", "id": 7, "version": version})
+    with pytest.raises(RegistryAnswerError, match="no valid version"):
+        registry.look_up("orders-value", SCHEMA, timeout=30)

@@ -30,6 +30,10 @@ class AvroSchema:
         self.is_bytes = schema == {"type": "bytes"}
         """Whether the schema is that of bytes alone, which have no length in Confluent's wire format."""
 
+        # fastavro knows named types only below a record, whose bytes are those of its fields.
+        self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
+        self._written = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
+
     def encode(self, data: Any) -> bytes:
         """Return the data in Avro's binary encoding. Raises ValueError for data that does not fit."""
         if self.is_bytes and isinstance(data, bytes):
@@ -37,8 +41,9 @@ class AvroSchema:
         out = io.BytesIO()
         try:
             # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
-            validate(data, self.schema)
-            fastavro.schemaless_writer(out, self.schema, data)
+            written = {"value": data} if self._is_wrapped else data
+            validate(written, self._written)
+            fastavro.schemaless_writer(out, self._written, written)
         except ValidationError as error:
             raise ValueError(f"it does not fit its Avro schema: {_reasons(error)}") from error
         except RecursionError:
@@ -55,13 +60,7 @@ def is_decimal(schema: Mapping[str, Any]) -> bool:
 
 def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes | None:
     """Return the bytes of a field that data lacks, as fastavro writes it; None without a default that it can write."""
-    alone = {
-        "type": "record",
-        "name": "Default",
-        "fields": [field],
-        "__fastavro_parsed": True,
-        "__named_schemas": named,
-    }
+    alone = _record_of(field, named)
     out = io.BytesIO()
     try:
         validate({}, alone)
@@ -69,6 +68,11 @@ def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes |
     except Exception:  # of many types; then data must have the field
         return None
     return out.getvalue()
+
+
+def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A record with this field alone, as fastavro parses it."""
+    return {"type": "record", "name": "R", "fields": [field], "__fastavro_parsed": True, "__named_schemas": named}
 
 
 def _reasons(error: ValidationError) -> str:
@@ -79,8 +83,9 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
     """Parse a schema. Raises InvalidSchemaError for any text that is not Avro's."""
     named: dict[str, Any] = {}
     try:
-        for each in references:
-            fastavro.parse_schema(json.loads(each.text), named_schemas=named)
+        # Schemas may refer to the same one by several names, and fastavro takes no name twice.
+        for each in dict.fromkeys(reference.text for reference in references):
+            fastavro.parse_schema(json.loads(each), named_schemas=named)
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
         _check_named(named)
     except RecursionError:

@@ -97,7 +97,7 @@ def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: p
     except TimeoutError as error:
         if place not in _known:
             raise
-        _log.warning("the schema of %s is the one that was looked up before: %s", options.topic, error)
+        _log.warning("the schema of %s is still the known one: %s", options.topic, error)
         return _known[place]
     pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
     _known.pop(place, None)

@@ -1,0 +1,182 @@
+"""Schemas that refer to others, schema ids in headers, and the files of TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from google.protobuf.type_pb2 import Field
+from hostile_registry import Hostile, hostile_registry, says
+
+from ottla import ConfigError, Producer
+from ottla.errors import SerializationError
+from ottla_serializer_schema_registry import InvalidSchemaError, assembly, keys
+from ottla_serializer_schema_registry.avro.schema import parsed_schema
+from ottla_serializer_schema_registry.avro.serializer import avro_serializer
+from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
+from ottla_serializer_schema_registry.registry.client import SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchange import Deadline
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.references import (
+    MOST_SCHEMAS,
+    LocalSchema,
+    NamedText,
+    fetch_references,
+    registrable,
+)
+from ottla_serializer_schema_registry.registry.schemas import AVRO, Reference, Schema
+from ottla_serializer_schema_registry.schema_ids import HEADER
+from ottla_serializer_schema_registry.serializer import SchemaOptions
+
+GUID = "00112233-4455-6677-8899-aabbccddeeff"
+IN_HEADER = SchemaOptions(id_place=HEADER)
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    with hostile_registry() as running:
+        yield running
+
+
+@pytest.fixture
+def registry(hostile: Hostile) -> SchemaRegistry:
+    return SchemaRegistry(Exchanges([hostile.address]))
+
+
+def versions(needed: Callable[[str, int], Sequence[tuple[str, int]]]) -> Callable[[Any], None]:
+    """Answers for any version of any subject, which needs those that the function says."""
+
+    def answer(handler: Any) -> None:
+        _, _, subject, *rest = handler.path.split("/")
+        version = int(rest[1]) if len(rest) > 1 and rest[1].isdigit() else 1
+        references = [{"name": name, "subject": name, "version": of} for name, of in needed(subject, version)]
+        body = {"subject": subject, "id": 7, "version": version, "schema": f'"{subject}"', "references": references}
+        says(body)(handler)
+
+    return answer
+
+
+def fetched(registry: SchemaRegistry, *needed: tuple[str, int]) -> list[str]:
+    references = tuple(Reference(name=name, subject=name, version=version) for name, version in needed)
+    top = Schema(kind=AVRO, text='"top"', references=references)
+    return [each.name for each in fetch_references(registry, top, Deadline(30))]
+
+
+def test_schemas_are_fetched_once_and_after_those_they_need(hostile: Hostile, registry: SchemaRegistry) -> None:
+    below: Mapping[str, Sequence[tuple[str, int]]] = {"a": [("c", 1)], "b": [("c", 1), ("a", 1)]}
+    hostile.last = versions(lambda subject, _version: below.get(subject, ()))
+    assert fetched(registry, ("b", 1), ("a", 1)) == ["c", "a", "b"]
+    assert len(hostile.requests) == 3
+
+
+def test_schemas_that_need_each_other_in_a_circle_are_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = versions(lambda subject, _version: [("b", 1)] if subject == "a" else [("a", 1)])
+    with pytest.raises(InvalidSchemaError, match="'a' refers to itself, through 2 others"):
+        fetched(registry, ("a", 1))
+
+
+def test_schemas_that_name_new_ones_for_ever_are_refused(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = versions(lambda subject, version: [(subject, version + 1)])
+    with pytest.raises(InvalidSchemaError, match=f"more than {MOST_SCHEMAS} others"):
+        fetched(registry, ("a", 1))
+    assert len(hostile.requests) == MOST_SCHEMAS
+
+
+def test_one_schema_may_have_two_names() -> None:
+    text = '{"type": "enum", "name": "E", "namespace": "shop", "symbols": ["A"]}'
+    references = [NamedText(name=name, text=text) for name in ("E", "shop.E")]
+    assert parsed_schema('{"type": "array", "items": "shop.E"}', references).encode(["A"]) == b"\2\0\0"
+
+
+def test_a_union_of_other_schemas_takes_data_of_each() -> None:
+    texts = [
+        f'{{"type": "record", "name": "{name}", "namespace": "shop", "fields": [{{"name": "{field}", "type": "int"}}]}}'
+        for name, field in (("Order", "id"), ("Refund", "of"))
+    ]
+    schema = parsed_schema('["shop.Order", "shop.Refund"]', [NamedText(name=text[:40], text=text) for text in texts])
+    assert [schema.encode({"id": 1}), schema.encode({"of": 2})] == [b"\0\2", b"\2\4"]
+    with pytest.raises(ValueError, match="does not fit its Avro schema"):
+        schema.encode({"id": "x"})
+
+
+def test_a_schema_that_two_others_import_is_registered_once(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = versions(lambda _subject, _version: ())
+
+    def local(name: str, *imports: LocalSchema) -> LocalSchema:
+        return LocalSchema(schema=Schema(kind=AVRO, text=f'"{name}"'), name=name, imports=imports)
+
+    both = local("z")
+    made = registrable(registry, local("top", local("x", both), local("y", both)), register=True, deadline=Deadline(30))
+    assert [each.name for each in made.references] == ["x", "y"]
+    asked = [line for line, _headers, _body in hostile.requests]
+    assert asked == [f"POST /subjects/{name}{end}" for name in "zxy" for end in ("/versions", "")]
+
+
+def test_a_header_of_a_former_schema_is_replaced(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"id": 7, "guid": GUID})
+    made = avro_serializer(registry, '"long"', options=IN_HEADER)
+    made.prepare("orders", 1, (), timeout=30)
+    headers = [("__value_schema_id", b"former"), ("trace", b"1")]
+    assert made.serialize("orders", 1, headers) == b"\2"
+    assert headers == [("trace", b"1"), ("__value_schema_id", bytes.fromhex("01" + GUID.replace("-", "")))]
+
+
+def test_a_header_has_the_place_of_a_protobuf_message(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"id": 7, "guid": GUID})
+    made = protobuf_serializer(registry, Field, options=IN_HEADER)
+    made.prepare("orders", {}, (), timeout=30)
+    headers: list[tuple[str, bytes]] = []
+    assert made.serialize("orders", {}, headers) == b""
+    assert headers == [("__value_schema_id", bytes.fromhex("01" + GUID.replace("-", "")) + b"\2\2")]
+
+
+def test_the_setting_normalize_reaches_the_registry(hostile: Hostile) -> None:
+    hostile.last = says({}, status=409)
+    settings = {
+        "bootstrap.servers": "127.0.0.1:9",
+        "value.serializer": "avro",
+        "value.schema": '"long"',
+        "schema.registry.url": hostile.address,
+        "normalize.schemas": True,
+    }
+    with Producer(settings) as producer, pytest.raises(SerializationError):
+        producer.send("orders", 1)
+    assert [line for line, _headers, _body in hostile.requests] == [
+        "POST /subjects/orders-value/versions?normalize=true"
+    ]
+
+
+def files(**given: Any) -> dict[str, Any]:
+    """The settings of a registry with TLS."""
+    settings = dict.fromkeys((keys.CA, keys.CERTIFICATE, keys.PRIVATE_KEY, keys.PRIVATE_KEY_PASSWORD))
+    return {**settings, keys.URL: ("https://registry",), **given}
+
+
+def test_only_the_authorities_of_the_setting_are_trusted(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(file))
+    context = assembly._context(files(**{keys.CA: str(file)}))
+    assert context is not None
+    assert context.cert_store_stats()["x509_ca"] == 1
+    assert context.check_hostname
+
+
+def test_an_encrypted_key_without_its_password_is_an_error(tmp_path: Path) -> None:
+    issued = trustme.CA().issue_cert("client")
+    certificate, key = tmp_path / "client.pem", tmp_path / "key.pem"
+    issued.cert_chain_pems[0].write_to_path(str(certificate))
+    plain = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    key.write_bytes(plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    given = files(**{keys.CERTIFICATE: str(certificate), keys.PRIVATE_KEY: str(key)})
+    with pytest.raises(ConfigError, match=r"ssl\.certificate\.location cannot be used"):
+        assembly._context(given)
+    assert assembly._context({**given, keys.PRIVATE_KEY_PASSWORD: "secret"}) is not None
