@@ -32,7 +32,7 @@ class AvroSchema:
 
         # fastavro knows named types only below a record, whose bytes are those of its fields.
         self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
-        self._written = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
+        self._written: Any = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
 
     def encode(self, data: Any) -> bytes:
         """Return the data in Avro's binary encoding. Raises ValueError for data that does not fit."""
@@ -70,7 +70,7 @@ def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes |
     return out.getvalue()
 
 
-def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """A record with this field alone, as fastavro parses it."""
     return {"type": "record", "name": "R", "fields": [field], "__fastavro_parsed": True, "__named_schemas": named}
 
