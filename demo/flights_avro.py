@@ -15,7 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 def avro_options(registry: str) -> Mapping[str, str]:
     """Return the sink's options. The schema is made of the columns, and registered when the write is planned."""
-    # The driver takes addresses only from whoever started it; here that is this program.
+    # The driver takes addresses only from the one who started it: this program.
     os.environ["OTTLA_ALLOWED_URLS"] = registry
     return {"value.format": "avro", "schema.registry.url": registry}
 

@@ -2,7 +2,7 @@
 
 These are four runs, because modules of the second, third and fourth have the same names. Two more check the packages
 and examples as on Windows and on macOS, where Python lacks some functions. They leave out large libraries, whose types
-the first run has checked: mypy would analyse each of them anew for each system.
+the first run has checked: mypy would analyse each of them again for each system.
 """
 
 from __future__ import annotations

@@ -1172,7 +1172,7 @@ def counts(machine: Machine) -> tuple[int, int, int, int]:
     return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
 
 
-def test_the_latency_of_a_renewal_is_counted_in_milliseconds_from_its_decision() -> None:
+def test_the_latency_of_a_renewal_is_in_milliseconds() -> None:
     machine, _early, late = renewing_behind_a_slow_request()
     decided_at = machine.client._connections[1].renewing_since
     pass_time(machine, 5.0)

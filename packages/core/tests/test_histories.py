@@ -30,7 +30,7 @@ def test_every_promise_holds_in_random_histories(kind: str, encoder: str) -> Non
         histories.run(kind, seed, encoder=encoder)
 
 
-def test_a_producer_may_wait_as_long_as_a_quota_asked_that_has_ended_since() -> None:
+def test_a_producer_may_wait_as_long_as_a_quota_that_has_ended_asked() -> None:
     histories.run("throttled", 20_033)
 
 

@@ -137,9 +137,7 @@ def test_a_cut_response_is_left_to_the_decoder_which_refuses_it() -> None:
 
 
 @pytest.mark.parametrize("newest", [8, 9, 12, 13])
-def test_the_response_of_a_lone_batch_is_read_by_its_bytes_and_others_are_decoded(
-    newest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_response_of_a_lone_batch_is_read_by_its_bytes(newest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1, 1)
     cluster.brokers[1].versions[PRODUCE.key] = (0, newest)

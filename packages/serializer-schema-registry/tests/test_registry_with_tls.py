@@ -77,7 +77,7 @@ def test_the_certificate_of_the_client_is_sent(registry: Hostile, certificates: 
 
 
 @pytest.mark.parametrize("authority", ["another_authority", "none"])
-def test_a_registry_of_another_authority_gets_no_password_and_is_asked_once(
+def test_a_registry_of_another_authority_gets_no_password(
     registry: Hostile, certificates: Certificates, authority: str
 ) -> None:
     given = settings(registry)
