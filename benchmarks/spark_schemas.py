@@ -2,7 +2,8 @@
 
 `python benchmarks/spark_schemas.py --avro-jar spark-avro_2.13-4.2.0.jar`, with the jar of Spark's avro package. Both
 write the same cached flights to a real broker, in interleaved rounds. Only ours writes the registry's header, which
-`to_avro` lacks.
+`to_avro` lacks. `--parts` also measures how much of the time has nothing to do with Avro: reading the rows alone, and
+handing them to a Python process, as Arrow, that discards them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,8 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 
 OURS: Final = 'format("ottla")'
 SINK: Final = "to_avro and Spark's sink"
+READ: Final = "rows are read, nothing else"
+DISCARD: Final = "rows go to Python as Arrow, which discards them"
 TOPIC: Final = "flights"
 
 
@@ -68,21 +71,44 @@ def ways(frame: DataFrame, servers: str, address: str) -> Mapping[str, Callable[
     return {OURS: ours, SINK: sink}
 
 
+def parts(frame: DataFrame) -> Mapping[str, Callable[[], None]]:
+    """Return what a write in Python cannot do without, by name."""
+
+    def read() -> None:
+        frame.write.format("noop").mode("append").save()
+
+    def discard() -> None:
+        frame.mapInArrow(_nothing, "number int").write.format("noop").mode("append").save()
+
+    return {READ: read, DISCARD: discard}
+
+
+def _nothing(batches: Iterator[Any]) -> Iterator[Any]:
+    for _batch in batches:
+        pass
+    yield from ()
+
+
 @click.command(help=__doc__)
 @click.option("--avro-jar", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--rows", default=1_000_000, show_default=True)
 @click.option("--tasks", default=2, show_default=True)
 @click.option("--rounds", default=5, show_default=True, help="Rounds that count; two more go before them.")
-def main(avro_jar: Path, rows: int, tasks: int, rounds: int) -> None:
+@click.option("--parts", "with_parts", is_flag=True, help="Measure also what takes time without Avro.")
+@click.option("--batch-rows", default=10_000, show_default=True, help="Rows of an Arrow batch.")
+def main(avro_jar: Path, rows: int, tasks: int, rounds: int, batch_rows: int, *, with_parts: bool) -> None:
     """Print the median seconds of each way, and the median of the ratios of each round."""
     with KafkaCluster(sustained=True) as kafka, registry() as address, tempfile.TemporaryDirectory() as folder:
         kafka.create_topic(TOPIC, partitions=4)
         os.environ |= {"OTTLA_ALLOWED_URLS": address, "PYSPARK_PYTHON": sys.executable}
         builder = SparkSession.builder.master(f"local[{tasks}]").config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.jars", ",".join(map(str, (avro_jar, *spark_sink_jars()))))
+        builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", batch_rows)
         session = builder.config("spark.sql.warehouse.dir", folder).config("spark.ui.enabled", "false").getOrCreate()
         try:
-            taken = _measured(ways(flights(session, rows, tasks), kafka.bootstrap_servers, address), rounds)
+            frame = flights(session, rows, tasks)
+            compared = ways(frame, kafka.bootstrap_servers, address)
+            taken = _measured({**compared, **parts(frame)} if with_parts else compared, rounds)
         finally:
             session.stop()
     for name, seconds in taken.items():

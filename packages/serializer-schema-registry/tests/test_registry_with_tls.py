@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hostile_registry import Hostile, hostile_registry
 
-from ottla import Producer
+from ottla import ConfigError, Producer
 from ottla.errors import SerializationError
 from ottla_serializer_schema_registry import RegistryUnavailableError
 from ottla_testkit.kafka_cluster.certificates import Certificates
@@ -114,3 +115,25 @@ def test_the_file_of_an_authority_that_is_missing_is_refused(tmp_path: Path) -> 
     }
     with pytest.raises(ValueError, match=r"schema\.registry\.ssl\.ca\.location"):
         Producer(given)
+
+
+@pytest.mark.parametrize("key", ["schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"])
+def test_files_of_certificates_need_an_https_address(certificates: Certificates, key: str) -> None:
+    given = settings(Hostile(address="http://127.0.0.1:1")) | {key: str(certificates.authority)}
+    with pytest.raises(ConfigError, match=f"{re.escape(key)} belongs to an https address"):
+        MockProducer(given)
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [("http://registry:8081", True), ("https://registry:8081", False), ("http://127.0.0.1:8081", False)],
+)
+def test_a_password_without_encryption_is_a_warning(
+    caplog: pytest.LogCaptureFixture, address: str, warned: bool
+) -> None:
+    given = settings(Hostile(address=address)) | {"basic.auth.user.info": "alice:secret"}
+    with MockProducer(given):
+        pass
+    lines = [each.getMessage() for each in caplog.records if "no encryption" in each.getMessage()]
+    assert len(lines) == warned
+    assert all("can read basic.auth.user.info" in line and "secret" not in line for line in lines)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import ssl
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, quoted
+from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import PluginConfig
 from ottla_serializer_schema_registry import keys, subjects
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
@@ -17,7 +19,11 @@ from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
 from ottla_serializer_schema_registry.text_serializers import text_serializer
 
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
 _Read = TypeVar("_Read")
+
+_log = robust_logger(__name__)
 
 
 def configured_serializer(
@@ -52,7 +58,10 @@ def _read(read: Callable[[], _Read], key: str) -> _Read:
 
 def registry_of(config: PluginConfig) -> SchemaRegistry:
     """Return the registry of the settings. Raises ConfigError for files that cannot be used."""
-    exchanges = Exchanges(config[keys.URL], authorization=_authorization(config), context=_context(config))
+    authorization = _authorization(config)
+    if authorization is not None:
+        _warn_of_plain_addresses(config)
+    exchanges = Exchanges(config[keys.URL], authorization=authorization, context=_context(config))
     return SchemaRegistry(exchanges, normalize=config[keys.NORMALIZE])
 
 
@@ -86,6 +95,9 @@ def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
     if config[keys.CERTIFICATE] is None:
         alone = [key for key in (keys.PRIVATE_KEY, keys.PRIVATE_KEY_PASSWORD) if config[key] is not None]
         problems += [f"{key} belongs to a {keys.CERTIFICATE}, which is missing" for key in alone]
+    if config[keys.URL] and not any(address.startswith("https:") for address in config[keys.URL]):
+        unused = [key for key in (keys.CA, keys.CERTIFICATE) if config[key] is not None]
+        problems += [f"{key} belongs to an https address, which {keys.URL} lacks" for key in unused]
     return problems
 
 
@@ -93,6 +105,19 @@ def _authorization(config: PluginConfig) -> str | None:
     if config[keys.USER_INFO] is not None:
         return f"Basic {base64.b64encode(config[keys.USER_INFO].encode()).decode()}"
     return None if config[keys.TOKEN] is None else f"Bearer {config[keys.TOKEN]}"
+
+
+def _warn_of_plain_addresses(config: PluginConfig) -> None:
+    key = keys.USER_INFO if config[keys.USER_INFO] is not None else keys.TOKEN
+    for address in config[keys.URL]:
+        parts = urlsplit(address)
+        if parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+            _log.warning(
+                "schema.registry.url=%s has no encryption: every machine between this program and the registry can "
+                "read %s; use https",
+                quoted(address),
+                key,
+            )
 
 
 def _context(config: PluginConfig) -> ssl.SSLContext | None:
