@@ -42,7 +42,7 @@ def problem_of(key: str) -> str:
     return caught.value.problems[-1]
 
 
-@pytest.mark.parametrize("client", ["aiokafka", "confluent-kafka", "kafka-python", "librdkafka"])
+@pytest.mark.parametrize("client", ["aiokafka", "confluent-kafka", "kafka-python", "librdkafka", "schema-registry"])
 def test_every_key_of_another_client_is_known_or_explained(client: str) -> None:
     assert [key for key in keys_of(client) if key not in CORE | KEYS_OF_OWN_PLUGINS | OTHER_CLIENTS.keys()] == []
 

@@ -176,6 +176,25 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "plugin.library.paths": OtherKey(None, "leave it out; plugins are Python packages, see docs/plugins.md"),
     "interceptors": OtherKey("interceptor.classes"),
     "schema.registry.url": OtherKey(None, "it is a key of ottla-serializer-schema-registry: set value.serializer=avro"),
+    # Serializers with a schema registry
+    "basic.auth.credentials.source": OtherKey(None, "leave it out; basic.auth.user.info is used where it is set"),
+    "bearer.auth.credentials.source": OtherKey(None, "leave it out; bearer.auth.token is used where it is set"),
+    "schema.registry.basic.auth.user.info": OtherKey(None, "write basic.auth.user.info"),
+    "schema.registry.ssl.truststore.location": OtherKey(
+        None, "write schema.registry.ssl.ca.location, with a PEM file of the authorities"
+    ),
+    "schema.registry.ssl.keystore.location": OtherKey(
+        None, "write schema.registry.ssl.certificate.location and schema.registry.ssl.key.location, with PEM files"
+    ),
+    **_all(
+        ("key.subject.name.strategy", "value.subject.name.strategy"),
+        "write subject.name.strategy, which is for keys and values",
+    ),
+    **_all(
+        ("use.schema.id", "use.latest.with.metadata"),
+        "schemas are not chosen in this way; give one in value.schema, or set use.latest.version",
+    ),
+    **_all(("id.compatibility.strict", "latest.compatibility.strict", "max.schemas.per.subject"), "leave it out"),
     **_all(
         (
             "builtin.features",
