@@ -14,8 +14,6 @@ from ottla.plugins.transports.sequential_write import send_one_by_one
 MAX_CHUNKS: Final = 1024
 """As many buffers as Linux and macOS take in one call (IOV_MAX)."""
 
-_NONE: Final = Interest.NONE  # the look-up of an enum's member is a call on CPython 3.11
-
 
 class SocketLayer:
     """One connection. Takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
@@ -49,7 +47,7 @@ class SocketLayer:
 
     def interest(self) -> Interest:
         """Return no events: the layer waits for none of its own."""
-        return _NONE
+        return Interest.NONE
 
     def may_read(self) -> bool:
         """Return False: no bytes are held here."""
