@@ -347,7 +347,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "producer polls without a pause": PlantedBug(
         module="network.client",
-        before="            self._selector.poll(max(0.0, seconds))\n",
+        before="            self._selector.poll(seconds if seconds > 0.0 else 0.0)\n",
         after="            self._selector.poll(min(0.001, seconds))\n",
         kinds=["patient"],
     ),
