@@ -30,7 +30,7 @@ from flights_input import InputMissingError, by_month, records, unpack
 from flights_job import nothing_of, prepare, prepare_stream, session, write, write_stream
 from flights_tally import ReadBack, Tally, tally_of
 from flights_topic import Offsets, Topic, TopicError
-from own_registry import RegistryUnavailableError, own_registry
+from own_registry import RegistryNotBuiltError, own_registry
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -47,7 +47,7 @@ UNAVAILABLE: Final = (
     InputMissingError,
     KafkaUnavailableError,
     PySparkException,
-    RegistryUnavailableError,
+    RegistryNotBuiltError,
     TopicError,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from flights_input import as_json
 
 
 def avro_options(registry: str) -> Mapping[str, str]:
@@ -28,7 +28,6 @@ def decoder(registry: str, topic: str) -> Iterator[Callable[[bytes], bytes]]:
 
         def decode(value: bytes) -> bytes:
             flight: dict[str, Any] = read(value, context)
-            known = {name: field for name, field in flight.items() if field is not None}
-            return json.dumps(known, separators=(",", ":"), ensure_ascii=False).encode()
+            return as_json({name: field for name, field in flight.items() if field is not None})
 
         yield decode

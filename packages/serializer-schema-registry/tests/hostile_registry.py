@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import attrs
+import pytest
 
 
 @attrs.define
@@ -99,3 +100,10 @@ def hostile_registry(*, tls: ssl.SSLContext | None = None) -> Iterator[Hostile]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@pytest.fixture
+def hostile_server() -> Iterator[Hostile]:
+    """A server for one test."""
+    with hostile_registry() as running:
+        yield running

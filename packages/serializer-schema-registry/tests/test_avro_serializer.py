@@ -6,13 +6,12 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hostile_registry import Hostile, hostile_registry, says
+from hostile_registry import Hostile, hostile_server, says
 
 from ottla import ConfigError, Producer
 from ottla.errors import NotPreparedError, SerializationError
@@ -23,6 +22,8 @@ from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, RegistrySerializer, SchemaOptions
 
+hostile = hostile_server
+
 SCHEMA = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 TEXT = json.dumps(SCHEMA)
 
@@ -31,12 +32,6 @@ UNCHECKED = [
     '{"type": "enum", "name": "E", "symbols": "AB"}',
 ]
 """Schemas that fastavro takes, and cannot use."""
-
-
-@pytest.fixture
-def hostile() -> Iterator[Hostile]:
-    with hostile_registry() as running:
-        yield running
 
 
 def serialized(serializer: RegistrySerializer, topic: str, data: Any) -> bytes | None:

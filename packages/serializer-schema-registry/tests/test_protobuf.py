@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.type_pb2 import Field, Type
-from hostile_registry import Hostile, hostile_registry, says
+from hostile_registry import Hostile, hostile_server, says
 
 from ottla import ConfigError, Producer
 from ottla.errors import RowSerializationError
@@ -25,11 +24,7 @@ from ottla_serializer_schema_registry.protobuf.schema import (
     message_class,
 )
 
-
-@pytest.fixture
-def hostile() -> Iterator[Hostile]:
-    with hostile_registry() as running:
-        yield running
+hostile = hostile_server
 
 
 def text_of(file: Any) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hostile_registry import Hostile, hostile_registry, says, trickles
+from hostile_registry import Hostile, hostile_registry, hostile_server, says, trickles
 
 from ottla_serializer_schema_registry import (
     IncompatibleSchemaError,
@@ -25,14 +24,10 @@ from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.registry.schemas import AVRO, Schema
 
+hostile = hostile_server
+
 SCHEMA = Schema(kind=AVRO, text='"long"')
 NO_WORDS = {"message": 1}
-
-
-@pytest.fixture
-def hostile() -> Iterator[Hostile]:
-    with hostile_registry() as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from google.protobuf.type_pb2 import Field
-from hostile_registry import Hostile, hostile_registry, says
+from hostile_registry import Hostile, hostile_server, says
 
 from ottla import ConfigError, Producer
 from ottla.errors import SerializationError
@@ -37,14 +37,10 @@ from ottla_serializer_schema_registry.registry.schemas import AVRO, Reference, S
 from ottla_serializer_schema_registry.schema_ids import HEADER
 from ottla_serializer_schema_registry.serializer import SchemaOptions
 
+hostile = hostile_server
+
 GUID = "00112233-4455-6677-8899-aabbccddeeff"
 IN_HEADER = SchemaOptions(id_place=HEADER)
-
-
-@pytest.fixture
-def hostile() -> Iterator[Hostile]:
-    with hostile_registry() as running:
-        yield running
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
     if config[keys.CERTIFICATE] is None:
         alone = [key for key in (keys.PRIVATE_KEY, keys.PRIVATE_KEY_PASSWORD) if config[key] is not None]
         problems += [f"{key} belongs to a {keys.CERTIFICATE}, which is missing" for key in alone]
-    if config[keys.URL] and not any(address.startswith("https:") for address in config[keys.URL]):
+    if config[keys.URL] and not _has_https(config):
         unused = [key for key in (keys.CA, keys.CERTIFICATE) if config[key] is not None]
         problems += [f"{key} belongs to an https address, which {keys.URL} lacks" for key in unused]
     return problems
@@ -105,6 +105,10 @@ def _authorization(config: PluginConfig) -> str | None:
     if config[keys.USER_INFO] is not None:
         return f"Basic {base64.b64encode(config[keys.USER_INFO].encode()).decode()}"
     return None if config[keys.TOKEN] is None else f"Bearer {config[keys.TOKEN]}"
+
+
+def _has_https(config: PluginConfig) -> bool:
+    return any(address.startswith("https:") for address in config[keys.URL])
 
 
 def _warn_of_plain_addresses(config: PluginConfig) -> None:
@@ -121,7 +125,7 @@ def _warn_of_plain_addresses(config: PluginConfig) -> None:
 
 
 def _context(config: PluginConfig) -> ssl.SSLContext | None:
-    if not any(address.startswith("https:") for address in config[keys.URL]):
+    if not _has_https(config):
         return None
     try:
         context = ssl.create_default_context(cafile=config[keys.CA])

@@ -13,9 +13,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer
 from ottla.protocol.messages.produce import PRODUCE
-from ottla.protocol.primitives import uvarint
-
-_FIRST_WITH_TOPIC_IDS: Final = 13
+from ottla.protocol.produce_request import encoded_topic
 
 _NUMBERS: Final = struct.Struct(">qqq")
 """The base offset, the log append time and the log start offset."""
@@ -38,7 +36,7 @@ def read_acknowledgement(
     """
     if not PRODUCE.flexible(version):
         return None
-    before = _before_numbers(topic_id if version >= _FIRST_WITH_TOPIC_IDS else topic, partition)
+    before = _before_numbers(encoded_topic(version, topic, topic_id), partition)
     data = bytes(body)
     size = len(before) + _NUMBERS.size + len(_AFTER_NUMBERS)
     if len(data) != size or not data.startswith(before) or not data.endswith(_AFTER_NUMBERS):
@@ -48,9 +46,6 @@ def read_acknowledgement(
 
 
 @functools.lru_cache(maxsize=4_096)
-def _before_numbers(topic: str | bytes, partition: int) -> bytes:
-    """The bytes before the numbers, for a topic's name or id: one topic, one partition, no error."""
-    if isinstance(topic, str):
-        name = topic.encode()
-        topic = uvarint(len(name) + 1) + name
+def _before_numbers(topic: bytes, partition: int) -> bytes:
+    """The bytes before the numbers, for an encoded topic: one topic, one partition, no error."""
     return _ONE + topic + _ONE + _PARTITION_AND_ERROR.pack(partition, 0)

@@ -47,7 +47,7 @@ def produce_request(
     between += length(len(topics) + more)
     chunks: list[Buffer] = []
     for name, topic_id, partitions in topics:
-        between += topic_id if version >= _FIRST_WITH_TOPIC_IDS else _text(name, flexible)
+        between += encoded_topic(version, name, topic_id)
         between += length(len(partitions) + more)
         for partition, records in partitions:
             chunks.append(between + _pack_int32(partition) + length(sum(map(len, records)) + more))
@@ -56,6 +56,11 @@ def produce_request(
         between += end_of_struct
     chunks.append(between + end_of_struct)
     return chunks
+
+
+def encoded_topic(version: int, name: str, topic_id: bytes) -> bytes:
+    """A topic as requests and responses of this version have it: its id, or before version 13 its name."""
+    return topic_id if version >= _FIRST_WITH_TOPIC_IDS else _text(name, PRODUCE.flexible(version))
 
 
 @functools.lru_cache(maxsize=64)

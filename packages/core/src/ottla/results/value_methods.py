@@ -21,6 +21,8 @@ class ValueMethods:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
+        if other is self:  # as a rule, where batches compare their producer ids
+            return True
         if other.__class__ is not self.__class__:
             return NotImplemented
         return _compared(self) == _compared(other)

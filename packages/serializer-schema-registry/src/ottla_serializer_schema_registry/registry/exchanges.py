@@ -63,16 +63,15 @@ class Exchanges:
             pause = self._backoff(attempt)
             try:
                 answer = self._exchange(self._addresses[at], request, self._share(remaining, attempt))
-            except ssl.SSLCertVerificationError as error:
-                unproven.add(self._addresses[at])
-                if len(unproven) == len(set(self._addresses)):  # a repetition would not help
+            except (OSError, h11.RemoteProtocolError) as error:
+                last = f"{self._addresses[at]}: {_reason(error)}"
+                if isinstance(error, ssl.SSLCertVerificationError):
+                    unproven.add(self._addresses[at])
+                if unproven.issuperset(self._addresses):  # a repetition would not help
                     raise RegistryUnavailableError(
                         f"the certificate of the schema registry {self._addresses[at]} cannot be verified: "
                         f"{_reason(error)}; check schema.registry.ssl.ca.location and the host name"
                     ) from error
-                last = f"{self._addresses[at]}: {_reason(error)}"
-            except (OSError, h11.RemoteProtocolError) as error:
-                last = f"{self._addresses[at]}: {_reason(error)}"
             else:
                 if answer.status not in RETRIED:
                     self._first = at
