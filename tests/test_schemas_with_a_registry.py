@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from apicurio import apicurio
 from confluent_kafka.schema_registry import (
     Schema as ConfluentSchema,
 )
@@ -34,7 +35,7 @@ from ottla import Producer
 from ottla.aio import AsyncProducer
 from ottla.errors import SerializationError
 from ottla.interfaces import Header
-from ottla_serializer_schema_registry import SchemaNotFoundError
+from ottla_serializer_schema_registry import RegistryAnswerError, SchemaNotFoundError
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.json_schema.serializer import json_serializer
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
@@ -58,9 +59,10 @@ Case = tuple[Any, Any]
 """A schema and data of it."""
 
 
-@pytest.fixture(scope="module")
-def registry() -> Iterator[str]:
-    with own_registry() as address:
+@pytest.fixture(scope="module", params=[own_registry, apicurio])
+def registry(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a registry: one that answers as Confluent's newest, and one that companies run."""
+    with request.param() as address:
         yield address
 
 
@@ -209,6 +211,12 @@ def serialized(made: RegistrySerializer, topic: str, data: Any, headers: list[He
 def test_the_guid_in_a_header_leads_confluent_to_the_schema(registry: str, confluent: SchemaRegistryClient) -> None:
     made = avro_serializer(exchanged(registry), SCHEMA, options=SchemaOptions(id_place=HEADER))
     headers: list[Header] = [("trace", b"1"), ("__value_schema_id", b"of the record that is passed on")]
+    schema = ConfluentSchema(SCHEMA, "AVRO")
+    confluent.register_schema("guids-value", schema)
+    if confluent.lookup_schema("guids-value", schema).guid is None:
+        with pytest.raises(RegistryAnswerError, match=r"gave no GUID .* value\.schema\.id\.serializer=prefix"):
+            serialized(made, "guids", FLIGHT, headers)
+        return
     data = serialized(made, "guids", FLIGHT, headers)
     assert [name for name, _value in headers] == ["trace", "__value_schema_id"]
     read = AvroDeserializer(confluent, conf={"schema.id.deserializer": dual_schema_id_deserializer})
@@ -238,13 +246,17 @@ def test_a_schema_with_references_is_that_of_confluent(registry: str, confluent:
 
 
 def test_json_with_a_schema_is_read_by_confluent(registry: str, confluent: SchemaRegistryClient) -> None:
+    draft = "http://json-schema.org/draft-07/schema#"
     schema = {
+        "$schema": draft,
         "title": "Flight",
         "type": "object",
         "properties": {"number": {"type": "integer"}, "stops": {"type": "array", "items": {"$ref": "stop.json"}}},
         "required": ["number"],
     }
-    confluent.register_schema("stops", ConfluentSchema(json.dumps({"type": "string", "minLength": 3}), "JSON"))
+    confluent.register_schema(
+        "stops", ConfluentSchema(json.dumps({"$schema": draft, "type": "string", "minLength": 3}), "JSON")
+    )
     mine = json_serializer(
         exchanged(registry),
         json.dumps(schema),
