@@ -195,6 +195,13 @@ def test_a_program_with_an_event_loop_sends_avro(
     assert read(record.value, SerializationContext(topic, MessageField.VALUE)) == FLIGHT
 
 
+def has_guids(confluent: SchemaRegistryClient) -> bool:
+    """Whether the registry gives schemas a GUID."""
+    schema = ConfluentSchema(SCHEMA, "AVRO")
+    confluent.register_schema("guids-value", schema)
+    return confluent.lookup_schema("guids-value", schema).guid is not None
+
+
 def exchanged(registry: str) -> SchemaRegistry:
     """Our client of the registry."""
     return SchemaRegistry(Exchanges([registry]))
@@ -211,9 +218,7 @@ def serialized(made: RegistrySerializer, topic: str, data: Any, headers: list[He
 def test_the_guid_in_a_header_leads_confluent_to_the_schema(registry: str, confluent: SchemaRegistryClient) -> None:
     made = avro_serializer(exchanged(registry), SCHEMA, options=SchemaOptions(id_place=HEADER))
     headers: list[Header] = [("trace", b"1"), ("__value_schema_id", b"of the record that is passed on")]
-    schema = ConfluentSchema(SCHEMA, "AVRO")
-    confluent.register_schema("guids-value", schema)
-    if confluent.lookup_schema("guids-value", schema).guid is None:
+    if not has_guids(confluent):
         with pytest.raises(RegistryAnswerError, match=r"gave no GUID .* value\.schema\.id\.serializer=prefix"):
             serialized(made, "guids", FLIGHT, headers)
         return
@@ -310,6 +315,34 @@ def test_a_table_without_a_schema_is_avro_that_confluent_reads(
     context = SerializationContext(topic, MessageField.VALUE)
     assert [read(each.value, context) for each in read_back(kafka.bootstrap_servers, topic)] == COLUMNS.to_pylist()
     assert confluent.get_latest_version(f"{topic}-value").version == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("encoder", ["native", "python"])
+def test_rows_of_a_table_have_the_guid_of_their_schema_in_a_header(
+    registry: str, confluent: SchemaRegistryClient, kafka: KafkaCluster, make_topic: MakeTopic, encoder: str
+) -> None:
+    if not has_guids(confluent):
+        pytest.skip("this registry has no GUIDs")
+    topic = make_topic(partitions=1)
+    table = COLUMNS.append_column("headers", pa.array([[("a", b"1")], None, []], pa.map_(pa.string(), pa.binary())))
+    with Producer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        schema_registry_url=registry,
+        value_schema_id_serializer="header",
+        record_encoder=encoder,
+    ) as producer:
+        producer.send_table(topic, table, value="*", headers="headers", value_format="avro").result(60)
+    records = read_back(kafka.bootstrap_servers, topic)
+    assert [[name for name, _value in each.headers] for each in records] == [
+        ["a", "__value_schema_id"],
+        ["__value_schema_id"],
+        ["__value_schema_id"],
+    ]
+    read = AvroDeserializer(confluent, conf={"schema.id.deserializer": dual_schema_id_deserializer})
+    contexts = [SerializationContext(topic, MessageField.VALUE, dict(each.headers)) for each in records]
+    made = [read(each.value, context) for each, context in zip(records, contexts, strict=True)]
+    assert made == COLUMNS.to_pylist()
 
 
 @pytest.mark.kafka

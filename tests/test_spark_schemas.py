@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -193,6 +194,49 @@ def test_rows_without_a_form_become_dead_letters(
     [letter] = arrived(kafka, letters)
     assert letter.value == b'{"id":2147483648}'
     assert b"cannot hold: 2147483648" in (dict(letter.headers)["__ottla.errors.exception.message"] or b"")
+
+
+def two_messages(kafka: KafkaCluster, topic: str) -> list[tuple[Any, list[Any]]]:
+    """Values and headers of the first two committed records."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        return [(message.value(), message.headers() or []) for message in consumer.consume(2, timeout=WITHIN)]
+    finally:
+        consumer.close()
+
+
+def test_rows_have_the_guid_of_their_schema_in_a_header(
+    spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic, letters = make_topic(partitions=PARTITIONS), make_topic(partitions=1)
+    # Confluent's deserializer refuses data of less than six bytes, also after a header.
+    fields = """{"name": "id", "type": "int"}, {"name": "name", "type": "string"}"""
+    schema = f"""{{"type": "record", "name": "R", "fields": [{fields}]}}"""
+    own = "array(struct('a' as key, cast('1' as binary) as value)) as headers"
+    frame = (
+        spark.createDataFrame([(1,), (2**31,), (3,)], "id long").coalesce(1).selectExpr("id", "'Zürich' as name", own)
+    )
+    given = {**options, "topic": topic, "value.schema": schema, "value.schema.id.serializer": "header"}
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
+    ottla_spark.write(frame, {**given, **tolerant})
+    once = make_topic(partitions=PARTITIONS)
+    few = frame.where("id < 9").drop("headers")
+    settings = {**given, "topic": once, "transactional.id.prefix": f"{once}-job"}
+    assert write_once(few, settings, job_id="day 1").records == 2
+    with SchemaRegistryClient({"url": registry}) as client:
+        read = AvroDeserializer(client, conf={"schema.id.deserializer": dual_schema_id_deserializer})
+        for name, before in ((topic, ["a"]), (once, [])):
+            found: list[int] = []
+            for value, headers in two_messages(kafka, name):
+                assert [key for key, _id in headers] == [*before, "__value_schema_id"]
+                found.append(read(value, SerializationContext(name, MessageField.VALUE, dict(headers)))["id"])
+            assert sorted(found) == [1, 3]
+    [letter] = arrived(kafka, letters)
+    assert (letter.value, "__value_schema_id" in dict(letter.headers)) == (
+        '{"id":2147483648,"name":"Zürich"}'.encode(),
+        False,
+    )
 
 
 def test_frames_are_json_that_fits_its_schema(

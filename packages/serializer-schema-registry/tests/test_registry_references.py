@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+import pyarrow as pa
 import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -133,6 +136,17 @@ def test_a_header_has_the_place_of_a_protobuf_message(hostile: Hostile, registry
     headers: list[tuple[str, bytes]] = []
     assert made.serialize("orders", {}, headers) == b""
     assert headers == [("__value_schema_id", bytes.fromhex("01" + GUID.replace("-", "")) + b"\2\2")]
+
+
+def test_rows_of_a_table_have_the_guid_in_a_header(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"id": 7, "guid": GUID})
+    made = avro_serializer(registry, options=attrs.evolve(IN_HEADER, part="key"))
+    column = pa.array([1, None], pa.int64())
+    made.prepare("orders", column, (), timeout=30)
+    for serializer in (made, pickle.loads(pickle.dumps(made))):
+        [(name, value)] = serializer.column_headers("orders", column[:0])
+        assert (name, value) == ("__key_schema_id", bytes.fromhex("01" + GUID.replace("-", "")))
+        assert serializer.serialize_column("orders", column).to_pylist() == [b"\2", None]
 
 
 def test_the_setting_normalize_reaches_the_registry(hostile: Hostile) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla_spark.errors import WriteError
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -22,7 +22,7 @@ PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
     """The records that are sent for a record batch of these columns."""
-    found, formless = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
+    found, formless, _headers = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
     assert not formless
     valid, indexes = valid_rows(found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"))
     assert valid is found
@@ -136,3 +136,20 @@ def test_the_topic_option_applies_to_all_rows() -> None:
     [part] = by_topic(records(value=pa.array(["1", "2"])), topic="t")
 
     assert (part.topic, part.rows.num_rows) == ("t", 2)
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.binary(max_size=2)), max_size=3)
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.none() | PAIRS, min_size=1, max_size=5), cut=st.integers(0, 2))
+def test_headers_of_a_format_take_the_place_of_those_of_the_row(rows: list[Any], cut: int) -> None:
+    cut = min(cut, len(rows) - 1)
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    cells = [None if row is None else [dict(zip(("key", "value"), each, strict=True)) for each in row] for row in rows]
+    given = pa.record_batch({"value": [b"v"] * len(rows), "headers": pa.array(cells, pa.list_(pair))}).slice(cut)
+    made = with_headers(given, [("b", b"new"), ("c", None)])
+    added = [{"key": "b", "value": b"new"}, {"key": "c", "value": None}]
+    kept = [[each for each in row or [] if each["key"] != "b"] for row in cells[cut:]]
+    assert made.column("headers").to_pylist() == [[*row, *added] for row in kept]
+    assert with_headers(given.select(["value"]), [("c", None)]).column("headers").to_pylist() == [added[1:]] * len(kept)

@@ -64,6 +64,12 @@ WRONG = [
         r"set the header \('schema', '7'\); a header is a pair of a str",
     ),
     ("NumbersHeaders", "headers_that_it_sets", r"set \[\('schema', b'6.*, and then .* on the same headers"),
+    (
+        "SetsTextsForColumns",
+        "headers_for_columns",
+        r"returned the header \('schema', '7'\); a header is a pair of a str",
+    ),
+    ("NumbersColumns", "headers_for_columns", r"returned \[\('schema', b'1'\)\], and then \[\('schema', b'2'\)\]"),
     ("ForgetsItsLookups", "the_same_data_needs_none", "needed another lookup each time: the schema of orders"),
     ("LearnsNothing", "samples", r"raised NotPreparedError\('the schema of orders is not known'\)"),
     ("CannotPrepare", "samples", r"needs a lookup, by NotPreparedError.*, and the serializer has no prepare\(\)"),
@@ -94,8 +100,9 @@ def test_a_broken_promise_of_a_serializer_is_named(
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
-def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
-    SUITE.assert_passes(pytester, "Right()")
+@pytest.mark.parametrize("right", ["Right()", "RightForColumns()"])
+def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester, right: str) -> None:
+    SUITE.assert_passes(pytester, right)
 
 
 def test_a_serializer_with_lookups_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

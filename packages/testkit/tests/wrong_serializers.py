@@ -213,6 +213,26 @@ class RefusesByCrashing(Right):
         return super().serialize_column(topic, column)
 
 
+class RightForColumns(Right):
+    """Sets a header for the rows of columns."""
+
+    def column_headers(self, topic: str, column: Any) -> Any:
+        return [("schema", b"7")]
+
+
+class SetsTextsForColumns(RightForColumns):
+    def column_headers(self, topic: str, column: Any) -> Any:
+        return [("schema", "7")]
+
+
+class NumbersColumns(RightForColumns):
+    number = 0
+
+    def column_headers(self, topic: str, column: Any) -> Any:
+        self.number += 1
+        return [("schema", b"%d" % self.number)]
+
+
 class RightWithLookups(Right):
     """Adds a header with the id of each topic's schema, which it has to look up."""
 

@@ -16,11 +16,12 @@ from ottla_serializer_schema_registry.registry.references import NamedText
 
 @attrs.frozen(kw_only=True)
 class PreparedSchema:
-    """The schema of a topic, the schemas that it needs, and the bytes before data."""
+    """The schema of a topic, the schemas that it needs, the bytes before data, and the header of records, if any."""
 
     text: str = attrs.field(repr=False)
     needed: Sequence[NamedText] = attrs.field(repr=False)
     prefix: bytes
+    header: Header | None = None
 
 
 class PreparedSerializer:
@@ -45,6 +46,11 @@ class PreparedSerializer:
     def serialize_column(self, topic: str, column: Any) -> Any:
         """The data of each row after the id of its schema; null where the row is null."""
         return self._parsed(topic).encode_column(column, self._topics[topic].prefix)
+
+    def column_headers(self, topic: str, column: Any) -> Sequence[Header]:
+        """The header with the schema's id, if it is in a header."""
+        header = self._topics[topic].header
+        return () if header is None else (header,)
 
     def _parse(self, topic: str) -> ParsedSchema:
         if topic not in self._topics:

@@ -92,7 +92,7 @@ class RegistrySerializer:
         """Pickle what was looked up, for processes that need not reach the registry; it has none of the credentials."""
         prepared = {
             topic[0] if self._derives else topic: PreparedSchema(
-                text=ready.text, needed=tuple(ready.needed), prefix=ready.prefix
+                text=ready.text, needed=tuple(ready.needed), prefix=ready.prefix, header=ready.header
             )
             for topic, ready in self._by_topic.items()
         }
@@ -119,13 +119,16 @@ class RegistrySerializer:
 
     def serialize_column(self, topic: str, column: Any) -> Any:
         """The data of each row after the id of its schema; null where the row is null."""
-        if self.sets_headers:
-            raise TypeError(
-                f"{self._options.part}.schema.id.serializer=header sets a header of each record, which rows of tables "
-                "cannot have; set it to prefix"
-            )
-        ready = self._by_topic.get((topic, column.type) if self._derives else topic) or self._not_ready(topic)
+        ready = self._of_column(topic, column)
         return ready.schema.encode_column(column, ready.prefix)
+
+    def column_headers(self, topic: str, column: Any) -> Sequence[Header]:
+        """The header with the schema's id, if it is in a header."""
+        header = self._of_column(topic, column).header
+        return () if header is None else (header,)
+
+    def _of_column(self, topic: str, column: Any) -> _Ready:
+        return self._by_topic.get((topic, column.type) if self._derives else topic) or self._not_ready(topic)
 
     def _not_ready(self, topic: str) -> NoReturn:
         raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")

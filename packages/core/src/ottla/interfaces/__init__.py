@@ -57,6 +57,7 @@ from ottla.interfaces.partitioner import (
 from ottla.interfaces.records import Buffer, Header, Headers
 from ottla.interfaces.serializer import (
     Serializer,
+    SupportsColumnHeaders,
     SupportsPrepare,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
@@ -115,6 +116,7 @@ __all__ = [
     "SupportsAvroValues",
     "SupportsCipher",
     "SupportsClose",
+    "SupportsColumnHeaders",
     "SupportsCutRows",
     "SupportsDetails",
     "SupportsFinished",

@@ -13,8 +13,8 @@ from ottla.interfaces.records import Header
 class Serializer(Protocol):
     """Converts the caller's keys or values to bytes. Called by many threads at the same time.
 
-    Optional abilities: `SupportsSetsHeaders`, `SupportsPrepare`, `SupportsSerializeColumn`, `SupportsUseEncoder`,
-    `SupportsClose`.
+    Optional abilities: `SupportsSetsHeaders`, `SupportsPrepare`, `SupportsSerializeColumn`, `SupportsColumnHeaders`,
+    `SupportsUseEncoder`, `SupportsClose`.
     """
 
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
@@ -27,7 +27,7 @@ class Serializer(Protocol):
 class SupportsSetsHeaders(Protocol):
     """An optional ability of serializers: set headers of the record, such as the id of a schema.
 
-    Rows of tables have only the headers of their column.
+    For rows of tables there is `SupportsColumnHeaders`.
     """
 
     sets_headers: bool
@@ -62,6 +62,16 @@ class SupportsSerializeColumn(Protocol):
         same for one type of column.
         Raises TypeError for a column's type that it does not accept, also if the column is empty: it is called with no
         rows first, for the type of its result. Raises `ottla.errors.RowSerializationError` for rows that have no form.
+        """
+
+
+class SupportsColumnHeaders(Protocol):
+    """An optional ability of serializers of columns: headers for the rows, such as the id of their schema."""
+
+    def column_headers(self, topic: str, column: Any) -> Sequence[Header]:
+        """Return the headers that all rows of this type of column get, in place of others with the same names.
+
+        *column* has no rows. `serialize_column` took it before, so that nothing has to be looked up any more.
         """
 
 

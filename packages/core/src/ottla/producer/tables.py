@@ -21,7 +21,7 @@ from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import TableProgress
 from ottla.tables.columns import ColumnChoice, check_columns, choose, with_other_columns
-from ottla.tables.constant_headers import WithHeaders, take_constant_headers
+from ottla.tables.constant_headers import WithHeaders, in_place_of, take_constant_headers
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
 from ottla.tables.progress import ProgressCalls, check_on_progress
@@ -145,13 +145,14 @@ class _Sending:
     def _prepared(self, topic: str, stream: Any) -> tuple[Any, ColumnChoice]:
         """The stream to send for a stream of rows for one topic, and the choice of its columns."""
         given, columns, formatted = stream, self.columns, None
+        set_headers: Sequence[Header] = ()
         if "key" in self.formats:
             # Before the interceptors, which get keys as bytes.
             given = stream = keyed = self._formatted(topic, given, "key", columns)
-            columns = {**columns, "key": keyed.name}
+            columns, set_headers = {**columns, "key": keyed.name}, keyed.headers
         if "value" in self.formats:
             stream = formatted = self._formatted(topic, given, "value", columns)
-            columns = {**columns, "value": formatted.name}
+            columns, set_headers = {**columns, "value": formatted.name}, (*set_headers, *formatted.headers)
         choice = choose(stream.schema, **columns)
         interceptors = self._intercepted(topic)
         if interceptors is not None:
@@ -161,12 +162,16 @@ class _Sending:
                 choice=choice,
                 formatted=formatted,
                 headers=self.headers,
+                set_headers=set_headers,
                 intercept=interceptors.on_send,
                 max_bytes=self.sizes.chunk,
             )
             return intercepted, INTERCEPTED
-        if self.headers:
-            with_headers = WithHeaders(stream=stream, headers=self.headers, max_bytes=self.sizes.chunk)
+        headers = in_place_of(self.headers, set_headers)
+        if headers:
+            with_headers = WithHeaders(
+                stream=stream, headers=headers, column=choice.headers, max_bytes=self.sizes.chunk
+            )
             return with_headers, with_headers.choice(choice)
         return stream, choice
 

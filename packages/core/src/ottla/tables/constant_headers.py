@@ -1,4 +1,4 @@
-"""Headers that all rows of a table have, given to `send_table` in place of a column's name."""
+"""Headers that all rows of a table have: given to `send_table` in place of a column's name, or by a serializer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ottla.errors import InvalidRecordError
 from ottla.interfaces import Header
 from ottla.plugins.record_headers import checked_headers
 from ottla.tables.columns import ColumnChoice
-from ottla.tables.headers import PAIR, encoded, repeated_section
+from ottla.tables.headers import PAIR, encoded, header_sections, repeated_section, without_headers
+from ottla.tables.private_copy import checked_copy
 
 
 def take_constant_headers(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Header]]:
@@ -33,6 +34,12 @@ def take_constant_headers(columns: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     return {**columns, "headers": None}, headers
 
 
+def in_place_of(given: Sequence[Header], headers: Sequence[Header]) -> Sequence[Header]:
+    """These headers, after those that are *given* and have none of their names."""
+    names = {name for name, _value in headers}
+    return (*(header for header in given if header[0] not in names), *headers)
+
+
 def rows_at_once(headers: Sequence[Header], max_bytes: int) -> int:
     """The number of rows whose copies of these headers take about *max_bytes* bytes, at least one row."""
     return max(1, max_bytes // (len(encoded(headers)) + 1))
@@ -46,11 +53,15 @@ def header_column(headers: Sequence[Header], rows: int) -> Any:
 
 @attrs.frozen(kw_only=True)
 class WithHeaders:
-    """A stream with one more column, the last one: the encoded `headers`, in pieces of at most `max_bytes` of them."""
+    """A stream with one more column, the last one: the encoded `headers`, in pieces of at most `max_bytes` of them.
+
+    Before them are the headers of the `column` at this place, if it is not None, whose names they do not have.
+    """
 
     stream: Any
     headers: Sequence[Header]
     max_bytes: int
+    column: int | None = None
 
     def choice(self, choice: ColumnChoice) -> ColumnChoice:
         """The columns of the stream that *choice* has, with the added one."""
@@ -63,5 +74,11 @@ class WithHeaders:
         for batch in self.stream:
             for start in range(0, batch.num_rows, step):
                 part = batch.slice(start, step)
-                section = repeated_section(self.headers, part.num_rows)
+                section = self._sections(part)
                 yield pa.RecordBatch.from_arrays([*part.columns, section], schema=schema)
+
+    def _sections(self, batch: Any) -> Any:
+        if self.column is None or pa.types.is_null(batch.column(self.column).type):
+            return repeated_section(self.headers, batch.num_rows)
+        own = without_headers(checked_copy(batch.column(self.column)), [name for name, _value in self.headers])
+        return header_sections(own, self.headers)

@@ -19,10 +19,12 @@ from ottla.errors import (
     counted,
 )
 from ottla.errors.plugin_origin import faults, origin_of
-from ottla.interfaces import SupportsPrepare, SupportsSerializeColumn, supports
+from ottla.interfaces import Header, SupportsColumnHeaders, SupportsPrepare, SupportsSerializeColumn, supports
+from ottla.plugins.record_headers import checked_headers
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.tables.columns import OTHERS, is_bytes
+from ottla.tables.headers import encoded
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 from ottla.tables.table_waits import TableWaits
@@ -60,6 +62,27 @@ class Formatted:
     def schema(self) -> Any:
         """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be used."""
         return self.stream.schema.append(pa.field(self.name, self._made_of(self.column(self._empty())).type))
+
+    @cached_property
+    def headers(self) -> Sequence[Header]:
+        """The headers that the serializer sets for each row. Raises as `schema` does, and InvalidPluginError."""
+        if not supports(self.serializer, SupportsColumnHeaders):
+            return ()
+        column = self.column(self._empty())
+        self._attempt(column, 0)  # for its lookups
+        try:
+            made = self.serializer.column_headers(self.topic, column)
+        except faults() as cause:
+            raise self._failed(cause) from cause
+        try:
+            headers = checked_headers(made)
+            encoded(headers)
+        except (InvalidRecordError, TypeError, UnicodeEncodeError) as cause:
+            raise InvalidPluginError(
+                f"{self._option}: column_headers of the {origin_of('serializer', self.serializer).name} returned no "
+                f"headers: {cause}; report it to the plugin's authors"
+            ) from cause
+        return headers
 
     @property
     def _option(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,6 +38,18 @@ def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
         return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
     counts = pc.add(counts, pa.scalar(len(added), pa.int32()))
     return pc.binary_join_element_wise(varints(counts), joined, pa.scalar(encoded(added), pa.binary()), _NOTHING)
+
+
+def without_headers(column: Any, names: Collection[str]) -> Any:
+    """The headers of a list or map column, as `header_lists` makes them, without those that have one of these names."""
+    lists = header_lists(column)
+    pairs = lists.flatten()
+    others = pc.invert(pc.is_in(pc.struct_field(pairs, 0), value_set=pa.array(names, pa.string())))
+    if pc.all(others, min_count=0).as_py():
+        return lists
+    kept = pc.cumulative_sum(others.cast(pa.int32()))
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), kept]).take(lists.offsets)
+    return pa.ListArray.from_arrays(ends, pairs.filter(others))
 
 
 def repeated_section(headers: Sequence[Header], count: int) -> Any:

@@ -16,10 +16,10 @@ from ottla.errors import counted
 from ottla.interfaces import Header, ProducerRows
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, ColumnTypes
-from ottla.tables.constant_headers import header_column, rows_at_once
+from ottla.tables.constant_headers import header_column, in_place_of, rows_at_once
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.formatting import Formatted
-from ottla.tables.headers import header_lists, header_sections, nameless, repeated_section
+from ottla.tables.headers import header_lists, header_sections, nameless, repeated_section, without_headers
 from ottla.tables.private_copy import checked_copy, private_copy
 from ottla.tables.slicing import cut
 
@@ -35,7 +35,7 @@ class Intercepted:
     """The rows of a stream as `intercept` returns them, in pieces of about `max_bytes` bytes.
 
     `choice` names the columns of the stream, or those of `formatted`, whose serializer runs after the interceptors. All
-    rows have the `headers`, if there are any.
+    rows have the `headers`, if there are any, and afterwards `set_headers` in place of others with their names.
     """
 
     stream: Any
@@ -43,6 +43,7 @@ class Intercepted:
     choice: ColumnChoice
     formatted: Formatted | None
     headers: Sequence[Header] = ()
+    set_headers: Sequence[Header] = ()
     intercept: Callable[[ProducerRows], ProducerRows]
     max_bytes: int
 
@@ -89,12 +90,20 @@ class Intercepted:
         if self.formatted is not None and values is not None:
             values = self.formatted.serialized(values)
         columns = (values, rows.keys, rows.headers, rows.partitions, rows.timestamps_ms)
-        step = rows_at_once(rows.added_headers, self.max_bytes)
+        added = in_place_of(rows.added_headers, self.set_headers)
+        step = rows_at_once(added, self.max_bytes)
         for start in range(0, rows.count, step):
             count = min(step, rows.count - start)
             part: list[Any] = [None if column is None else column.slice(start, count) for column in columns]
-            part[_HEADERS] = _sections(part[_HEADERS], rows, count)
+            part[_HEADERS] = self._sections(part[_HEADERS], added, count)
             yield pa.RecordBatch.from_arrays([pa.nulls(count) if each is None else each for each in part], _NAMES)
+
+    def _sections(self, headers: Any | None, added: Sequence[Header], count: int) -> Any | None:
+        if headers is None:
+            return repeated_section(added, count) if added else None
+        if self.set_headers:
+            headers = without_headers(headers, [name for name, _value in self.set_headers])
+        return header_sections(headers, added)
 
 
 def checked_rows(made: ProducerRows, given: ProducerRows, *, formatted: bool) -> ProducerRows:
@@ -166,12 +175,6 @@ def _negative(column: Any) -> Any | None:
     """Mark the negative numbers; None: there are none."""
     lowest = pc.min(column).as_py()
     return None if lowest is None or lowest >= 0 else pc.fill_null(pc.less(column, 0), False)
-
-
-def _sections(headers: Any | None, rows: ProducerRows, count: int) -> Any | None:
-    if headers is not None:
-        return header_sections(headers, rows.added_headers)
-    return repeated_section(rows.added_headers, count) if rows.added_headers else None
 
 
 _PARTS: Final = {

@@ -10,6 +10,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.validation import ValidationError, validate
 
+from ottla_serializer_schema_registry.avro.defaults import check_defaults
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.references import NamedText
 
@@ -88,6 +89,7 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
             fastavro.parse_schema(json.loads(each), named_schemas=named)
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
         _check_named(named)
+        check_defaults(named)
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # fastavro raises errors of many types for hostile schemas

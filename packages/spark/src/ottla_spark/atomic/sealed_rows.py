@@ -24,7 +24,7 @@ from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.sink.columns import ColumnPositions
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, valid_rows
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.sink.task import task_name
@@ -84,10 +84,11 @@ class RowSealing:
             if not batch.num_rows:
                 continue
             place = RowPlace(task=task, rows_before=rows)
-            records, formless = records_of(batch, self.columns, options=self.options)
+            records, formless, headers = records_of(batch, self.columns, options=self.options)
             valid, indexes = valid_rows(
                 records, place=place, topic=self.options.topic, refused=refused, formless=formless
             )
+            valid = with_headers(valid, headers)
             for found in by_topic(valid, topic=self.options.topic, indexes=indexes):
                 if found.topic not in known:
                     raise _unknown(found.topic, known)

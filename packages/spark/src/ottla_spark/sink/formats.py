@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -23,7 +23,15 @@ from pyspark.sql.types import StructType
 from ottla import OttlaError
 from ottla.errors import NotPreparedError, RowSerializationError
 from ottla.errors.plugin_origin import described, faults
-from ottla.interfaces import Serializer, SupportsPrepare, SupportsSerializeColumn, SupportsUseEncoder, supports
+from ottla.interfaces import (
+    Header,
+    Serializer,
+    SupportsColumnHeaders,
+    SupportsPrepare,
+    SupportsSerializeColumn,
+    SupportsUseEncoder,
+    supports,
+)
 from ottla.plugins.registry import Registry, make_alone
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializers import json_columns
@@ -149,18 +157,21 @@ def _column_type(schema: StructType, columns: ColumnPositions, part: str) -> pa.
 
 def formatted(
     batch: pa.RecordBatch, columns: ColumnPositions, part: str, found: ColumnFormat, options: WriteOptions
-) -> tuple[pa.Array, dict[int, str]]:
-    """Return a part of the records of a batch, and why rows have none; such a row has its JSON there.
+) -> tuple[pa.Array, dict[int, str], Sequence[Header]]:
+    """Return a part of the records of a batch, why rows have none, and the headers that the others get with it.
+
+    A row without it has its JSON there.
 
     Raises WriteError for a fault of the serializer.
     """
     rows = json_rows(options.encoder)
     if found == JSON:
-        return _json(batch, columns, part, rows), {}
+        return _json(batch, columns, part, rows), {}, ()
     serializer, topic = _serializer(found.prepared or b"", options.encoder), str(options.topic)
     column = _column(batch, columns, part)
     try:
-        return serializer.serialize_column(topic, column), {}
+        headers = serializer.column_headers(topic, column.slice(0, 0)) if _sets_headers(serializer) else ()
+        return serializer.serialize_column(topic, column), {}, headers
     except RowSerializationError as error:
         reasons = dict(error.rows)
     except faults() as error:
@@ -172,7 +183,12 @@ def formatted(
     places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1)
     made = made.take(pc.if_else(good, places, pa.scalar(None, pa.int64())))
     letters = _json(batch, columns, part, rows).cast(made.type)
-    return pc.if_else(good, made, letters), {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
+    refused = {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
+    return pc.if_else(good, made, letters), refused, headers
+
+
+def _sets_headers(serializer: Any) -> bool:
+    return supports(serializer, SupportsColumnHeaders)
 
 
 def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:

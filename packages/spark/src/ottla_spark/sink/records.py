@@ -6,13 +6,16 @@ is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.interfaces import Header
+from ottla.tables.constant_headers import header_column
+from ottla.tables.headers import without_headers
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.formats import formatted
@@ -20,6 +23,7 @@ from ottla_spark.sink.nested_offsets import with_all_offsets
 from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows
 
 TOPIC: Final = "topic"
+HEADERS: Final = "headers"
 
 
 @attrs.frozen(kw_only=True)
@@ -48,19 +52,38 @@ def records_of(
     columns: ColumnPositions,
     *,
     options: WriteOptions | None = None,
-) -> tuple[pa.RecordBatch, Mapping[int, str]]:
-    """Return the batch with our columns alone, under our names, and why rows have no form in the *options*' formats.
+) -> tuple[pa.RecordBatch, Mapping[int, str], Sequence[Header]]:
+    """Return the batch with our columns alone, under our names, why rows have no form, and headers for `with_headers`.
 
+    The *options* have the formats of keys and values, of which serializers make a form and headers.
     Raises WriteError for a fault of a serializer.
     """
     batch = with_all_offsets(batch)
     found = {name: batch.column(position) for name, position in columns.items()}
     refused: dict[int, str] = {}
+    headers: list[Header] = []
     for part, chosen in () if options is None else (("value", options.formats.value), ("key", options.formats.key)):
         if chosen is not None and options is not None and (part == "value" or part in columns):
-            found[part], reasons = formatted(batch, columns, part, chosen, options)
+            found[part], reasons, added = formatted(batch, columns, part, chosen, options)
             refused = {**reasons, **refused}
-    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found)), refused
+            headers += added
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found)), refused, headers
+
+
+def with_headers(records: pa.RecordBatch, headers: Sequence[Header]) -> pa.RecordBatch:
+    """Return the rows with these headers, in place of those of the same names."""
+    if not headers or not records.num_rows:
+        return records
+    place = records.schema.get_field_index(HEADERS)
+    if place < 0:
+        return records.append_column(HEADERS, header_column(headers, records.num_rows))
+    own = without_headers(records.column(place), [name for name, _value in headers])
+    added = header_column(headers, records.num_rows)
+    rows = pa.concat_arrays([pc.list_parent_indices(own), pc.list_parent_indices(added)])
+    pairs = pa.concat_arrays([own.flatten(), added.flatten()]).take(pc.array_sort_indices(rows))
+    counts = pc.add(pc.list_value_length(own), pa.scalar(len(headers), pa.int32()))
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
+    return records.set_column(place, HEADERS, pa.ListArray.from_arrays(ends, pairs))
 
 
 def valid_rows(
@@ -149,12 +172,12 @@ _WRONG: Final = {
     TOPIC: pc.is_null,
     "partition": lambda column: pc.less(column, 0),
     "timestamp": _before_1970,
-    "headers": _nameless,
+    HEADERS: _nameless,
 }
 
 _PROBLEMS: Final = {
     TOPIC: "is null; give it a topic, or set option 'topic'",
     "partition": "is negative; null leaves the choice to the partitioner",
     "timestamp": "is before 1970, but a timestamp of Kafka must not be negative",
-    "headers": "has a null key; only its value may be null",
+    HEADERS: "has a null key; only its value may be null",
 }

@@ -21,7 +21,7 @@ from ottla_spark.errors import WriteError
 from ottla_spark.options.options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.in_flight import InFlightTables
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows, is_too_large
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.worker import producer_cache
@@ -96,8 +96,9 @@ def send_rows(
                 partial(_send, producer(), in_flight, refused=refused, transactional=transactional), refused
             )
             place = RowPlace(task=task, rows_before=rows)
-            records, formless = records_of(batch, columns, options=options)
+            records, formless, headers = records_of(batch, columns, options=options)
             valid, indexes = valid_rows(records, place=place, topic=options.topic, refused=refused, formless=formless)
+            valid = with_headers(valid, headers)
             for found in by_topic(valid, topic=options.topic, indexes=indexes):
                 row_buffer.put(found, place)
             in_flight.check_completed()

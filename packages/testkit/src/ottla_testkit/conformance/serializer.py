@@ -26,6 +26,7 @@ from ottla.errors import NotPreparedError
 from ottla.interfaces import (
     Header,
     Serializer,
+    SupportsColumnHeaders,
     SupportsPrepare,
     SupportsSerializeColumn,
     SupportsSetsHeaders,
@@ -35,7 +36,7 @@ from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
 from ottla_testkit.conformance.harness.prompt_calls import check_prompt
 from ottla_testkit.conformance.harness.schedules import check_orders
-from ottla_testkit.conformance.harness.serializer_calls import SerializerCalls, shown
+from ottla_testkit.conformance.harness.serializer_calls import A_HEADER, SerializerCalls, is_header, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 TOPICS: Final = ("orders", "x", "a.b-c_d" * 30)
@@ -104,18 +105,21 @@ class SerializerConformance(SerializerCalls):
                 self._serialize(serializer, data, headers=first)
                 self._serialize(serializer, data, headers=again)
                 for header in first:
-                    check(
-                        isinstance(header, tuple)
-                        and len(header) == 2
-                        and isinstance(header[0], str)
-                        and isinstance(header[1], bytes | None),
-                        f"serialize() of {shown(data)} set the header {shown(header)}; a header is a pair of a str, "
-                        "and of bytes or None",
-                    )
+                    check(is_header(header), f"serialize() of {shown(data)} set the header {shown(header)}; {A_HEADER}")
                 check(
                     first == again,
                     f"serialize() of {shown(data)} set {shown(first)}, and then {shown(again)}, on the same headers",
                 )
+
+    def test_headers_for_columns_can_be_sent(self, serializer: Serializer) -> None:
+        needed(serializer, SupportsSerializeColumn)
+        column_headers = needed(serializer, SupportsColumnHeaders).column_headers
+        for column in self._columns(serializer, self.columns):
+            self._serialize_column(serializer, column)
+            made = [list(column_headers("orders", column[:0])) for _ in range(2)]
+            for header in made[0]:
+                check(is_header(header), f"column_headers() returned the header {shown(header)}; {A_HEADER}")
+            check(made[0] == made[1], f"column_headers() returned {shown(made[0])}, and then {shown(made[1])}")
 
     def test_after_a_lookup_the_same_data_needs_none(self, serializer: Serializer) -> None:
         needed(serializer, SupportsPrepare)
@@ -284,12 +288,6 @@ class SerializerConformance(SerializerCalls):
         return made == expected
 
     # Shared by the tests
-
-    def _columns(self, serializer: Serializer, columns: Sequence[Any]) -> Sequence[Any]:
-        needed(serializer, SupportsSerializeColumn)
-        if not columns:
-            pytest.skip("no such columns are given")
-        return columns
 
     def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
         """Return the rows of a serialized column."""

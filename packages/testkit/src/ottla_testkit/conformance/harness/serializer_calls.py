@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+import pytest
 
 from ottla.errors import NotPreparedError
-from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
+from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, supports
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
-from ottla_testkit.conformance.harness.checked_layer import check, fail
+from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import within
 
 
@@ -40,6 +42,12 @@ class SerializerCalls(BoundedSuite):
             f"serialize() of {shown(data)} returned a {type(made).__name__}; it must be bytes, or None",
         )
         return made  # type: ignore[no-any-return]
+
+    def _columns(self, serializer: Serializer, columns: Sequence[Any]) -> Sequence[Any]:
+        needed(serializer, SupportsSerializeColumn)
+        if not columns:
+            pytest.skip("no such columns are given")
+        return columns
 
     def _headers(self, serializer: Serializer, headers: Sequence[Header]) -> Sequence[Header]:
         """The headers as the core passes them; a list that a test has made is passed itself."""
@@ -79,6 +87,19 @@ class SerializerCalls(BoundedSuite):
         except Exception as error:
             fail(f"serialize() of {shown(data)} raised {error!r}; it must be a TypeError or a ValueError", error)
         fail(f"serialize() took {shown(data)}, and made {made!r} of it; it must be refused")
+
+
+A_HEADER: Final = "a header is a pair of a str, and of bytes or None"
+
+
+def is_header(found: Any) -> bool:
+    """Whether it is one."""
+    return (
+        isinstance(found, tuple)
+        and len(found) == 2
+        and isinstance(found[0], str)
+        and isinstance(found[1], bytes | None)
+    )
 
 
 def shown(data: Any) -> str:
