@@ -25,7 +25,7 @@ from ottla.recordbatch.objects import ObjectEncoder
 from ottla.recordbatch.parse import parse_batches
 from ottla_accel.json_rows import objects
 from ottla_accel.tables import cut_rows, murmur2_partitions
-from ottla_testkit.simulation import SimulatedCluster, SimulatedLogin, produce_requests
+from ottla_testkit.simulation import SimulatedCluster, SimulatedLogin, batch_checks
 from plugin_contracts import contract
 from third_party_mechanism import Plain
 
@@ -268,7 +268,7 @@ def seen() -> Seen:
     entries.append(EntryPoint("watched", f"{__name__}:INTERCEPTORS", KINDS["interceptor"].group))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ottla.plugins.registry.lookup.announced", lambda: [*announced(), *entries])
-        patch.setattr(produce_requests, "parse_batches", lambda data, **_: parse_batches(data, compressors={1: Gzip()}))
+        patch.setattr(batch_checks, "parse_batches", lambda data, **_: parse_batches(data, compressors={1: Gzip()}))
         everything()
         logins()
         partitioners()

@@ -95,6 +95,7 @@ class Run:
         self.sent: list[Sent] = []
         self.lines: list[str] = []
         cluster = SimulatedCluster.of(*BROKERS)
+        cluster.sources["in"] = 1
         for topic, leaders in TOPICS.items():
             cluster.create(topic, *leaders, min_insync=plan.min_insync)
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
@@ -165,6 +166,9 @@ class Run:
             self.transactions.check(simulation.cluster)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
+        misread = [what for broker in simulation.cluster.brokers.values() for what in broker.misunderstood]
+        if misread or simulation.cluster.corrupt:
+            raise Violation(f"brokers did not understand requests: {[*misread, *simulation.cluster.corrupt]}")
         hang_ups = sum(broker.hang_ups for broker in simulation.cluster.brokers.values())
         if hang_ups and not plan.faults:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")

@@ -280,6 +280,7 @@ def until_it_is_known(end: Callable[[], object]) -> None:
 def cluster_of_three() -> SimulatedCluster:
     """Three brokers, and two topics of three partitions."""
     cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.sources["in"] = 1
     cluster.create("t", 1, 2, 3)
     cluster.create("u", 3, 1, 2)
     return cluster

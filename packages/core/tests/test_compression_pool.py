@@ -19,7 +19,7 @@ from ottla.recordbatch.sealed_records import SealedRecords, finish
 from ottla.tables import piece_queue
 from ottla.tables.compression_pool import CompressionPool, PartitionRows, SealedPiece, threads
 from ottla.tables.table_delivery import TableDelivery
-from ottla_testkit.simulation import SimulatedCluster, produce_requests
+from ottla_testkit.simulation import SimulatedCluster, batch_checks
 from simulated_producer import Simulated, simulated
 
 HANG_GUARD = 20.0
@@ -217,7 +217,7 @@ def two_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def brokers_that_know_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     codecs: dict[int, Compressor] = {1: Doubling()}
-    monkeypatch.setattr(produce_requests, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
+    monkeypatch.setattr(batch_checks, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
 
 
 def numbered(count: int, **columns: Any) -> Any:

@@ -24,6 +24,7 @@ from ottla.errors import (
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.batch_sequence import SEQUENCES, ProducerIdAndEpoch
 from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation.producers import WrittenBatch
 from simulated_producer import Simulated, simulated
 
 SERVERS = {"bootstrap.servers": "kafka:9092"}
@@ -40,7 +41,7 @@ def numbers(simulation: Simulated) -> Sequences:
 def sequences(simulation: Simulated, partition: int = 0) -> list[tuple[int, int, int]]:
     """Epoch, first and last sequence of what the partition remembers of our batches."""
     entries = simulation.cluster.topics["t"].producers[partition].entries
-    return [(entry.epoch, first, last) for entry in entries.values() for first, last, _ in entry.batches]
+    return [(entry.epoch, written.first, written.last) for entry in entries.values() for written in entry.batches]
 
 
 def fly(simulation: Simulated, *values: bytes) -> list[Delivery]:
@@ -350,7 +351,7 @@ def test_sequences_wrap_around() -> None:
         partition.last_acknowledged, partition.next = SEQUENCES - 2, SEQUENCES - 1
         [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
         entry.batches.clear()
-        entry.batches.append((SEQUENCES - 2, SEQUENCES - 2, 0))
+        entry.batches.append(WrittenBatch(SEQUENCES - 2, SEQUENCES - 2, offset=0, timestamp_ms=0))
         deliveries = [simulation.producer.send("t", b"%d" % number) for number in range(1, 4)]
         simulation.run_until_idle()
 

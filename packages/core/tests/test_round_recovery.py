@@ -206,6 +206,7 @@ def after_faults(made: InterruptedProducer) -> None:
 def run(scenario: Callable[[InterruptedProducer], None], breaker: Breaker, **config: Any) -> None:
     """A scenario that is broken off at one call, and its end."""
     with simulated(1, 1, know=False, **config) as simulation:
+        simulation.cluster.sources["in"] = 1
         made = InterruptedProducer(simulation, breaker, recovering=scenario is after_faults)
         simulation.know("t")
         scenario(made)

@@ -30,7 +30,7 @@ from ottla.recordbatch.parse import parse_batches
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.tables import sealed
 from ottla.tables.sealed import TableSealer
-from ottla_testkit.simulation import SimulatedCluster, produce_requests
+from ottla_testkit.simulation import SimulatedCluster, batch_checks
 from simulated_producer import BrokenCodec, Simulated, choosing, simulated
 
 NOW = 1_700_000_000_000
@@ -63,7 +63,7 @@ def brokers_that_know_codecs() -> Iterator[None]:
         assert plugins.compressor is not None
         codecs[plugins.compressor.codec_id] = plugins.compressor
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(produce_requests, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
+        patch.setattr(batch_checks, "parse_batches", lambda data, **_: parse_batches(data, compressors=codecs))
         yield
 
 

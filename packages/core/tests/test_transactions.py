@@ -51,6 +51,7 @@ ONE_BY_ONE = {"batch.size": 1, "batch.growth.enable": False}
 
 def cluster_of(version: int = 2, *, partitions: int = 2) -> SimulatedCluster:
     cluster = SimulatedCluster.of(1, 2)
+    cluster.sources["in"] = 2
     cluster.create("t", *(1 + n % 2 for n in range(partitions)))
     cluster.transaction_version = version
     return cluster
@@ -195,7 +196,7 @@ def test_with_transaction_v2_each_transaction_has_its_own_epoch() -> None:
                 producer.send("t", b"v", partition=0)
             simulation.run_until_idle()
             [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
-            sequences.append((entry.epoch, [first for first, _, _ in entry.batches]))
+            sequences.append((entry.epoch, [written.first for written in entry.batches]))
             producer.commit_transaction()
             producer.begin_transaction()
 
@@ -211,7 +212,7 @@ def test_with_transaction_v1_sequences_continue_across_transactions() -> None:
             producer.begin_transaction()
         [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
 
-        assert (entry.epoch, [first for first, _, _ in entry.batches]) == (0, [0, 1, 2])
+        assert (entry.epoch, [written.first for written in entry.batches]) == (0, [0, 1, 2])
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 1)])

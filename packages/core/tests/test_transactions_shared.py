@@ -30,7 +30,9 @@ def cluster_of(version: int = 2) -> SimulatedCluster:
 
 def opened(cluster: SimulatedCluster, name: str = "x") -> SharedTransaction:
     """A transaction that an owner opens, at the coordinator itself."""
-    _code, producer_id, epoch = cluster.transactions.initialize(name, None)
+    code, producer_id, epoch = cluster.transactions.initialize(name, None)
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # an open transaction was aborted
+        _code, producer_id, epoch = cluster.transactions.initialize(name, None)
     return SharedTransaction(
         transactional_id=name, producer_id=producer_id, epoch=epoch, level=cluster.transaction_version
     )

@@ -127,4 +127,4 @@ def test_a_follower_has_the_state_of_producers() -> None:
     outcome = sent(CrashedBroker(at=1.5, seconds=60.0, broker=1, next_leader=2))
 
     [entry] = outcome.simulation.cluster.topics["t"].producers[0].entries.values()
-    assert [first for first, _last, _offset in entry.batches] == [0, 1, 2, 3, 4]
+    assert [written.first for written in entry.batches] == [0, 1, 2, 3, 4]

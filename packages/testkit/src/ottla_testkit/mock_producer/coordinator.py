@@ -73,5 +73,6 @@ class MockCoordinator:
             version=version,
             node=_NODE,
             coordinates=_NODE,
+            partitions=None,
             code=ErrorCode.NONE,
         )

@@ -6,23 +6,26 @@ Topics can be deleted and created again, get partitions, refuse large batches, a
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
-from ottla.errors import ErrorCode
+from ottla.errors import CorruptBatchError, ErrorCode, ProtocolError, UnsupportedVersionError
 from ottla.interfaces import Compressor
 from ottla.protocol import (
     API_VERSIONS,
     METADATA,
     PRODUCE,
     ApiVersion,
+    ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     Message,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -33,16 +36,21 @@ from ottla.protocol import (
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation.controller import Controller
 from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
-from ottla_testkit.simulation.login import Session, SimulatedLogin
+from ottla_testkit.simulation.login import HangUpError, Session, SimulatedLogin
 from ottla_testkit.simulation.pending_response import PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
 from ottla_testkit.simulation.replicated_partition import NO_LEADER, replicate
 from ottla_testkit.simulation.telemetry import TELEMETRY, SimulatedTelemetry
 from ottla_testkit.simulation.topics import SimulatedTopic
-from ottla_testkit.simulation.transactions import TransactionCoordinator
+from ottla_testkit.simulation.transactions import TXN_V2, TransactionCoordinator
 
 ALL: Sequence[Message[Any, Any]] = (PRODUCE, METADATA, API_VERSIONS, *COORDINATING)
 MESSAGES: Mapping[int, Message[Any, Any]] = {m.key: m for m in ALL}
+UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+FIRST_WITH_SOFTWARE = 3
+_HEADER = 10
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _READ: Mapping[int, Message[Any, Any]] = {m.key: m for m in (*ALL, *TELEMETRY)}
 
 
@@ -78,6 +86,8 @@ class SimulatedBroker:
     """Whether the broker offers telemetry requests, if the cluster collects metrics."""
     hang_ups: int = 0
     """Connections that the broker has closed because of an unexpected request, as one after a session's end."""
+    misunderstood: list[str] = attrs.field(factory=list)
+    """Requests that the broker cannot read, or in versions that it does not offer: it closes their connections."""
     muted_seconds: float = 0.0
     """How long the connection of the newest Produce response is not read."""
     muted_until: float = 0.0
@@ -86,6 +96,10 @@ class SimulatedBroker:
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL}
     )
+
+    def _misunderstand(self, what: str) -> NoReturn:
+        self.misunderstood.append(what)
+        raise HangUpError(what)
 
     def respond(self, session: Session, frame: bytes, now: float) -> Response:
         """Return the response to a request, or one that comes later: followers have to get a batch first."""
@@ -100,8 +114,14 @@ class SimulatedBroker:
         None: there is no response, or one that only `respond` returns.
         """
         if self.login is None or not self.login.belongs(session, frame, now):
-            return self.answer(frame)
+            return self._answer_readable(frame)
         return self.login.answer(session, frame, now)
+
+    def _answer_readable(self, frame: bytes) -> bytes | None:
+        try:
+            return self.answer(frame)
+        except (ProtocolError, UnsupportedVersionError) as error:
+            self._misunderstand(str(error))
 
     def require(self, login: SimulatedLogin) -> None:
         """Require this login from now on."""
@@ -110,28 +130,39 @@ class SimulatedBroker:
 
     def answer(self, frame: bytes) -> bytes | None:
         """Return the response without its length field, or None if there is no response."""
+        if len(frame) < _HEADER:
+            self._misunderstand("a request that ends in its header")
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
+        if api_key not in _READ:
+            self._misunderstand(f"a request with the key {api_key}")
         message = _READ[api_key]
         self.requests.append((message.name, version))
         if self.silent:
             return None
-        body = frame[10 + client_size + message.flexible(version) :]
+        body = frame[_HEADER + max(client_size, 0) + message.flexible(version) :]
         prefix: bytes = correlation_id.to_bytes(4, "big")
         telemetry = self.cluster.telemetry
         if message in TELEMETRY and telemetry is not None:
             content = telemetry.answer(message, message.request(version).decode(body))
             return prefix + bytes(message.flexible(version)) + message.response(version).encode(content)
+        if message.key not in self.versions:
+            self._misunderstand(f"{message.name}, which the broker does not offer")
         low, high = self.versions[message.key]
         if message is API_VERSIONS:
             if not low <= version <= high:
                 return prefix + API_VERSIONS.response(0).encode(_unknown_version(low, high))
-            return prefix + API_VERSIONS.response(version).encode(self._api_versions())
-        assert low <= version <= high, "a real broker would cut the connection"
+            code = _software_code(API_VERSIONS.request(version).decode(body), version)
+            versions = ApiVersionsResponse(error_code=code) if code else self._api_versions()
+            return prefix + API_VERSIONS.response(version).encode(versions)
+        if not low <= version <= high:
+            self._misunderstand(f"{message.name} {version}, and the broker supports {low} to {high}")
         if message is METADATA:
             tags = bytes(message.flexible(version))
-            asked = METADATA.request(version).decode(body).topics or ()
-            names = [topic.name for topic in asked if topic.name]
-            metadata = self.outdated_metadata or self.cluster.answer_metadata(names, broker=self.id)
+            asked = METADATA.request(version).decode(body).topics
+            if version == 0:  # which has no null
+                asked = asked or None
+            metadata = self.outdated_metadata or self.cluster.answer_metadata(broker=self.id)
+            metadata = self.cluster.asked_for(metadata, asked)
             return prefix + tags + METADATA.response(version).encode(metadata)
         if message in COORDINATING:
             codes = self.errors_by_request.get(message.name)
@@ -146,6 +177,7 @@ class SimulatedBroker:
                 version=version,
                 node=self.id,
                 coordinates=self.cluster.coordinates,
+                partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
                 code=code,
             )
             tags = bytes(message.flexible(version))
@@ -192,6 +224,14 @@ class SimulatedBroker:
         )
 
 
+def _software_code(request: ApiVersionsRequest, version: int) -> ErrorCode:
+    """Return the code of the checks of a client's name and version."""
+    if version < FIRST_WITH_SOFTWARE:
+        return ErrorCode.NONE
+    texts = (request.client_software_name, request.client_software_version)
+    return ErrorCode.NONE if all(map(_SOFTWARE.fullmatch, texts)) else ErrorCode.INVALID_REQUEST
+
+
 def _unknown_version(low: int, high: int) -> ApiVersionsResponse:
     """Refuse a version of ApiVersions.
 
@@ -220,8 +260,12 @@ class SimulatedCluster:
     """Transactional ids that the client may not use."""
     compressors: Mapping[int, Compressor] = attrs.field(factory=dict)
     """The codecs of compressed batches that the brokers read, by Kafka's number."""
+    sources: dict[str, int] = attrs.field(factory=dict)
+    """The numbers of partitions of topics that programs only read, and whose offsets they commit in transactions."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
+    corrupt: list[CorruptBatchError] = attrs.field(factory=list)
+    """Why brokers have refused bytes that are not a record batch."""
     telemetry: SimulatedTelemetry | None = None
     """What brokers want of clients' metrics; None: they do not collect any."""
     on_batch: Callable[[BatchArrival], object] = lambda _arrival: None
@@ -236,6 +280,7 @@ class SimulatedCluster:
                 partition[1], producer_id, epoch, committed
             ),
             self.controller.later,
+            bumps=lambda: self.transaction_version >= TXN_V2,
         )
 
     @property
@@ -288,8 +333,8 @@ class SimulatedCluster:
             return self.topics.get(name)
         return next((topic for topic in self.topics.values() if topic.id == topic_id), None)
 
-    def answer_metadata(self, asked: Sequence[str], *, broker: int | None = None) -> MetadataResponse:
-        """Return the metadata of all topics, and an error for each topic that was *asked* for and does not exist.
+    def answer_metadata(self, *, broker: int | None = None) -> MetadataResponse:
+        """Return the metadata of all topics.
 
         Leaders of replicated partitions are those that the *broker* knows.
         """
@@ -304,16 +349,31 @@ class SimulatedCluster:
                     known = replicated[partition.partition_index].known_leader(broker)
                     partition.leader_id, partition.leader_epoch = known
                     partition.error_code = _leader_code(partition.leader_id)
-        response.topics += [
-            MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            for name in asked
-            if name not in self.topics
-        ]
         return response
+
+    def asked_for(self, metadata: MetadataResponse, asked: Sequence[MetadataRequestTopic] | None) -> MetadataResponse:
+        """Return metadata with the topics that a request names, None for all that the client may describe."""
+        if asked is None:
+            found = [topic for topic in metadata.topics if topic.name not in self.denied_topics]
+            return attrs.evolve(metadata, topics=found)
+        known = {topic.name: topic for topic in metadata.topics}
+        ids = {topic.topic_id: topic for topic in metadata.topics}
+        found = [topic for topic in metadata.topics if topic.name not in self.topics]  # that a test has made up
+        for topic in {(each.name, each.topic_id): each for each in asked}.values():
+            if topic.name is None:
+                unknown = MetadataResponseTopic(
+                    name=None, topic_id=topic.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                )
+                found.append(ids.get(bytes(topic.topic_id), unknown))
+            else:
+                code = UNKNOWN_TOPIC if _LEGAL_NAME.fullmatch(topic.name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+                found.append(known.get(topic.name, MetadataResponseTopic(name=topic.name, error_code=code)))
+        return attrs.evolve(metadata, topics=found)
 
     def metadata(self) -> MetadataResponse:
         return MetadataResponse(
             error_code=self.metadata_code,
+            controller_id=next(iter(self.brokers), -1),
             brokers=[
                 MetadataResponseBroker(node_id=b.id, host=host, port=port, rack=b.rack)
                 for b in self.brokers.values()
@@ -330,6 +390,8 @@ class SimulatedCluster:
                             leader_id=leader,
                             leader_epoch=topic.leader_epoch(p),
                             error_code=_leader_code(leader),
+                            replica_nodes=self._replicas(topic, p),
+                            isr_nodes=self._in_sync(topic, p),
                         )
                         for p, leader in enumerate(topic.leaders)
                     ],
@@ -337,6 +399,16 @@ class SimulatedCluster:
                 for topic in self.topics.values()
             ],
         )
+
+    def _replicas(self, topic: SimulatedTopic, partition: int) -> list[int]:
+        if partition in topic.replicated:
+            return list(topic.replicated[partition].replicas)
+        return [max(topic.leaders[partition], 1)]
+
+    def _in_sync(self, topic: SimulatedTopic, partition: int) -> list[int]:
+        if partition in topic.replicated:
+            return list(topic.replicated[partition].in_sync)
+        return self._replicas(topic, partition)
 
 
 def _leader_code(leader: int) -> ErrorCode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.errors import ErrorCode
@@ -15,7 +15,13 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.protocol.messages.end_txn import END_TXN, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.find_coordinator import (
+    FIND_COORDINATOR,
+    GROUP,
+    TRANSACTION,
+    Coordinator,
+    FindCoordinatorResponse,
+)
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdResponse
 from ottla.protocol.messages.txn_offset_commit import (
     TXN_OFFSET_COMMIT,
@@ -36,6 +42,7 @@ COORDINATING: tuple[Message[Any, Any], ...] = (
 
 FIRST_THAT_BUMPS = 5
 FIRST_THAT_ADDS_GROUPS = 5
+FIRST_OFFSETS_WITH_ABORTABLE = 4
 LAST_WITH_ONE_KEY = 3
 
 
@@ -47,9 +54,12 @@ def coordinate(
     version: int,
     node: int,
     coordinates: int,
+    partitions: Mapping[str, int] | None,
     code: ErrorCode,
 ) -> Any:
     """Return the response of broker *node*, where broker *coordinates* is the coordinator.
+
+    *partitions* has the number of partitions of each topic; None: all exist.
 
     With a *code* other than NONE the response only has that code, and nothing is done.
     """
@@ -60,13 +70,14 @@ def coordinate(
     if code is ErrorCode.NONE and node != coordinates:
         code = ErrorCode.NOT_COORDINATOR
     if message is ADD_PARTITIONS_TO_TXN:
-        return _add_partitions(transactions, request, code)
+        return _add_partitions(transactions, request, partitions, code)
     if message is ADD_OFFSETS_TO_TXN:
         if code is ErrorCode.NONE:
-            code = transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, None)
+            who = (request.transactional_id, request.producer_id, request.producer_epoch)
+            code = transactions.add(*who, group=request.group_id)
         return AddOffsetsToTxnResponse(error_code=code)
     if message is TXN_OFFSET_COMMIT:
-        return _commit_offsets(transactions, request, version, code)
+        return _commit_offsets(transactions, request, version, partitions, code)
     return _end(transactions, request, version, code)
 
 
@@ -78,16 +89,23 @@ def transactional_ids(request: Any) -> Sequence[str]:
 
 
 def _find(coordinates: int, request: Any, version: int, code: ErrorCode) -> FindCoordinatorResponse:
-    found = -1 if code else coordinates
-    host, port = f"broker-{found}", 9092
-    if version <= LAST_WITH_ONE_KEY:
-        return FindCoordinatorResponse(error_code=code, node_id=found, host=host, port=port)
+    keys = [request.key] if version <= LAST_WITH_ONE_KEY else request.coordinator_keys
+    found = [_coordinator(key, request.key_type, coordinates, code) for key in keys]
+    if version > LAST_WITH_ONE_KEY:
+        return FindCoordinatorResponse(coordinators=found)
+    [one] = found
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=found, host=host, port=port, error_code=code)
-            for key in request.coordinator_keys
-        ]
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
+
+
+def _coordinator(key: str, kind: int, coordinates: int, code: ErrorCode) -> Coordinator:
+    """The coordinator of a key, or an error."""
+    if code is ErrorCode.NONE and kind not in (GROUP, TRANSACTION):
+        code = ErrorCode.INVALID_REQUEST
+    if code is not ErrorCode.NONE:
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.name)
+    return Coordinator(key=key, node_id=coordinates, host=f"broker-{coordinates}", port=9092)
 
 
 def _initialize(
@@ -98,47 +116,85 @@ def _initialize(
     if code is ErrorCode.NONE and not here:
         code = ErrorCode.NOT_COORDINATOR
     if code is not ErrorCode.NONE:
-        return InitProducerIdResponse(error_code=code)
+        return _without_id(code)
+    if (request.producer_id < 0) is not (request.producer_epoch < 0):
+        return _without_id(ErrorCode.INVALID_REQUEST)
     current = (request.producer_id, request.producer_epoch) if request.producer_id >= 0 else None
-    code, producer_id, epoch = transactions.initialize(request.transactional_id, current)
+    timeout_ms = None if request.enable_2pc else request.transaction_timeout_ms  # KIP-939: 2PC has no time-out
+    code, producer_id, epoch = transactions.initialize(request.transactional_id, current, timeout_ms)
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 
-def _add_partitions(transactions: TransactionCoordinator, request: Any, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    results = []
-    for topic in request.v3_and_below_topics:
-        partitions = []
-        for partition in topic.partitions:
-            answered = code or transactions.add(
-                request.v3_and_below_transactional_id,
-                request.v3_and_below_producer_id,
-                request.v3_and_below_producer_epoch,
-                (topic.name, partition),
+def _without_id(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+def _add_partitions(
+    transactions: TransactionCoordinator, request: Any, known: Mapping[str, int] | None, code: ErrorCode
+) -> AddPartitionsToTxnResponse:
+    who = (
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+    )
+    asked = [(topic.name, partition) for topic in request.v3_and_below_topics for partition in topic.partitions]
+    unknown = [place for place in asked if not _exists(known, *place)]
+    if code is ErrorCode.NONE and unknown:  # then none is added
+        code = ErrorCode.OPERATION_NOT_ATTEMPTED
+    for place in asked:
+        code = code or transactions.add(*who, place)
+
+    def result(place: tuple[str, int]) -> AddPartitionsToTxnPartitionResult:
+        answered = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if place in unknown else code
+        return AddPartitionsToTxnPartitionResult(partition_index=place[1], partition_error_code=answered)
+
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[result((topic.name, number)) for number in reversed(topic.partitions)],
             )
-            partitions.append(
-                AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=answered)
-            )
-        results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+            for topic in reversed(request.v3_and_below_topics)  # a broker keeps no order
+        ]
+    )
 
 
 def _commit_offsets(
-    transactions: TransactionCoordinator, request: Any, version: int, code: ErrorCode
+    transactions: TransactionCoordinator, request: Any, version: int, known: Mapping[str, int] | None, code: ErrorCode
 ) -> TxnOffsetCommitResponse:
     who = (request.transactional_id, request.producer_id, request.producer_epoch)
+    if code is ErrorCode.NONE and not request.group_id:
+        code = ErrorCode.INVALID_GROUP_ID
     if code is ErrorCode.NONE and version >= FIRST_THAT_ADDS_GROUPS:
-        code = transactions.add(*who, None)
+        code = transactions.add(*who, group=request.group_id)
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             key = (request.group_id, topic.name, partition.partition_index)
-            answered = code or transactions.add_offset(*who, key, partition.committed_offset)
+            exists = _exists(known, topic.name, partition.partition_index)
+            answered = _of_offsets(code or transactions.add_offset(*who, key, partition.committed_offset), version)
             partitions.append(
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=answered)
+                TxnOffsetCommitResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=answered if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
             )
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
     return TxnOffsetCommitResponse(topics=topics)
+
+
+def _of_offsets(code: ErrorCode, version: int) -> ErrorCode:
+    """Return the code that a group's coordinator returns for one of the transaction's coordinator."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_OFFSETS_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _exists(known: Mapping[str, int] | None, topic: str, partition: int) -> bool:
+    return known is None or 0 <= partition < known.get(topic, 0)
 
 
 def _end(transactions: TransactionCoordinator, request: Any, version: int, code: ErrorCode) -> EndTxnResponse:

@@ -30,6 +30,18 @@ class LoggedBatch:
 Entry = LoggedBatch | Marker
 
 
+@attrs.frozen(kw_only=True)
+class Verification:
+    """The first batches of a producer's transaction, until one is written: their epoch and lowest sequence number.
+
+    A refused one may be sent again, so none with a higher number is written before it.
+    """
+
+    epoch: int
+    lowest: int
+    from_zero: bool
+
+
 @attrs.define(eq=False)
 class PartitionLog:
     """A log, and all that a broker derives from it. Two logs share an entry if it is the same object in both."""
@@ -40,16 +52,44 @@ class PartitionLog:
     open_transactions: dict[int, list[int]] = attrs.field(factory=dict)
     """The offsets of open transactions by producer id."""
     aborted: set[int] = attrs.field(factory=set)
+    verifying: dict[int, Verification] = attrs.field(factory=dict)
+    """Of producers whose transaction has nothing here yet."""
     _forgotten: int = 0  # entries whose producers are forgotten
+
+    def verify(self, batch: RecordBatch, *, from_zero: bool) -> bool:
+        """Return whether the coordinator has to be asked for a batch's transaction: it has nothing in this log yet.
+
+        *from_zero*: a producer without state has to begin with the sequence number 0, as since KIP-890.
+        """
+        entry = self.producers.entries.get(batch.producer_id)
+        if batch.producer_id in self.open_transactions and entry is not None and entry.epoch == batch.epoch:
+            return False
+        known = self.verifying.get(batch.producer_id)
+        if known is None or batch.epoch > known.epoch:
+            known = Verification(epoch=batch.epoch, lowest=batch.sequence, from_zero=from_zero)
+        elif batch.epoch == known.epoch:
+            known = attrs.evolve(known, lowest=min(known.lowest, batch.sequence))
+        self.verifying[batch.producer_id] = known
+        return True
 
     def append(self, batch: RecordBatch) -> tuple[ErrorCode, int]:
         """Append a batch unless its sequence number is refused; return the error code and the batch's base offset."""
         code, repeated = self.producers.judge(batch)
         if code is not ErrorCode.NONE or repeated is not None:
             return code, -1 if repeated is None else repeated
+        verification = self.verifying.get(batch.producer_id)
+        if verification is not None and self._is_early(batch, verification):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        if not batch.transactional and batch.producer_id in self.open_transactions:
+            return ErrorCode.INVALID_TXN_STATE, -1
         base_offset = len(self.records)
         self.replicate([LoggedBatch(batch)])
         return ErrorCode.NONE, base_offset
+
+    def _is_early(self, batch: RecordBatch, verification: Verification) -> bool:
+        """Return whether another batch has to come first: one that was refused before, or the one with number 0."""
+        first = verification.from_zero and batch.producer_id not in self.producers.entries
+        return batch.sequence > (0 if first else verification.lowest)
 
     def mark(self, producer_id: int, epoch: int, committed: bool) -> None:
         """Write the marker that ends a transaction."""
@@ -68,6 +108,7 @@ class PartitionLog:
             kept = self.entries[:length]
             for part in (self.entries, self.records, self.open_transactions, self.aborted, self.producers.entries):
                 part.clear()
+            self.verifying.clear()
             forgotten, self._forgotten = min(self._forgotten, length), 0
             self.replicate(kept[:forgotten])
             if forgotten:
@@ -103,9 +144,11 @@ class PartitionLog:
             if not entry.committed:
                 self.aborted.update(places)
             self.producers.mark(entry.producer_id, entry.epoch)
+            self.verifying.pop(entry.producer_id, None)
             return
         batch, base_offset = entry.batch, len(self.records)
         self.records.extend(batch.records)
         self.producers.append(batch, base_offset)
         if batch.transactional:
+            self.verifying.pop(batch.producer_id, None)
             self.open_transactions.setdefault(batch.producer_id, []).extend(range(base_offset, len(self.records)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -18,7 +18,10 @@ from ottla.protocol import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.recordbatch.parse import Record, RecordBatch, parse_batches
+from ottla.recordbatch.parse import Record, RecordBatch
+from ottla_testkit.simulation.batch_checks import REJECTED, CheckedRecords, check_records, transaction_owner
+from ottla_testkit.simulation.login import HangUpError
+from ottla_testkit.simulation.partition_log import PartitionLog
 from ottla_testkit.simulation.replicated_partition import ALL_REPLICAS
 from ottla_testkit.simulation.topics import SimulatedTopic
 
@@ -29,6 +32,13 @@ FIRST_THAT_ADDS = 12
 """From this version on, Produce adds partitions to the transaction (KIP-890)."""
 
 FIRST_WITH_HINTS = 10
+FIRST_WITH_ABORTABLE = 11
+
+ACKS = (-1, 0, 1)
+"""The numbers of acknowledgements that a request may ask for."""
+
+UNKEYED = "Compacted topic cannot accept message without key."
+UNVERIFIED = "Unable to verify the partition has been added to the transaction"
 
 
 @attrs.frozen
@@ -61,6 +71,20 @@ class BatchArrival:
     records: list[Record]
 
 
+@attrs.frozen(kw_only=True)
+class Appended:
+    """The outcome of an append: the code, and the first batch's base offset and time, -1 if there is none.
+
+    `at_log`: the response has the log's first offset. A `message` says more than the code.
+    """
+
+    code: int = ErrorCode.NONE
+    base_offset: int = -1
+    append_time_ms: int = -1
+    at_log: bool = False
+    message: str | None = None
+
+
 @attrs.define(eq=False)
 class ProduceAnswer:
     """The answer to one Produce request. `done` gets it when it is complete."""
@@ -72,6 +96,8 @@ class ProduceAnswer:
     done: Callable[[ProduceResponse | None], object]
     _responses: list[TopicProduceResponse] = attrs.field(factory=list)
     _open: int = 1
+    _refused: Appended | None = None
+    """The refusal of all batches, because of one of them."""
 
     @property
     def throttle_ms(self) -> int:
@@ -84,6 +110,7 @@ class ProduceAnswer:
 
     def begin(self) -> None:
         """Append the batches. The answer may be complete then, or wait for followers."""
+        self._refused = self._refuse_all()
         for topic_data in self.request.topic_data:
             topic = self.broker.cluster.find_topic(topic_data.name, topic_data.topic_id)
             responses: list[PartitionProduceResponse] = []
@@ -92,65 +119,110 @@ class ProduceAnswer:
             )
             for place, data in enumerate(topic_data.partition_data):
                 responses.append(PartitionProduceResponse(index=data.index, base_offset=-1))
-                if topic is None or data.index >= len(topic.leaders):
-                    responses[place] = attrs.evolve(responses[place], error_code=_unknown(topic_data.name))
+                if topic is None or not 0 <= data.index < len(topic.leaders):
+                    code = self._refused.code if self._refused else _unknown(topic_data.name, topic)
+                    responses[place] = attrs.evolve(responses[place], error_code=code)
                 else:
                     self._take(topic, data, responses, place)
         self._one_less()
+
+    def _refuse_all(self) -> Appended | None:
+        """Return the refusal of all batches, because of the transaction of one of them; None: each is judged alone."""
+        parts = [data for topic in self.request.topic_data for data in topic.partition_data]
+        owners = {owner for data in parts if (owner := transaction_owner(data.records or b"")) is not None}
+        name = self.request.transactional_id
+        if owners and (name is None or name in self.broker.cluster.denied_ids):
+            return Appended(code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if len(owners) > 1:
+            return Appended(code=ErrorCode.INVALID_PRODUCER_ID_MAPPING, message="batches of more than one producer")
+        return None
 
     def _take(
         self, topic: SimulatedTopic, data: PartitionProduceData, responses: list[PartitionProduceResponse], place: int
     ) -> None:
         """Append a partition's batches, and put its response in its place, perhaps later."""
-        code, offset = self._append(topic, data)
+        checked = check_records(
+            data.records or b"",
+            version=self.version,
+            compacted=topic.compacted,
+            compressors=self.broker.cluster.compressors,
+        )
+        outcome = self._append(topic, data, checked)
 
         def respond(final: int) -> None:
-            responses[place] = self._response(topic, data.index, final, offset if final == ErrorCode.NONE else -1)
+            known = outcome if final == outcome.code else Appended(code=final)
+            responses[place] = self._response(topic, data.index, known, checked.unkeyed)
             self._one_less()
 
         self._open += 1
         replicated = topic.replicated.get(data.index)
-        if isinstance(self.scripted, AfterAppend) and code == ErrorCode.NONE:
+        if isinstance(self.scripted, AfterAppend) and outcome.code == ErrorCode.NONE:
             respond(self.scripted.code)
-        elif replicated is None or code != ErrorCode.NONE or self.request.acks != ALL_REPLICAS:
-            respond(code)
+        elif replicated is None or outcome.code != ErrorCode.NONE or self.request.acks != ALL_REPLICAS:
+            respond(outcome.code)
         else:
-            replicated.wait(self.broker.id, offset, self.request.timeout_ms / 1000, respond)
+            replicated.wait(self.broker.id, outcome.base_offset, self.request.timeout_ms / 1000, respond)
 
-    def _append(self, topic: SimulatedTopic, data: PartitionProduceData) -> tuple[int, int]:
-        """Append a partition's batches; return the error code and the base offset of the first."""
-        base_offset = -1
-        records = data.records or b""
+    def _append(self, topic: SimulatedTopic, data: PartitionProduceData, checked: CheckedRecords) -> Appended:
+        """Append a partition's batches; return the code, and the base offset of the first one."""
+        if checked.corrupt is not None:
+            self.broker.cluster.corrupt.append(checked.corrupt)
+        if checked.code is not ErrorCode.NONE:
+            return self._refused or Appended(code=checked.code, at_log=checked.at_log, message=checked.message)
+        if self.request.acks not in ACKS:
+            return Appended(code=ErrorCode.INVALID_REQUIRED_ACKS)
+        first = Appended()
         replicated = topic.replicated.get(data.index)
         log = topic.log_of(data.index) if replicated is None else replicated.log_at(self.broker.id)
-        for batch in parse_batches(records, compressors=self.broker.cluster.compressors):
+        for batch in checked.batches:
             self.broker.magics.append(batch.magic)
-            refusal, offset = self._refusal(topic, data.index, len(records)), -1
-            if refusal == ErrorCode.NONE:
-                refusal = self._admit((topic.name, data.index), batch)
-            if refusal == ErrorCode.NONE:
-                refusal, offset = (
-                    topic.append(data.index, batch)
-                    if replicated is None
-                    else replicated.append(self.broker.id, batch, self.request.acks)
-                )
-                base_offset = offset if base_offset < 0 else base_offset
+            found = self._refuse(topic, data, batch, log) or self._append_batch(topic, data.index, batch, log)
             self.broker.cluster.on_batch(
                 BatchArrival(
                     broker=self.broker.id,
                     topic=topic,
                     partition=data.index,
                     batch=batch,
-                    code=refusal,
-                    offset=offset,
+                    code=found.code,
+                    offset=found.base_offset,
                     records=log.records,
                 )
             )
-            if refusal != ErrorCode.NONE:
-                return refusal, -1
-        return ErrorCode.NONE, base_offset
+            if found.code != ErrorCode.NONE:
+                return found
+            first = first if first.base_offset >= 0 else found
+        return first
 
-    def _refusal(self, topic: SimulatedTopic, partition: int, size: int) -> int:
+    def _append_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, log: PartitionLog) -> Appended:
+        replicated = topic.replicated.get(partition)
+        written = log.producers.written(batch)
+        if replicated is None:
+            code, offset = topic.append(partition, batch)
+        else:
+            code, offset = replicated.append(self.broker.id, batch, self.request.acks)
+        # A broker returns the time of the batch that this one repeats as if it had set the time itself.
+        return Appended(
+            code=code,
+            base_offset=offset,
+            append_time_ms=-1 if code is not ErrorCode.NONE or written is None else written.timestamp_ms,
+            at_log=code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS),
+        )
+
+    def _refuse(
+        self, topic: SimulatedTopic, data: PartitionProduceData, batch: RecordBatch, log: PartitionLog
+    ) -> Appended | None:
+        """Return the refusal of a batch by the checks that come before those of its log; None if they pass."""
+        if self._refused is not None:
+            return self._refused
+        code = self._refusal(topic, data.index)
+        message = None
+        if code == ErrorCode.NONE:
+            code, message = self._admit((topic.name, data.index), batch, log)
+        if code == ErrorCode.NONE and topic.refuses(len(data.records or b"")):
+            code = ErrorCode.MESSAGE_TOO_LARGE
+        return None if code == ErrorCode.NONE else Appended(code=code, message=message)
+
+    def _refusal(self, topic: SimulatedTopic, partition: int) -> int:
         """Return the code of the checks that come before those of the producer, NONE if they pass."""
         if topic.name in self.broker.cluster.denied_topics:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -158,8 +230,7 @@ class ProduceAnswer:
             return self.scripted
         if self._known_leader(topic, partition)[0] != self.broker.id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        too_large = topic.max_message_bytes is not None and size > topic.max_message_bytes
-        return ErrorCode.MESSAGE_TOO_LARGE if too_large else ErrorCode.NONE
+        return ErrorCode.NONE
 
     def _known_leader(self, topic: SimulatedTopic, partition: int) -> tuple[int, int]:
         """Return the leader of a partition and its epoch, as this broker knows them."""
@@ -167,29 +238,44 @@ class ProduceAnswer:
             return topic.replicated[partition].known_leader(self.broker.id)
         return topic.leaders[partition], topic.epoch
 
-    def _response(self, topic: SimulatedTopic, partition: int, code: int, base_offset: int) -> PartitionProduceResponse:
+    def _response(
+        self, topic: SimulatedTopic, partition: int, outcome: Appended, unkeyed: Sequence[int]
+    ) -> PartitionProduceResponse:
         leader, epoch = self._known_leader(topic, partition)
-        hints = self._gives_hints and code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        hints = self._gives_hints and outcome.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        named = {**dict.fromkeys(unkeyed, UNKEYED), **self.broker.named_records}
+        rejects = outcome.code == ErrorCode.INVALID_RECORD and bool(named)
         return PartitionProduceResponse(
             index=partition,
-            error_code=code,
-            base_offset=base_offset,
+            error_code=outcome.code,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.append_time_ms,
             current_leader=LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch) if hints else LeaderIdAndEpoch(),
+            log_start_offset=0 if outcome.at_log else -1,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in self.broker.named_records.items()
-                if code == ErrorCode.INVALID_RECORD
+                for index, message in named.items()
+                if rejects
             ],
+            error_message=REJECTED if rejects else outcome.message,
         )
 
-    def _admit(self, partition: tuple[str, int], batch: RecordBatch) -> ErrorCode:
-        """Return NONE if the open transaction may write to this partition, otherwise the error code."""
+    def _admit(self, partition: tuple[str, int], batch: RecordBatch, log: PartitionLog) -> tuple[ErrorCode, str | None]:
+        """Return NONE if the open transaction may write to this partition, otherwise the error code and a message."""
         if not batch.transactional:
-            return ErrorCode.NONE
+            return ErrorCode.NONE, None
+        assert self.request.transactional_id is not None, "otherwise the whole request is refused"
+        adds = self.version >= FIRST_THAT_ADDS
+        if not log.verify(batch, from_zero=adds):
+            return ErrorCode.NONE, None
         coordinator = self.broker.cluster.transactions
-        check = coordinator.add if self.version >= FIRST_THAT_ADDS else coordinator.is_member
-        code = check(self.request.transactional_id or "", batch.producer_id, batch.epoch, partition)
-        return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+        check = coordinator.add if adds else coordinator.is_member
+        code = check(self.request.transactional_id, batch.producer_id, batch.epoch, partition)
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
+            return ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED
+        if code is ErrorCode.TRANSACTION_ABORTABLE and self.version < FIRST_WITH_ABORTABLE:
+            return ErrorCode.INVALID_TXN_STATE, UNVERIFIED
+        return (ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code), None
 
     @property
     def _gives_hints(self) -> bool:
@@ -199,20 +285,31 @@ class ProduceAnswer:
         self._open -= 1
         if self._open:
             return
+        codes = [response.error_code for topic in self._responses for response in topic.partition_responses]
+        if self.request.acks == 0 and any(codes):
+            raise HangUpError("a batch was refused, and with acks=0 there is no response that could say so")
         if self.scripted is None or self.request.acks == 0:
             self.done(None)
             return
-        brokers = self.broker.cluster.brokers.values()
-        nodes = [NodeEndpoint(node_id=b.id, host=f"broker-{b.id}", port=9092) for b in brokers]
+        leaders = {
+            response.current_leader.leader_id
+            for topic in self._responses
+            for response in topic.partition_responses
+            if response.current_leader.leader_id >= 0
+        }
+        for topic in self._responses:
+            topic.partition_responses.reverse()
         self.done(
             ProduceResponse(
-                responses=self._responses,
+                responses=self._responses[::-1],  # a broker keeps no order
                 throttle_time_ms=self.throttle_ms,
-                node_endpoints=nodes if self._gives_hints else [],
+                node_endpoints=[
+                    NodeEndpoint(node_id=leader, host=f"broker-{leader}", port=9092) for leader in sorted(leaders)
+                ],
             )
         )
 
 
-def _unknown(name: str) -> ErrorCode:
+def _unknown(name: str, topic: SimulatedTopic | None) -> ErrorCode:
     """The error code for a topic or partition that does not exist; *name* is empty in a request with topic ids."""
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name or topic is not None else ErrorCode.UNKNOWN_TOPIC_ID

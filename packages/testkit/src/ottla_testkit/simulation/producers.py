@@ -17,12 +17,22 @@ REMEMBERED = 5
 SEQUENCES = 1 << 31
 
 
+@attrs.frozen
+class WrittenBatch:
+    """A batch that is remembered: its first and last sequence number, base offset and newest timestamp."""
+
+    first: int
+    last: int
+    offset: int
+    timestamp_ms: int
+
+
 @attrs.define
 class ProducerEntry:
-    """One producer's last batches, as (first sequence, last sequence, base offset)."""
+    """One producer's last batches."""
 
     epoch: int
-    batches: deque[tuple[int, int, int]] = attrs.field(factory=lambda: deque(maxlen=REMEMBERED))
+    batches: deque[WrittenBatch] = attrs.field(factory=lambda: deque(maxlen=REMEMBERED))
 
 
 @attrs.define
@@ -40,11 +50,19 @@ class PartitionProducers:
             return ErrorCode.INVALID_PRODUCER_EPOCH, None
         if batch.epoch > entry.epoch:
             return (ErrorCode.NONE if batch.sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
-        for first, last, offset in entry.batches:
-            if (first, last) == (batch.sequence, _last(batch)):
-                return ErrorCode.NONE, offset
-        expected = (entry.batches[-1][1] + 1) % SEQUENCES if entry.batches else 0
+        written = self.written(batch)
+        if written is not None:
+            return ErrorCode.NONE, written.offset
+        expected = (entry.batches[-1].last + 1) % SEQUENCES if entry.batches else 0
         return (ErrorCode.NONE if batch.sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+
+    def written(self, batch: RecordBatch) -> WrittenBatch | None:
+        """Return the batch that this one repeats, None if it is new or no longer remembered."""
+        entry = self.entries.get(batch.producer_id)
+        if entry is None or entry.epoch != batch.epoch:
+            return None
+        wanted = batch.sequence, _last(batch)
+        return next((each for each in entry.batches if (each.first, each.last) == wanted), None)
 
     def append(self, batch: RecordBatch, base_offset: int) -> None:
         """Remember an appended batch."""
@@ -53,7 +71,7 @@ class PartitionProducers:
         entry = self.entries.get(batch.producer_id)
         if entry is None or entry.epoch != batch.epoch:
             entry = self.entries[batch.producer_id] = ProducerEntry(batch.epoch)
-        entry.batches.append((batch.sequence, _last(batch), base_offset))
+        entry.batches.append(WrittenBatch(batch.sequence, _last(batch), base_offset, batch.max_timestamp))
 
     def mark(self, producer_id: int, epoch: int) -> None:
         """Record a transaction's marker, which fences older epochs."""

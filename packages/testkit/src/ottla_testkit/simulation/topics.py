@@ -26,6 +26,8 @@ class SimulatedTopic:
     leaders: list[int]
     epoch: int = 0
     max_message_bytes: int | None = None
+    compacted: bool = False
+    """Whether records without a key are refused."""
     min_insync: int | None = None
     """`min.insync.replicas` of a topic whose partitions are replicated."""
     logs: dict[int, PartitionLog] = attrs.field(factory=dict)
@@ -51,6 +53,10 @@ class SimulatedTopic:
     def aborted(self) -> Mapping[int, set[int]]:
         """The offsets of aborted transactions of each partition."""
         return {partition: log.aborted for partition, log in self.logs.items()}
+
+    def refuses(self, size: int) -> bool:
+        """Return whether a batch of this many bytes is too large."""
+        return self.max_message_bytes is not None and size > self.max_message_bytes
 
     def log_of(self, partition: int) -> PartitionLog:
         """Return the log of a partition; of a replicated one, the leader's."""

@@ -15,6 +15,9 @@ from ottla.errors import ErrorCode
 
 TXN_V2 = 2
 
+MAX_TIMEOUT_MS = 900_000
+"""The longest time-out of a transaction: the default of brokers' `transaction.max.timeout.ms`."""
+
 
 @attrs.define
 class ProducerOwner:
@@ -24,10 +27,10 @@ class ProducerOwner:
     epoch: int
     ongoing: bool = False
     partitions: set[tuple[str, int]] = attrs.field(factory=set)
+    groups: set[str] = attrs.field(factory=set)
     offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     last: bool | None = None
     before: int | None = None
-    timed_out: bool = False
     replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
     completing: bool = False  # its markers are not written yet
 
@@ -42,6 +45,8 @@ class TransactionCoordinator:
     mark: Callable[[tuple[str, int], int, int, bool], None]
     later: Callable[[float, Callable[[], object]], object] = lambda _seconds, action: action()
     marker_seconds: float = 0.0
+    bumps: Callable[[], bool] = lambda: True
+    """Whether each end of a transaction ends its epoch: `transaction.version` 2."""
     ids: dict[str, ProducerOwner] = attrs.field(factory=dict)
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
@@ -51,78 +56,108 @@ class TransactionCoordinator:
         self.next_id += 1
         return self.next_id
 
-    def initialize(self, transactional_id: str, current: tuple[int, int] | None) -> tuple[ErrorCode, int, int]:
-        """Assign an id and epoch. A caller without *current*, or with the valid one, fences all others."""
+    def initialize(
+        self, transactional_id: str, current: tuple[int, int] | None, timeout_ms: int | None = None
+    ) -> tuple[ErrorCode, int, int]:
+        """Assign an id and epoch. A caller without *current*, or with the valid one, fences all others.
+
+        An open transaction is aborted, in an epoch of its own; the caller has to ask again. Its transactions may last
+        *timeout_ms*, None: without a limit.
+        """
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST, -1, -1
+        if timeout_ms is not None and not 0 < timeout_ms <= MAX_TIMEOUT_MS:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1, -1
         owned = self.ids.get(transactional_id)
         if owned is None:
             owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
+        if current is not None and current[0] != owned.producer_id:
+            return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.completing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
-        if current is not None and current == (owned.producer_id, owned.replaced):
-            return ErrorCode.NONE, owned.producer_id, owned.epoch  # the response to the first attempt was lost
-        if current is not None and current != (owned.producer_id, owned.epoch):
-            return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.ongoing:
+            owned.replaced = owned.epoch if self.bumps() else None
+            owned.epoch += 1
+            owned.before = None
             self._end(transactional_id, owned, commit=False)
-        owned.replaced = None if current is None else owned.epoch
-        owned.epoch += 1
-        owned.last = owned.before = None
-        if owned.completing:  # the next attempt gets the epoch
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
+        epoch = owned.epoch if current is None else current[1]
+        if epoch == owned.epoch:
+            owned.replaced = None if current is None else owned.epoch
+            owned.epoch += 1
+            owned.last = owned.before = None
+        elif epoch != owned.replaced:  # otherwise the response to the first attempt was lost
+            return ErrorCode.PRODUCER_FENCED, -1, -1
         return ErrorCode.NONE, owned.producer_id, owned.epoch
 
-    def add(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int] | None) -> ErrorCode:
-        """Add a partition to the open transaction; None only opens the transaction."""
+    def add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partition: tuple[str, int] | None = None,
+        *,
+        group: str | None = None,
+    ) -> ErrorCode:
+        """Add a partition or a group to the open transaction, which begins with the first one."""
         code = self._check(transactional_id, producer_id, epoch)
-        if code is ErrorCode.NONE and self.ids[transactional_id].completing:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         if code is ErrorCode.NONE:
             owned = self.ids[transactional_id]
             owned.ongoing = True
             owned.replaced = None
             if partition is not None:
                 owned.partitions.add(partition)
+            if group is not None:
+                owned.groups.add(group)
         return code
 
     def is_member(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> ErrorCode:
         """Return NONE if a producer has added this partition to its transaction, otherwise the error code."""
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE and partition not in self.ids[transactional_id].partitions:
-            return ErrorCode.INVALID_TXN_STATE
+            return ErrorCode.TRANSACTION_ABORTABLE
         return code
 
     def add_offset(
         self, transactional_id: str, producer_id: int, epoch: int, key: tuple[str, str, int], offset: int
     ) -> ErrorCode:
-        """Store a group's offset until the end of the transaction."""
+        """Store a group's offset until the end of the transaction, to which the group was added."""
         code = self._check(transactional_id, producer_id, epoch)
-        if code is ErrorCode.NONE:
-            self.ids[transactional_id].offsets[key] = offset
+        if code is not ErrorCode.NONE:
+            return code
+        owned = self.ids[transactional_id]
+        if key[0] not in owned.groups:
+            return ErrorCode.TRANSACTION_ABORTABLE
+        owned.offsets[key] = offset
         return code
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, newest: bool
     ) -> tuple[ErrorCode, int, int]:
-        """End the open transaction; a repeated request gets the same response."""
+        """End the open transaction; a repeated request gets the same response. *newest*: the epoch ends with it.
+
+        Then a transaction without partitions can be aborted, too, for another epoch.
+        """
         owned = self.ids.get(transactional_id)
+        code = ErrorCode.INVALID_REQUEST if not transactional_id else ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if owned is None or owned.producer_id != producer_id:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1, -1
-        repeated = owned.before == epoch and not owned.ongoing
-        if owned.completing and epoch in (owned.before, owned.epoch):
-            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
-        if repeated and owned.last is commit:
-            return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
-        if repeated and owned.timed_out:
-            return ErrorCode.INVALID_TXN_STATE, -1, -1
-        if owned.epoch != epoch:
+            return code, -1, -1
+        repeated = not owned.ongoing and owned.last is not None and epoch == owned.before
+        if epoch != owned.epoch and not repeated:
             return ErrorCode.PRODUCER_FENCED, -1, -1
-        if not owned.ongoing and (commit or not newest):
+        if owned.completing:
+            code = ErrorCode.CONCURRENT_TRANSACTIONS if owned.last is commit else ErrorCode.INVALID_TXN_STATE
+            return (ErrorCode.CONCURRENT_TRANSACTIONS if epoch == owned.epoch and newest else code), -1, -1
+        if repeated:
+            if owned.last is not commit:
+                return ErrorCode.INVALID_TXN_STATE, -1, -1
+        elif not owned.ongoing and (commit or not newest):
             return ErrorCode.INVALID_TXN_STATE, -1, -1
-        owned.before = epoch
-        if newest:
-            owned.epoch += 1
-        self._end(transactional_id, owned, commit=commit)
+        else:
+            owned.before = epoch
+            owned.epoch += newest
+            self._end(transactional_id, owned, commit=commit)
         return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
 
     def time_out(self, transactional_id: str) -> None:
@@ -130,23 +165,27 @@ class TransactionCoordinator:
         owned = self.ids.get(transactional_id)
         if owned is None or not owned.ongoing:
             return
-        owned.before = owned.epoch
+        owned.before = owned.epoch if self.bumps() else None
         owned.epoch += 1
         self._end(transactional_id, owned, commit=False)
-        owned.timed_out = True
 
     def _check(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         owned = self.ids.get(transactional_id)
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
         if owned is None or owned.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
+        if owned.epoch != epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if owned.completing else ErrorCode.NONE
 
     def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool) -> None:
         partitions, offsets, epoch = sorted(owned.partitions), dict(owned.offsets), owned.epoch
         self.ends.append((transactional_id, len(partitions), commit))
-        owned.ongoing = owned.timed_out = False
+        owned.ongoing = False
         owned.last = commit
         owned.partitions.clear()
+        owned.groups.clear()
         owned.offsets.clear()
 
         def write_markers() -> None:

@@ -51,7 +51,7 @@ class OutdatedMetadata(Fault):
 
     def begin(self, simulation: Simulation) -> None:
         simulation.cluster.brokers[self.broker].outdated_metadata = simulation.cluster.answer_metadata(
-            (), broker=self.broker
+            broker=self.broker
         )
 
     def end(self, simulation: Simulation) -> None:

@@ -1,0 +1,131 @@
+"""The checks of a Produce request's records that need no state: Kafka's, in its order.
+
+Timestamps are not checked, since a simulated broker has no wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from ottla.errors import CorruptBatchError, ErrorCode
+from ottla.interfaces import Buffer, Compressor
+from ottla.recordbatch.checksum import crc32c
+from ottla.recordbatch.codecs import CODEC_MASK, ZSTD, unpack
+from ottla.recordbatch.header_v2 import (
+    CHECKED,
+    CHECKED_FROM,
+    COUNTED_FROM,
+    HEADER_SIZE,
+    LENGTH_OFFSET,
+    MAGIC,
+    UNCHECKED,
+    Attributes,
+)
+from ottla.recordbatch.parse import UNPACKED_LIMIT, RecordBatch, parse_batches
+
+FIRST_WITH_BATCHES: Final = 3
+"""From this version on, Produce has exactly one batch of format v2 for each partition."""
+
+FIRST_WITH_ZSTD: Final = 7
+
+REJECTED: Final = "One or more records have been rejected"
+
+SMALLEST: Final = 14
+"""A batch of fewer bytes has a wrong size: the header of the oldest format is longer."""
+
+_MAGIC_AT: Final = 16
+_CODEC_AT: Final = CHECKED_FROM + 1
+
+
+@attrs.frozen(kw_only=True)
+class CheckedRecords:
+    """The batches of a partition, or the code with which all of them are refused."""
+
+    code: ErrorCode = ErrorCode.NONE
+    batches: Sequence[RecordBatch] = ()
+    unkeyed: Sequence[int] = ()
+    """The indices of records that a compacted topic refuses."""
+    corrupt: CorruptBatchError | None = None
+    """Why the bytes are not a batch."""
+    at_log: bool = False
+    """Whether it is the partition's log that refuses them: the response then has the log's first offset."""
+    message: str | None = None
+
+
+def check_records(
+    records: Buffer, *, version: int, compacted: bool, compressors: Mapping[int, Compressor]
+) -> CheckedRecords:
+    """Read the batches of a request, and check them as a broker does before it appends them."""
+    view = memoryview(records)
+    if version >= FIRST_WITH_BATCHES:
+        refused = _refuse_form(view, version)
+        if refused is not None:
+            return refused
+        view = view[: _size(view)]
+    try:
+        batches = list(parse_batches(view, compressors=compressors))
+    except CorruptBatchError as error:
+        code = ErrorCode.CORRUPT_MESSAGE if version < FIRST_WITH_BATCHES else _code_of_content(view, compressors)
+        return CheckedRecords(code=code, corrupt=error, at_log=True)
+    if version >= FIRST_WITH_BATCHES and any(map(_invalid, batches)):
+        return CheckedRecords(code=ErrorCode.INVALID_RECORD, at_log=True)
+    unkeyed = [index for batch in batches for index, record in enumerate(batch.records) if record.key is None]
+    if compacted and unkeyed:
+        return CheckedRecords(code=ErrorCode.INVALID_RECORD, unkeyed=unkeyed, at_log=True, message=REJECTED)
+    return CheckedRecords(batches=batches)
+
+
+def transaction_owner(records: Buffer) -> tuple[int, int] | None:
+    """Return the producer's id and epoch of a transactional batch, as its header says; None for any other bytes."""
+    view = memoryview(records)
+    if len(view) < HEADER_SIZE or view[_MAGIC_AT] != MAGIC or not HEADER_SIZE <= _size(view) <= len(view):
+        return None
+    bits, _last_delta, _first, _newest, producer_id, epoch, *_rest = CHECKED.unpack_from(view, CHECKED_FROM)
+    return (producer_id, epoch) if bits & Attributes.TRANSACTIONAL else None
+
+
+def _refuse_form(view: memoryview, version: int) -> CheckedRecords | None:
+    """Return the refusal of bytes that are not one batch with a correct checksum; None if they are."""
+    if len(view) <= _MAGIC_AT:
+        return CheckedRecords(code=ErrorCode.INVALID_RECORD)
+    size = _size(view)
+    if size < COUNTED_FROM + SMALLEST or (size <= len(view) and view[_MAGIC_AT] > MAGIC):
+        return CheckedRecords(code=ErrorCode.CORRUPT_MESSAGE, message="the header is wrong")
+    if size > len(view) or view[_MAGIC_AT] < MAGIC or _is_whole(view[size:]):
+        return CheckedRecords(code=ErrorCode.INVALID_RECORD)
+    if version < FIRST_WITH_ZSTD and view[_CODEC_AT] & CODEC_MASK == ZSTD:
+        return CheckedRecords(code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if size < HEADER_SIZE or crc32c(view[CHECKED_FROM:size]) != UNCHECKED.unpack_from(view)[-1]:
+        return CheckedRecords(code=ErrorCode.CORRUPT_MESSAGE, corrupt=CorruptBatchError("the checksum is wrong"))
+    return None
+
+
+def _is_whole(view: memoryview) -> bool:
+    """Return whether these bytes begin with another batch; an incomplete one counts for nothing."""
+    return len(view) > _MAGIC_AT and _size(view) <= len(view)
+
+
+def _size(view: memoryview) -> int:
+    return COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
+
+
+def _code_of_content(view: memoryview, compressors: Mapping[int, Compressor]) -> ErrorCode:
+    """Return the code for a batch whose records cannot be read."""
+    try:
+        unpack(view[HEADER_SIZE:], codec_id=view[_CODEC_AT] & CODEC_MASK, compressors=compressors, limit=UNPACKED_LIMIT)
+    except CorruptBatchError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.INVALID_RECORD
+
+
+def _invalid(batch: RecordBatch) -> bool:
+    """Return whether a batch has what only brokers write, wrong offsets, or a producer without a sequence number."""
+    return (
+        batch.control
+        or not batch.records
+        or (batch.base_offset, batch.last_offset) != (0, len(batch.records) - 1)
+        or (batch.producer_id >= 0 and batch.sequence < 0)
+    )

@@ -1,0 +1,145 @@
+"""A real cluster and a simulated one with the same topics, for conversations that are held with both."""
+
+from __future__ import annotations
+
+import difflib
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from conversations import Conversation, RealPeer, SimulatedPeer
+from handmade_batches import Batch
+
+from ottla.protocol import METADATA
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
+from ottla_testkit.simulation import SimulatedCluster
+from transactions_kit import await_true
+
+Script: TypeAlias = Callable[[Conversation], None]
+
+LARGEST: Final = 5_000
+"""`max.message.bytes` of the topic `small`."""
+
+UNKNOWN: Final = "unknown-topic"
+UNKNOWN_ID: Final = uuid.UUID(int=99).bytes
+
+
+class TwoClusters:
+    """Both clusters. Topics are created in both when they are first used; no other test uses them."""
+
+    def __init__(self, kafka: KafkaCluster) -> None:
+        self.kafka = kafka
+        self.real = RealPeer(kafka.address(1))
+        self.level = feature_level(kafka.address(1), TRANSACTION_VERSION)
+        self.simulated = SimulatedCluster.of(1)
+        self.simulated.transaction_version = self.level
+        self._suffix = uuid.uuid4().hex[:8]
+
+    @cached_property
+    def plain(self) -> str:
+        """A topic of two partitions."""
+        return self._create("plain", partitions=2)
+
+    @cached_property
+    def small(self) -> str:
+        """A topic that refuses batches of more than LARGEST bytes."""
+        name = self._create("small", {"max.message.bytes": LARGEST})
+        self.simulated.topics[name].max_message_bytes = LARGEST
+        return name
+
+    @cached_property
+    def compacted(self) -> str:
+        """A topic that refuses records without keys."""
+        name = self._create("compacted", {"cleanup.policy": "compact"})
+        self.simulated.topics[name].compacted = True
+        return name
+
+    @cached_property
+    def unsafe(self) -> str:
+        """A topic with fewer replicas than `min.insync.replicas`."""
+        return self._create("unsafe", {"min.insync.replicas": 2}, min_insync=2)
+
+    def _create(
+        self,
+        name: str,
+        config: Mapping[str, int | str] | None = None,
+        *,
+        partitions: int = 1,
+        min_insync: int | None = None,
+    ) -> str:
+        name = f"{name}-{self._suffix}"
+        self.kafka.create_topic(name, partitions=partitions, config=config)
+        self.simulated.create(name, *[1] * partitions, min_insync=min_insync)
+        return name
+
+    def delete(self, talk: Conversation, name: str) -> None:
+        """Delete a topic in the cluster of this conversation."""
+        if isinstance(talk.peer, SimulatedPeer):
+            self.simulated.delete(name)
+            return
+        assert admin_requests.delete_topics(self.kafka.address(1), [name]) == {}
+        await_true(lambda: not admin_requests.metadata(self.kafka.address(1), topic=name).partitions)
+
+    def create_again(self, talk: Conversation, name: str) -> None:
+        """Create a topic that was deleted in the cluster of this conversation."""
+        if isinstance(talk.peer, SimulatedPeer):
+            self.simulated.create(name, 1, 1)
+        else:
+            self.kafka.create_topic(name, partitions=2)
+
+    def compare(self, script: Script, *, exact_offsets: bool = True) -> None:
+        """Hold a conversation with both brokers, and compare their responses."""
+        lines: list[Sequence[str]] = []
+        for peer in (self.real, SimulatedPeer(self.simulated.brokers[1])):
+            conversation = Conversation(peer, exact_offsets=exact_offsets)
+            script(conversation)
+            lines.append(conversation.lines)
+        real, simulated = lines
+        differences = [line for line in difflib.ndiff(real, simulated) if line[:1] in "-+"]
+        assert not differences, "\n".join(["- the real broker, + the simulated one:", *differences])
+
+
+@contextmanager
+def two_clusters(kafka: KafkaCluster) -> Iterator[TwoClusters]:
+    """Both clusters, with a connection to the real one."""
+    clusters = TwoClusters(kafka)
+    try:
+        yield clusters
+    finally:
+        clusters.real.close()
+
+
+def topic_ids(talk: Conversation, *names: str) -> Sequence[bytes]:
+    """The ids of topics."""
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    found = talk.ask("ids", METADATA, 12, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+    return [bytes(topic.topic_id) for topic in found.topics]
+
+
+def new_producer(talk: Conversation) -> int:
+    """The id of an idempotent producer."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+    return int(talk.ask("a new producer", INIT_PRODUCER_ID, 4, request, settled=True).producer_id)
+
+
+def produced(
+    topic: str,
+    batch: Batch | bytes | None,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    topic_id: bytes | None = None,
+) -> ProduceRequest:
+    """A request with one batch."""
+    records = batch.encode() if isinstance(batch, Batch) else batch
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])
+    if topic_id is not None:
+        data.topic_id = topic_id
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=10_000, topic_data=[data])
