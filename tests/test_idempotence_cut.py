@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 CUTS = 500 if LONG else 60
 RECORDS = 200_000 if LONG else 25_000
 PARTITIONS = 4
+EPOCH_MS = 1_700_000_000_000
+"""The timestamps of records begin here."""
 
 
 def plan(random: random.Random, *, cuts: int) -> list[Cut]:
@@ -50,12 +52,16 @@ def test_randomly_cut_connections_duplicate_lose_and_reorder_nothing(
     ) as producer:
         producer.send("t", b"0", partition=0).result(WAIT)
         proxy.cut_by(plan(chance("cuts"), cuts=cuts))
-        sent = [producer.send("t", b"%d" % n, partition=n % PARTITIONS) for n in range(1, records)]
-        offsets = [delivery.result(5 * WAIT).offset for delivery in sent]
+        sent = [
+            producer.send("t", b"%d" % n, partition=n % PARTITIONS, timestamp_ms=EPOCH_MS + n)
+            for n in range(1, records)
+        ]
+        results = [delivery.result(5 * WAIT) for delivery in sent]
     found = read(kafka.bootstrap_servers, "t", partitions=PARTITIONS)
 
     expected = [numbered(range(each, records, PARTITIONS)) for each in range(PARTITIONS)]
     assert [len(values) for values in found] == [len(values) for values in expected]
     assert found == expected
-    assert offsets == [n // PARTITIONS for n in range(1, records)]
+    assert [result.offset for result in results] == [n // PARTITIONS for n in range(1, records)]
+    assert [result.timestamp_ms - EPOCH_MS for result in results] == list(range(1, records))
     assert proxy.cuts == cuts

@@ -302,7 +302,7 @@ def logs_agree_with_outcomes(history: History) -> None:
         if len(found) > 1 and history.idempotent and not _state_was_lost(history, record):
             raise Violation(f"{record} was written {len(found)} times: {_places(found)}")
         if record.name not in lost:
-            _offset_is_true(record, found)
+            _metadata_are_true(record, found)
     for topic in history.topics:
         for partition, log in topic.log.items():
             names = [name_of(written.value) for written in log]
@@ -373,10 +373,14 @@ _FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction
 """Faults that a record may fail for at any later time."""
 
 
-def _offset_is_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:
+def _metadata_are_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:
     assert record.delivery is not None, "only of records that were queued"
     metadata = record.delivery.metadata
-    if metadata is None or metadata.offset < 0:
+    if metadata is None:
+        return
+    if metadata.timestamp_ms != record.number:
+        raise Violation(f"{record} was reported with another timestamp: {metadata}")
+    if metadata.offset < 0:
         return
     if not any((partition, offset) == (metadata.partition, metadata.offset) for _topic, partition, offset in found):
         raise Violation(f"{record} was reported at {metadata}, and is at {_places(found)}")

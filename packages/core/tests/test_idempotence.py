@@ -238,6 +238,19 @@ def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
         assert sequences(simulation) == [(0, 0, 0)]
 
 
+@pytest.mark.rule("producer.record.timestamp")
+def test_records_of_a_repeated_batch_keep_their_own_timestamps() -> None:
+    with simulated(1) as simulation:
+        simulation.cluster.brokers[1].codes.append(None)  # written, and never answered
+        deliveries = [simulation.producer.send("t", b"v", timestamp_ms=1_000 + number) for number in range(3)]
+        simulation.run_until(lambda: simulation.log() == [b"v"] * 3)
+        simulation.network.cut(1)
+        simulation.run_until_idle()
+
+        assert [delivery.result().timestamp_ms for delivery in deliveries] == [1_000, 1_001, 1_002]
+        assert len(sequences(simulation)) == 1
+
+
 @pytest.mark.rule("accumulator.put-back.sequence")
 @pytest.mark.parametrize("refused", range(1, 5))
 def test_a_refusal_of_any_of_five_in_flight_keeps_the_order(refused: int) -> None:

@@ -82,7 +82,7 @@ class ProduceResponseHandler:
     ) -> Acknowledged | Failed | None:
         """Handle the partition's part of a response; None: the response leaves the partition out."""
         if isinstance(response, Acknowledged):
-            return response
+            return _without_time_of_repeat(batch, response) if batch.maybe_written else response
         if response is None:
             batch.response_lost = batch.maybe_written = True
             return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
@@ -171,6 +171,17 @@ class ProduceResponseHandler:
             self._counters.producer.splits.add(1)
             self._accumulator.replace(batch, parts, max_bytes=max_bytes)
         return None
+
+
+def _without_time_of_repeat(batch: ProducerBatch, response: Acknowledged) -> Acknowledged:
+    """Return the acknowledgement of a batch that was sent before, without the time that says only that it was.
+
+    For a batch that it holds already, a broker returns the batch's newest timestamp, under CreateTime, too.
+    """
+    time_ms = response.log_append_time_ms
+    if time_ms < 0 or time_ms != max(batch.columns.facts().timestamps_ms):
+        return response
+    return Acknowledged(base_offset=response.base_offset)
 
 
 def _failed(
