@@ -13,7 +13,8 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import RowSealing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
-from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import WriteOptions
 
 TIMEOUT_MS = 120_000
 

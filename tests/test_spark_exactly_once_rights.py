@@ -36,7 +36,8 @@ from ottla_spark.exactly_once.ledger.entry import Status, Step
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
-from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.topics import check_topics
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster

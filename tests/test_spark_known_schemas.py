@@ -9,7 +9,8 @@ import pytest
 from hostile_registry import Hostile, hostile_registry, says
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink import formats
 from ottla_spark.sink.columns import find_columns
 

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import WriteOptions, read_options
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink import topics
 from ottla_spark.sink.topics import check_topics
 from ottla_testkit.errors import KafkaUnavailableError

@@ -10,7 +10,7 @@ import pytest
 
 from documents import ROOT, Block, blocks
 from ottla.config import settings
-from ottla.producer.build import check_config
+from ottla.producer.config_check import check_config
 from ottla_testkit.kafka_cluster.certificates import Certificates
 
 SETTINGS = [each for each in blocks(ROOT / "docs" / "where-kafka-runs.md") if each.language == "properties"]

@@ -1,4 +1,4 @@
-"""What `import ottla` imports: a program pays for it at each start, whatever it uses."""
+"""What `import ottla` and a producer import: a program pays for it at each start, whatever it uses."""
 
 from __future__ import annotations
 
@@ -74,22 +74,32 @@ METHODS_OF_ATTRS: Final = {
 """Classes for which attrs compiles a comparison: public, changeable, often compared, or with a repr of their own."""
 
 LATE_NAMES: Final = {
-    "ottla": ("ConsumerGroupMetadata", "OffsetAndMetadata", "PreparedTransaction", "TableDelivery"),
+    "ottla": (
+        "ConsumerGroupMetadata",
+        "Delivery",
+        "PreparedTransaction",
+        "Producer",
+        "RecordMetadata",
+        "TableDelivery",
+    ),
+    "ottla.config": ("ConfigDraft", "ProducerConfig", "Row", "as_written"),
     "ottla.transactions": ("ConsumerGroupMetadata", "OffsetAndMetadata", "PreparedTransaction", "SharedTransaction"),
 }
 
 
 @pytest.fixture(scope="module")
 def imported() -> set[str]:
-    """The modules that `import ottla` imports in a new interpreter without site-packages' own hooks."""
+    """The modules that the import of a producer imports in a new interpreter without site-packages' own hooks."""
     # Only without ottla-accel a producer uses crc32c, which imports importlib.metadata.
     used = "" if find_spec("ottla_accel") else "import crc32c; "
-    program = f"import sys; {used}before = {{*sys.modules}}; import ottla; print(*{{*sys.modules}} - before)"
+    program = (
+        f"import sys; {used}before = {{*sys.modules}}; from ottla import Producer; print(*{{*sys.modules}} - before)"
+    )
     return set(subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60).split())
 
 
 @pytest.mark.parametrize("module", [*OF_THE_CORE, *OTHERS])
-def test_import_ottla_does_not_import(module: str, imported: set[str]) -> None:
+def test_the_import_of_a_producer_does_not_import(module: str, imported: set[str]) -> None:
     assert "ottla.producer.producer" in imported
     assert module not in OF_THE_CORE or find_spec(module) is not None, "this module has another name now"
     assert not {name for name in imported if name == module or name.startswith(f"{module}.")}
@@ -97,7 +107,8 @@ def test_import_ottla_does_not_import(module: str, imported: set[str]) -> None:
 
 def test_private_values_have_comparisons_that_nothing_compiles_at_import() -> None:
     program = """
-import gc, sys, ottla
+import gc, sys
+from ottla import Producer
 for cls in [thing for thing in gc.get_objects() if isinstance(thing, type) and hasattr(thing, "__attrs_attrs__")]:
     compare = vars(cls).get("__eq__")
     if cls.__module__.startswith("ottla.") and compare and compare.__code__.co_filename.startswith("<attrs generated"):
@@ -108,6 +119,13 @@ for cls in [thing for thing in gc.get_objects() if isinstance(thing, type) and h
 
     assert names - private, "classes of attrs are recognized otherwise now"
     assert private <= METHODS_OF_ATTRS, "such a class is a subclass of ValueMethods, or gets a line above"
+
+
+def test_import_ottla_without_a_name_imports_no_part_of_a_producer() -> None:
+    program = "import sys, ottla; print(*(name for name in sys.modules if name.startswith('ottla.')))"
+    names = set(subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60).split())
+
+    assert {name.split(".")[1] for name in names} == {"errors", "results", "version"}
 
 
 @pytest.mark.parametrize("module", LATE_NAMES)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla_spark.options.options import WriteOptions, read_options
-from ottla_spark.sink.task import TaskWritten, send_rows
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import WriteOptions
+from ottla_spark.sink.task import send_rows
+from ottla_spark.sink.task_written import TaskWritten
 from simulated_producer import Simulated, simulated
 
 TOPICS = ("t", "u", "v")

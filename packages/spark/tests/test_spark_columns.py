@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.options.formats import JSON, Formats
+from ottla_spark.options.column_formats import JSON, Formats
 from ottla_spark.sink.columns import ColumnPositions, find_columns, other_columns
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (

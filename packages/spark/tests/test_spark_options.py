@@ -13,8 +13,9 @@ from ottla import OttlaError, PluginError
 from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.data_source_api import HAS_ARROW_STREAMS, HAS_DATA_SOURCES
 from ottla_spark.options import producer_settings
-from ottla_spark.options.formats import JSON
-from ottla_spark.options.options import ErrorTolerance, Guarantee, WriteOptions, read_options
+from ottla_spark.options.column_formats import JSON
+from ottla_spark.options.options import read_options
+from ottla_spark.options.write_options import ErrorTolerance, Guarantee, WriteOptions
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

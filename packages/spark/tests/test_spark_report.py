@@ -11,7 +11,7 @@ from pyspark import SparkFiles
 from ottla import OttlaError
 from ottla_spark.sink import report
 from ottla_spark.sink.report import WriteReport, last_report
-from ottla_spark.sink.task import TaskWritten
+from ottla_spark.sink.task_written import TaskWritten
 
 TASKS = [
     TaskWritten(records=3, bytes=10, partitions={("t", 1): 2, ("t", 0): 1}, reading=0.5, sending=0.25, waiting=1.0),

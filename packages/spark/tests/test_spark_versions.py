@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType, StructType
 
 import ottla_spark
 from ottla import OttlaError
-from ottla_spark import InvalidWriteError, OttlaDataSource, source
+from ottla_spark import InvalidWriteError, OttlaDataSource, planned_writers
 from ottla_spark.atomic import atomically
 from ottla_spark.data_source_api import HAS_ARROW_STREAMS, HAS_DATA_SOURCES, PYSPARK
 
@@ -49,12 +49,12 @@ def test_the_functions_are_named_where_pyspark_has_no_data_sources() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=WITHIN, check=False)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"ottla_spark.calls: {CALLS}", f"register: {CALLS}"]
+    assert done.stdout.splitlines() == [f"ottla_spark: {CALLS}", f"register: {CALLS}"]
 
 
 @pytest.mark.skipif(not HAS_DATA_SOURCES, reason="this PySpark has no data sources in Python")
 def test_a_stream_without_arrow_batches_is_refused_with_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "HAS_ARROW_STREAMS", False)
+    monkeypatch.setattr(planned_writers, "HAS_ARROW_STREAMS", False)
     schema = StructType().add("value", StringType())
 
     with pytest.raises(InvalidWriteError, match=r"pass ottla_spark\.foreach_batch\(options\) to writeStream"):

@@ -9,8 +9,6 @@ other modules are private: they may change in any version.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.accumulator.delivery import Delivery
-from ottla.config.allow_lists import allow
 from ottla.errors import (
     AbortableTransactionError,
     BrokerError,
@@ -42,16 +40,18 @@ from ottla.errors import (
     UndeliveredError,
 )
 from ottla.errors.call_hints import IMPORT_HINTS
-from ottla.interfaces import MetricName
-from ottla.network.cluster import Broker, PartitionInfo
-from ottla.producer import Producer
-from ottla.producer.build import check_config
-from ottla.producer.closing_signals import close_on_signals
-from ottla.producer.per_process import per_process
-from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableProgress, TableResult, TopicReport
 from ottla.version import __version__
 
 if TYPE_CHECKING:
+    from ottla.accumulator.delivery import Delivery
+    from ottla.config.allow_lists import allow
+    from ottla.interfaces import MetricName
+    from ottla.network.cluster import Broker, PartitionInfo
+    from ottla.producer.closing_signals import close_on_signals
+    from ottla.producer.config_check import check_config
+    from ottla.producer.per_process import per_process
+    from ottla.producer.producer import Producer
+    from ottla.results import DeliveryReport, PartitionResult, RecordMetadata, TableProgress, TableResult, TopicReport
     from ottla.tables.table_delivery import TableDelivery
     from ottla.transactions.group_metadata import ConsumerGroupMetadata
     from ottla.transactions.offsets import OffsetAndMetadata
@@ -110,17 +110,36 @@ __all__ = [
 
 
 _IMPORTED_LATE: Final = {
+    "Broker": "ottla.network.cluster",
     "ConsumerGroupMetadata": "ottla.transactions.group_metadata",
+    "Delivery": "ottla.accumulator.delivery",
+    "DeliveryReport": "ottla.results",
+    "MetricName": "ottla.interfaces",
     "OffsetAndMetadata": "ottla.transactions.offsets",
+    "PartitionInfo": "ottla.network.cluster",
+    "PartitionResult": "ottla.results",
     "PreparedTransaction": "ottla.transactions.prepared_transaction",
+    "Producer": "ottla.producer.producer",
+    "RecordMetadata": "ottla.results",
     "TableDelivery": "ottla.tables.table_delivery",
+    "TableProgress": "ottla.results",
+    "TableResult": "ottla.results",
+    "TopicReport": "ottla.results",
+    "allow": "ottla.config.allow_lists",
+    "check_config": "ottla.producer.config_check",
+    "close_on_signals": "ottla.producer.closing_signals",
+    "per_process": "ottla.producer.per_process",
 }
-"""The modules of names that most programs do not use."""
+"""The modules of all names but the errors.
+
+A process that sends nothing, such as those in which Spark plans and commits a write, does not import a producer.
+"""
 
 
 def __getattr__(name: str) -> Any:
     if name in _IMPORTED_LATE:
-        return getattr(import_module(_IMPORTED_LATE[name]), name)
+        found = globals()[name] = getattr(import_module(_IMPORTED_LATE[name]), name)
+        return found
     if name in IMPORT_HINTS:
         # Not an AttributeError: `from ottla import` would replace its text by one of its own.
         raise ImportError(f"cannot import name {name!r} from {__name__!r}; {IMPORT_HINTS[name]}", name=name)

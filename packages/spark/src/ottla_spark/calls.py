@@ -6,27 +6,21 @@ source, but the driver's own Python process plans and commits.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
 from ottla.errors.secret import hide_settings
-from ottla_spark.data_source_api import HAS_DATA_SOURCES, INSTEAD, PYSPARK
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches, read_hidden
+from ottla_spark.options.options import not_for_batches, read_hidden
+from ottla_spark.options.write_options import Guarantee, WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
 from ottla_spark.sink.report import WriteReport
 from ottla_spark.sink.writer import OttlaWriter
 
 if TYPE_CHECKING:
     from ottla_spark.exactly_once.settings import Settings
-
-_log = logging.getLogger(__name__)
-
-if not HAS_DATA_SOURCES:
-    _log.info('%s has no data sources in Python, so format("ottla") does not exist: %s', PYSPARK, INSTEAD)
 
 
 def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:

@@ -1,28 +1,20 @@
-"""The data source that Spark finds under the name `ottla`. It writes batches and streams, and reads nothing."""
+"""The data source that Spark finds under the name `ottla`. It writes batches and streams, and reads nothing.
+
+Spark imports this module in a Python process that only looks the name up, so the methods import what plans a write.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from ottla_spark.data_source_api import HAS_DATA_SOURCES, INSTEAD, PYSPARK, DataSource, DataSourceStreamArrowWriter
+from ottla_spark.errors import OttlaError
 
-from ottla import OttlaError
-from ottla_spark.data_source_api import (
-    HAS_ARROW_STREAMS,
-    HAS_DATA_SOURCES,
-    INSTEAD,
-    PYSPARK,
-    DataSource,
-    DataSourceStreamArrowWriter,
-)
-from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import Guarantee, WriteOptions, not_for_batches, read_options
-from ottla_spark.sink.columns import ColumnPositions, find_columns
-from ottla_spark.sink.formats import prepare_formats
-from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
-from ottla_spark.worker.garbage_collection import reduce_collection
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from ottla_spark.sink.writer import OttlaWriter
 
 _WRITES_ONLY: Final = (
     'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '
@@ -38,6 +30,8 @@ def register(spark: SparkSession) -> None:
     """
     if not HAS_DATA_SOURCES:
         raise OttlaError(f'{PYSPARK} has no data sources in Python, so format("ottla") does not exist: {INSTEAD}')
+    from pyspark.errors import AnalysisException
+
     try:
         spark.dataSource.register(OttlaDataSource)
     except AnalysisException as error:
@@ -60,36 +54,18 @@ class OttlaDataSource(DataSource):
 
         Raises InvalidWriteError with all problems.
         """
-        problems: list[str] = []
-        if overwrite:
-            problems.append('records can only be appended to a topic; use .mode("append") instead of "overwrite"')
-        options, columns = self._checked(schema, problems)
-        problems += not_for_batches(options)
-        if problems:
-            raise InvalidWriteError(problems)
-        writer = OttlaWriter(options, columns)
-        writer.plan()
-        return writer
+        from ottla_spark.planned_writers import batch_writer
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Create the writer; called on the driver for each micro-batch. Raises InvalidWriteError with all problems.
 
         With *overwrite*, in the output mode "complete", each micro-batch sends all rows, as Spark's own sink does.
         """
-        problems: list[str] = []
-        if not HAS_ARROW_STREAMS:
-            problems.append(
-                f'{PYSPARK} passes no Arrow batches to sinks of streams, which format("ottla") needs; pass '
-                "ottla_spark.foreach_batch(options) to writeStream.foreachBatch"
-            )
-        options, columns = self._checked(schema, problems)
-        if problems:
-            raise InvalidWriteError(problems)
-        if options.guarantee is Guarantee.EXACTLY_ONCE:
-            from ottla_spark.exactly_once import stream_writer  # imports many modules, so only when it is needed
+        from ottla_spark.planned_writers import stream_writer
 
-            return stream_writer(options, columns)
-        return OttlaStreamWriter(options, columns)
+        return stream_writer(self.options, schema)
 
     def schema(self) -> NoReturn:
         """Raise OttlaError: Spark calls this to read, and for `CREATE TABLE ... USING ottla` without columns."""
@@ -102,9 +78,3 @@ class OttlaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> NoReturn:
         """Raise OttlaError: this data source cannot read."""
         raise OttlaError(_WRITES_ONLY)
-
-    def _checked(self, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
-        reduce_collection()
-        options = read_options(self.options, problems=problems)
-        columns = find_columns(schema, topic=options.topic, problems=problems, formats=options.formats)
-        return options if problems else prepare_formats(options, schema, columns, problems=problems), columns

@@ -30,10 +30,10 @@ from ottla.errors.notes import noted_on
 from ottla.interfaces import Headers, MetricName
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.serializer_lookups import Lookup
-from ottla.producer import Producer
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
+from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
 from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery

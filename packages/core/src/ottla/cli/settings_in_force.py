@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ottla.cli.table import console
 from ottla.config.in_force import DEFAULT, SettingInForce, replaced, written
-from ottla.producer.build import check_config
+from ottla.producer.config_check import check_config
 
 _SERVERS: Final = "bootstrap.servers"
 _ANY_SERVER: Final = "127.0.0.1:9092"

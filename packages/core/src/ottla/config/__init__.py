@@ -1,23 +1,28 @@
 """The configuration of a producer: read once, checked as a whole, and split into frozen sections."""
 
-from ottla.config.config_def import Row, describe
-from ottla.config.core_settings import as_written
-from ottla.config.draft import ConfigDraft
-from ottla.config.producer_config import (
-    BatchingConfig,
-    ConnectionConfig,
-    DeliveryConfig,
-    DnsLookup,
-    Idempotence,
-    MetadataConfig,
-    PartitioningConfig,
-    ProducerConfig,
-    RecoveryStrategy,
-    SecurityProtocol,
-    SerializationConfig,
-    TransactionsConfig,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from ottla.config.values import PluginValues
+
+if TYPE_CHECKING:
+    from ottla.config.config_def import Row, describe
+    from ottla.config.core_settings import as_written
+    from ottla.config.draft import ConfigDraft
+    from ottla.config.producer_config import (
+        BatchingConfig,
+        ConnectionConfig,
+        DeliveryConfig,
+        DnsLookup,
+        Idempotence,
+        MetadataConfig,
+        PartitioningConfig,
+        ProducerConfig,
+        RecoveryStrategy,
+        SecurityProtocol,
+        SerializationConfig,
+        TransactionsConfig,
+    )
 
 __all__ = [
     "BatchingConfig",
@@ -40,10 +45,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """`read` of `ottla.config.settings`, which is imported when it is used: other programs need no parser of TOML."""
-    if name == "read":
-        from ottla.config.settings import read
+_IMPORTED_LATE: Final = {
+    "ConfigDraft": "draft",
+    "Row": "config_def",
+    "as_written": "core_settings",
+    "describe": "config_def",
+    "read": "settings",  # other programs need no parser of TOML
+}
+"""The modules of names that are not in `producer_config`. Processes that are passed values need none of them."""
 
-        return read
+
+def __getattr__(name: str) -> Any:
+    if name in __all__ or name in _IMPORTED_LATE:
+        return getattr(import_module(f"{__name__}.{_IMPORTED_LATE.get(name, 'producer_config')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

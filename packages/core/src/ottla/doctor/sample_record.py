@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.errors import BrokerError, OttlaError
-from ottla.producer import Producer
+from ottla.producer.producer import Producer
 
 VALUE: Final = b"a test record of ottla doctor"
 _NO_OFFSET: Final = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
@@ -11,7 +11,6 @@ from ottla.accumulator.io_loop_interface import EventLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
-from ottla.config.in_force import SettingsInForce
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
 from ottla.plugins.plugin_objects import PluginObjects
@@ -28,7 +27,6 @@ from ottla.sender.produce_messages import supported_formats
 from ottla.transactions.build import build_transactions
 
 if TYPE_CHECKING:
-    from ottla.config.keywords import ProducerKeywords
     from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
 
 
@@ -51,17 +49,6 @@ def build(
     except BaseException:
         plugins.close()
         raise
-
-
-def check_config(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> SettingsInForce:
-    """Raise ConfigError or PluginError if `Producer` with the same arguments would. Starts nothing.
-
-    Returns the settings that would be in force, as `Producer.config`. The plugins are made, and closed.
-    """
-    config, options = hide_settings(config or {}), hide_settings(options)
-    checked, plugins = choose_plugins(config, options, registry=Registry(), objects=PluginObjects())
-    plugins.close()
-    return checked.in_force
 
 
 def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:

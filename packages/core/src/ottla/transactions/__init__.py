@@ -42,17 +42,31 @@ __all__ = [
 ]
 
 
-_VALUES: Final = {
+_IMPORTED_LATE: Final = {
     "ConsumerGroupMetadata": "group_metadata",
+    "Ended": "admin.transaction_owner",
+    "GroupOffset": "admin.group_offsets",
     "OffsetAndMetadata": "offsets",
+    "OpenTransaction": "admin.open_transactions",
+    "Outcome": "admin.completion",
     "PreparedTransaction": "prepared_transaction",
     "SharedTransaction": "shared_transaction",
+    "Sharing": "admin.transaction_owner",
+    "TransactionListing": "admin.listing",
+    "abort": "admin.open_transactions",
+    "committed_offset": "admin.group_offsets",
+    "complete": "admin.completion",
+    "end_offsets": "admin.group_offsets",
+    "find_open_transactions": "admin.open_transactions",
+    "list_transactions": "admin.listing",
+    "partition_counts": "admin.group_offsets",
+    "sharing": "admin.transaction_owner",
 }
-"""The modules of the names that need no requests."""
+"""The modules of all names."""
 
 
 def __getattr__(name: str) -> Any:
     # Imported late: the messages of transactions cost every program 10 ms at its start, also one without transactions.
-    if name in __all__:
-        return getattr(import_module(f"{__name__}.{_VALUES.get(name, 'admin')}"), name)
+    if name in _IMPORTED_LATE:
+        return getattr(import_module(f"{__name__}.{_IMPORTED_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

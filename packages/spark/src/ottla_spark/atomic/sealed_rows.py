@@ -21,8 +21,8 @@ from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.sealed import TableSealer
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.errors import WriteError
-from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.records import RowPlace, by_topic, records_of, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows

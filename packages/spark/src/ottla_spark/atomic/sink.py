@@ -26,7 +26,8 @@ from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, Guarantee, WriteOptions, read_hidden
+from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, read_hidden
+from ottla_spark.options.write_options import Guarantee, WriteOptions
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job import traced

@@ -22,8 +22,8 @@ from ottla_spark.atomic.errors import TaskRefusedError
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import sealed_batches
 from ottla_spark.errors import WriteError
-from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.in_flight import InFlightTables
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import reduce_collection

@@ -17,7 +17,8 @@ from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.exactly_once.writer import BatchWriter
-from ottla_spark.options.options import WriteOptions, read_hidden
+from ottla_spark.options.options import read_hidden
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.settings import PREFIX, Settings
 from ottla_spark.exactly_once.task import QUERY_ID, BatchName
 from ottla_spark.exactly_once.writer import BatchWriter
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.job import JobInput, run_job
 
 _RUN_ID: Final = "sql.streaming.runId"

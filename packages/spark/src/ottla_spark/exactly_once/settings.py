@@ -10,8 +10,9 @@ import attrs
 from ottla.config import PluginValues, as_written
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic, own_topic
-from ottla_spark.options.options import WriteOptions, truth
+from ottla_spark.options.options import truth
 from ottla_spark.options.producer_settings import problems_of
+from ottla_spark.options.write_options import WriteOptions
 
 PREFIX: Final = "transactional.id.prefix"
 TOPIC: Final = "ledger.topic"

@@ -11,7 +11,7 @@ from ottla_spark.data_source_api import DataSourceStreamArrowWriter, WriterCommi
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.task import batch_of_stream
 from ottla_spark.exactly_once.writer import PlannedWriter, TaskPrepared
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 
 

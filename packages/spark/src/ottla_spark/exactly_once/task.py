@@ -25,9 +25,10 @@ from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
-from ottla_spark.sink.task import TaskWritten, send_rows, task_name
+from ottla_spark.sink.task import send_rows, task_name
+from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.worker.producer_cache import Borrowed
 from ottla_spark.worker.traces import task_span
 

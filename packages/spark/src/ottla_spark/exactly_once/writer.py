@@ -18,11 +18,11 @@ from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.job_description import topic_text
 from ottla_spark.sink.report import publish_report
-from ottla_spark.sink.task import TaskWritten
+from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.sink.topics import check_topics
 
 _log = logging.getLogger(__name__)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from ottla import OttlaError
-from ottla.config import PluginValues, as_written
+from ottla.config import as_written
 from ottla.config.allow_lists import check_file, options_of_others
 from ottla.plugins.registry import Registry
+from ottla_spark.options.column_formats import JSON, ColumnFormat, Formats
 from ottla_spark.options.named_files import PLACE, problems_of_names
 
 VALUE_FORMAT: Final = "value.format"
@@ -19,27 +18,6 @@ OPTION_OF: Final[Mapping[str, str]] = {"key": KEY_FORMAT, "value": VALUE_FORMAT}
 
 _TEXTS: Final = ("{", "[", '"')
 """What the JSON of a schema begins with."""
-
-
-@attrs.frozen(kw_only=True)
-class ColumnFormat:
-    """The serializer of a column, by its name. `prepared`: the serializer itself, which the driver has prepared."""
-
-    name: str
-    prepared: bytes | None = attrs.field(default=None, repr=False)
-
-
-JSON: Final = ColumnFormat(name="json")
-"""The format that needs no serializer plugin: the tasks make it themselves."""
-
-
-@attrs.frozen(kw_only=True)
-class Formats:
-    """The formats of a write, and the settings of their plugins, which stay on the driver."""
-
-    value: ColumnFormat | None = None
-    key: ColumnFormat | None = None
-    settings: PluginValues = attrs.field(factory=lambda: as_written({}))
 
 
 def read_formats(given: Mapping[str, str], others: Mapping[str, str], problems: list[str]) -> tuple[Formats, set[str]]:

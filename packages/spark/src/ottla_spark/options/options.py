@@ -8,19 +8,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, Final
 
-import attrs
-
-from ottla.config import PluginValues, as_written, describe
+from ottla.config import as_written, describe
 from ottla.config.plugin_choice import GivenPlugin, is_data
 from ottla.errors import printable
 from ottla.errors.secret import revealed
 from ottla.producer.record_checks import TOPIC_NAME
-from ottla_spark.options.formats import KEY_FORMAT, VALUE_FORMAT, Formats, read_formats
+from ottla_spark.options.formats import KEY_FORMAT, VALUE_FORMAT, read_formats
 from ottla_spark.options.producer_settings import problems_of
 from ottla_spark.options.refused import reason_against
+from ottla_spark.options.write_options import DEFAULT_IDLE_MS, ErrorTolerance, Guarantee, WriteOptions
 
 PREFIX: Final = "kafka."
 
@@ -70,7 +68,6 @@ OWN: Final = {
 }
 """The keys of options as users write them, by the keys in lower case that Spark passes."""
 
-DEFAULT_IDLE_MS: Final = 300_000
 MAX_IDLE_MS: Final = 2**31 - 1
 """25 days, which every platform accepts as a thread's time-out."""
 
@@ -78,48 +75,6 @@ VALID_TRACEPARENT: Final = re.compile("[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16
 """A context as in W3C's Trace Context: version, trace, span and flags."""
 
 _TRUTH: Final = {"true": True, "false": False}
-
-
-class Guarantee(Enum):
-    """The delivery guarantee of a write."""
-
-    AT_LEAST_ONCE = "at-least-once"
-    EXACTLY_ONCE = "exactly-once"
-
-
-@attrs.frozen(kw_only=True)
-class ErrorTolerance:
-    """`errors.tolerance=all`: rows that cannot be sent do not fail their task.
-
-    `dead_letter_topic` gets a record for each of them; None: they are skipped.
-    """
-
-    dead_letter_topic: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class WriteOptions:
-    """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
-
-    `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
-    that were set. `tolerance` None: a row that cannot be sent fails its task. `trace`: the context of the write's span,
-    for `worker.traces`.
-    """
-
-    topic: str | None
-    producer: PluginValues
-    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
-    formats: Formats = attrs.field(factory=Formats)
-    tolerance: ErrorTolerance | None = None
-    idle: float = DEFAULT_IDLE_MS / 1000
-    report: bool = False
-    trace: Mapping[str, str] = attrs.field(factory=dict)
-    exactly_once: Mapping[str, str] = attrs.field(factory=dict)
-
-    @property
-    def encoder(self) -> str | None:
-        """The name of the record encoder, if it is set."""
-        return self.producer.get("record.encoder")
 
 
 def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:

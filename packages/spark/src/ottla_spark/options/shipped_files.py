@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark import SparkContext, SparkFiles
 
-from ottla.config import PluginValues, as_written
+from ottla.config import PluginValues
 
 LOCATIONS: Final = (
     "ssl.keystore.location",
@@ -27,6 +27,8 @@ LOCATIONS: Final = (
 
 def with_shipped_files(settings: Mapping[str, Any]) -> PluginValues:
     """Return the settings. Replace a file that does not exist by one of that name that Spark distributed, if any."""
+    from ottla.config import as_written  # imports many modules, which a process that only commits does not need
+
     found = {name: _shipped(settings[name]) for name in LOCATIONS if isinstance(settings.get(name), str)}
     return as_written({**settings, **{name: path for name, path in found.items() if path is not None}})
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla_spark.options.formats import JSON, Formats
+from ottla_spark.options.column_formats import JSON, Formats
 from ottla_spark.sink import json_columns
 
 ColumnPositions: TypeAlias = Mapping[str, int]

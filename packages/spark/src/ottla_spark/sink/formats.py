@@ -36,8 +36,9 @@ from ottla.plugins.registry import Registry, make_alone
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializers import json_columns
 from ottla_spark.errors import WriteError
-from ottla_spark.options.formats import JSON, OPTION_OF, ColumnFormat, Formats
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.column_formats import JSON, ColumnFormat, Formats
+from ottla_spark.options.formats import OPTION_OF
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions, other_columns
 from ottla_spark.sink.encoders import first_encoder, json_rows
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job_description import described

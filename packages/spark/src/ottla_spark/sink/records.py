@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ottla.interfaces import Header
 from ottla.tables.constant_headers import header_column
 from ottla.tables.headers import without_headers
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.formats import formatted
 from ottla_spark.sink.nested_offsets import with_all_offsets

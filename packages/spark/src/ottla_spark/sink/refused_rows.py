@@ -16,7 +16,7 @@ import pyarrow as pa
 from ottla import DeliveryError, RecordTooLargeError
 from ottla.errors import BrokerError, ErrorCode, counted, printable
 from ottla_spark.errors import WriteError
-from ottla_spark.options.options import ErrorTolerance
+from ottla_spark.options.write_options import ErrorTolerance
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import attrs
 from ottla import OttlaError
 from ottla.errors import counted
 from ottla_spark.options.shipped_files import application_folder
-from ottla_spark.sink.task import TaskWritten
+from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.worker.garbage_collection import reduce_collection
 
 _log = logging.getLogger(__name__)

@@ -9,54 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any, Self
 
-import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 
 from ottla import DeliveryError, InvalidRecordError, Producer
-from ottla_spark.data_source_api import WriterCommitMessage
 from ottla_spark.errors import WriteError
-from ottla_spark.options.options import WriteOptions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.in_flight import InFlightTables
 from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows, is_too_large
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
+from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.garbage_collection import reduce_collection
 from ottla_spark.worker.tcp_quickack import with_tcp_quickack
 from ottla_spark.worker.traces import task_span
-
-
-@attrs.frozen(kw_only=True)
-class TaskWritten(WriterCommitMessage):
-    """Records that one task sent and brokers acknowledged; `bytes` counts keys and values.
-
-    `partitions` has the records by topic and partition. `refused` counts rows that could not be sent; if they became
-    dead letters, these are among the records. Seconds: waiting for Spark's rows, making batches of them (waiting for
-    free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
-    """
-
-    records: int = 0
-    bytes: int = 0
-    partitions: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
-    refused: int = 0
-    reading: float = 0.0
-    sending: float = 0.0
-    waiting: float = 0.0
-
-    def to_values(self) -> dict[str, Any]:
-        """Return the result as values that JSON can represent."""
-        partitions = [[*place, count] for place, count in self.partitions.items()]
-        return {**attrs.asdict(self, recurse=False), "partitions": partitions}
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the result that `to_values` was called on."""
-        partitions = {(topic, partition): count for topic, partition, count in values["partitions"]}
-        return cls(**{**values, "partitions": partitions})
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, columns: ColumnPositions) -> TaskWritten:

@@ -22,8 +22,8 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.options.options import WriteOptions
 from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.options.write_options import WriteOptions
 
 _log = logging.getLogger(__name__)
 

@@ -1,23 +1,25 @@
 """At-least-once writers, of a batch or a micro-batch. A data source of Spark calls them, or `sink.job`.
 
-Neither `commit` nor `abort` can take a record back, so they only report what was written.
+Neither `commit` nor `abort` can take a record back, so they only report what was written. Spark plans, writes and
+commits in Python processes of their own, so the methods import what one process alone needs.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla_spark.data_source_api import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from ottla_spark.options.options import WriteOptions
-from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.job_description import topic_text
 from ottla_spark.sink.report import publish_report
-from ottla_spark.sink.task import TaskWritten, write_rows
-from ottla_spark.sink.topics import check_topics
+from ottla_spark.sink.task_written import TaskWritten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla_spark.sink.columns import ColumnPositions
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +41,14 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def plan(self) -> None:
         """Check the topics, before the first task. Blocks. Raises InvalidWriteError."""
+        from ottla_spark.sink.topics import check_topics
+
         check_topics(self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows and wait for all of them. Raises WriteError."""
+        from ottla_spark.sink.task import write_rows
+
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -63,11 +69,15 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         """Check the topics when Spark pickles the writer for the tasks, which only the planner does."""
+        from ottla_spark.sink.topics import check_topics
+
         check_topics(self._options)
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows of one micro-batch and wait for all of them. Raises WriteError."""
+        from ottla_spark.sink.task import write_rows
+
         return write_rows(iterator, options=self._options, columns=self._columns)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

@@ -16,7 +16,7 @@ from ottla.config.keywords import ProducerKeywords
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Headers
-from ottla.producer import Producer
+from ottla.producer.producer import Producer
 from ottla.producer.transactions import Transactions
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress

@@ -1,0 +1,56 @@
+"""The parsed options of a write, as the tasks get them. Spark's processes import this module without the parser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import attrs
+
+from ottla.config import PluginValues
+from ottla_spark.options.column_formats import Formats
+
+DEFAULT_IDLE_MS: Final = 300_000
+
+
+class Guarantee(Enum):
+    """The delivery guarantee of a write."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@attrs.frozen(kw_only=True)
+class ErrorTolerance:
+    """`errors.tolerance=all`: rows that cannot be sent do not fail their task.
+
+    `dead_letter_topic` gets a record for each of them; None: they are skipped.
+    """
+
+    dead_letter_topic: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WriteOptions:
+    """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
+
+    `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
+    that were set. `tolerance` None: a row that cannot be sent fails its task. `trace`: the context of the write's span,
+    for `worker.traces`.
+    """
+
+    topic: str | None
+    producer: PluginValues
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    formats: Formats = attrs.field(factory=Formats)
+    tolerance: ErrorTolerance | None = None
+    idle: float = DEFAULT_IDLE_MS / 1000
+    report: bool = False
+    trace: Mapping[str, str] = attrs.field(factory=dict)
+    exactly_once: Mapping[str, str] = attrs.field(factory=dict)
+
+    @property
+    def encoder(self) -> str | None:
+        """The name of the record encoder, if it is set."""
+        return self.producer.get("record.encoder")

@@ -1,0 +1,83 @@
+"""What each of Spark's Python processes imports: a fresh application starts four of them for its first write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+WITHIN: Final = 120.0  # seconds
+
+DRIVER: Final = """
+from pyspark.sql.types import StringType, StructType
+from ottla_spark.options.options import read_options
+from ottla_spark.sink.writer import OttlaWriter
+
+problems = []
+options = read_options({"kafka.bootstrap.servers": "localhost:9092", "topic": "t", "report": "true"}, problems=problems)
+assert not problems
+"""
+
+PICKLED: Final = """
+import pickle, subprocess, sys
+from ottla_spark.sink.task_written import TaskWritten
+
+print(pickle.dumps((OttlaWriter(options, {"value": 0}), TaskWritten(records=1))).hex())
+"""
+
+UNPICKLED: Final = "import pickle; writer, message = pickle.loads(bytes.fromhex(input()))"
+
+LOOKUP: Final = "import pyspark_ottla; pyspark_ottla.DefaultSource.name()"
+PLAN: Final = f"import pyspark_ottla, ottla_spark.planned_writers; {DRIVER}"
+TASK: Final = f"{UNPICKLED}; writer.write(iter(()))"
+COMMIT: Final = f"{UNPICKLED}; writer.commit([message])"
+
+PROGRAM: Final = """
+import sys, pyspark.worker, pyarrow, pyarrow.compute
+before = {{*sys.modules}}
+{work}
+print(*{{*sys.modules}} - before)
+"""
+
+PRODUCER: Final = ("ottla.accumulator.accumulator", "ottla.producer.producer", "ottla.sender")
+SETTINGS: Final = ("ottla.config.producer_config", "ottla.plugins", "pluggy", "ottla_spark.options.options")
+NEVER: Final = ("ottla.doctor", "ottla.cli", "ottla_spark.calls", "ottla_spark.atomic", "ottla_spark.exactly_once")
+
+
+@pytest.fixture(scope="module")
+def pickled() -> str:
+    """A writer and a task's result, as Spark sends them to its processes."""
+    return _output(DRIVER + PICKLED)
+
+
+@pytest.mark.parametrize(
+    ("work", "used", "unused"),
+    [
+        pytest.param(LOOKUP, "ottla_spark.source", (*PRODUCER, *SETTINGS, "ottla_spark.sink"), id="lookup"),
+        pytest.param(PLAN, "ottla.config.producer_config", (*PRODUCER, "ottla_spark.sink.task"), id="plan"),
+        pytest.param(
+            TASK,
+            "ottla.producer.producer",
+            ("ottla_spark.options.options", "ottla_spark.sink.topics", "ottla_spark.source", "difflib"),
+            id="task",
+        ),
+        pytest.param(COMMIT, "ottla_spark.sink.report", (*PRODUCER, *SETTINGS, "ottla_spark.sink.task"), id="commit"),
+    ],
+)
+def test_a_process_of_spark_imports_what_its_step_needs(
+    work: str, used: str, unused: tuple[str, ...], pickled: str
+) -> None:
+    imported = set(_output(PROGRAM.format(work=work), pickled).splitlines()[-1].split())
+
+    assert used in imported
+    assert not {name for name in imported for each in (*unused, *NEVER) if name == each or name.startswith(f"{each}.")}
+
+
+def _output(program: str, given: str = "") -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=given, capture_output=True, text=True, timeout=WITHIN, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
