@@ -138,8 +138,8 @@ def _output(*arguments: str, given: str = "") -> str:
 
 
 def _by_format(name: str) -> Callable[[DataFrame, Mapping[str, str]], object]:
-    def write(frame: DataFrame, options: Mapping[str, str]) -> object:
-        return frame.write.format(name).mode("append").options(**options).save()
+    def write(frame: DataFrame, options: Mapping[str, str]) -> None:
+        frame.write.format(name).mode("append").options(**options).save()
 
     return write
 

@@ -24,6 +24,7 @@ from ottla.plugins.registry import KINDS, Registry
 from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.plugins.serializers.json import JsonSerializer
 from ottla.producer import build as assembly
+from ottla.producer import config_check
 from ottla.recordbatch.objects import ObjectEncoder
 from ottla.tables import sealed
 from ottla.transactions.admin import connect
@@ -308,8 +309,8 @@ def test_parts_that_cannot_be_built_close_the_plugins() -> None:
 
 
 def test_a_checked_configuration_leaves_no_plugin_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "Registry", hooks_only)
-    assembly.check_config(SETTINGS)
+    monkeypatch.setattr(config_check, "Registry", hooks_only)
+    config_check.check_config(SETTINGS)
 
     assert closed == IN_ORDER[-2::-1]
 

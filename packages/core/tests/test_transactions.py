@@ -23,7 +23,7 @@ from ottla.errors import (
     UndeliveredError,
     UnsupportedVersionError,
 )
-from ottla.producer import Producer
+from ottla.producer.producer import Producer
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from ottla import OttlaError
 from ottla_spark.data_source_api import HAS_DATA_SOURCES, INSTEAD, PYSPARK, DataSource, DataSourceStreamArrowWriter
-from ottla_spark.errors import OttlaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
