@@ -1,12 +1,13 @@
-"""The writers of the data source: made and checked in the process that plans a write."""
+"""The writers of the data source: made and checked in the process that plans a write.
+
+The functions get the data source and not its options, which error reporters would find among their variables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql.types import StructType
 
-from ottla_spark.data_source_api import HAS_ARROW_STREAMS, PYSPARK, DataSourceStreamArrowWriter
+from ottla_spark.data_source_api import HAS_ARROW_STREAMS, PYSPARK, DataSource, DataSourceStreamArrowWriter
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import not_for_batches, read_options
 from ottla_spark.options.write_options import Guarantee, WriteOptions
@@ -16,12 +17,12 @@ from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 from ottla_spark.worker.garbage_collection import reduce_collection
 
 
-def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> OttlaWriter:
+def batch_writer(source: DataSource, schema: StructType, *, overwrite: bool) -> OttlaWriter:
     """Return the writer of a batch, after the check of its topics. Raises InvalidWriteError with all problems."""
     problems: list[str] = []
     if overwrite:
         problems.append('records can only be appended to a topic; use .mode("append") instead of "overwrite"')
-    options, columns = _checked(given, schema, problems)
+    options, columns = _checked(source, schema, problems)
     problems += not_for_batches(options)
     if problems:
         raise InvalidWriteError(problems)
@@ -30,7 +31,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
     return writer
 
 
-def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStreamArrowWriter:
+def stream_writer(source: DataSource, schema: StructType) -> DataSourceStreamArrowWriter:
     """Return the writer of a micro-batch. Raises InvalidWriteError with all problems."""
     problems: list[str] = []
     if not HAS_ARROW_STREAMS:
@@ -38,7 +39,7 @@ def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStr
             f'{PYSPARK} passes no Arrow batches to sinks of streams, which format("ottla") needs; pass '
             "ottla_spark.foreach_batch(options) to writeStream.foreachBatch"
         )
-    options, columns = _checked(given, schema, problems)
+    options, columns = _checked(source, schema, problems)
     if problems:
         raise InvalidWriteError(problems)
     if options.guarantee is Guarantee.EXACTLY_ONCE:
@@ -48,8 +49,8 @@ def stream_writer(given: Mapping[str, str], schema: StructType) -> DataSourceStr
     return OttlaStreamWriter(options, columns)
 
 
-def _checked(given: Mapping[str, str], schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
+def _checked(source: DataSource, schema: StructType, problems: list[str]) -> tuple[WriteOptions, ColumnPositions]:
     reduce_collection()
-    options = read_options(given, problems=problems)
+    options = read_options(source.options, problems=problems)
     columns = find_columns(schema, topic=options.topic, problems=problems, formats=options.formats)
     return options if problems else prepare_formats(options, schema, columns, problems=problems), columns

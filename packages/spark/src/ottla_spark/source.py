@@ -56,7 +56,7 @@ class OttlaDataSource(DataSource):
         """
         from ottla_spark.planned_writers import batch_writer
 
-        return batch_writer(self.options, schema, overwrite=overwrite)
+        return batch_writer(self, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Create the writer; called on the driver for each micro-batch. Raises InvalidWriteError with all problems.
@@ -65,7 +65,7 @@ class OttlaDataSource(DataSource):
         """
         from ottla_spark.planned_writers import stream_writer
 
-        return stream_writer(self.options, schema)
+        return stream_writer(self, schema)
 
     def schema(self) -> NoReturn:
         """Raise OttlaError: Spark calls this to read, and for `CREATE TABLE ... USING ottla` without columns."""
