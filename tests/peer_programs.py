@@ -71,10 +71,25 @@ CHANGES: Final[Mapping[str, Change]] = {
     "def": Change(
         "`def f(err, msg):`",
         r"^( *)def (\w+)\(err, msg\):",
-        r"\1def \2(delivery):\n\1    err, msg = delivery.error, delivery.metadata",
+        r"\1def \2(delivery):\n\1    err, msg = delivery.error, delivery.metadata or delivery",
     ),
     "message": Change(
         "`msg.topic()`, `msg.partition()`, `msg.offset()`", r"\bmsg\.(topic|partition|offset)\(\)", r"msg.\1"
+    ),
+    "key": Change(
+        "`msg.key()`, `msg.value()`, `msg.headers()`",
+        r"^( *)def (\w+)\(err, msg\):((?:\n.*)*?)msg\.key\(\)((?:\n|.)*?)on_delivery=\2, key=(\w+)",
+        r"\1def \2(key, delivery):\n\1    err, msg = delivery.error, delivery.metadata or delivery"
+        r"\3key\4on_delivery=partial(\2, \5), key=\5",
+    ),
+    "key import": Change(
+        "`msg.key()`, `msg.value()`, `msg.headers()`", r"^import sys$", "import sys\nfrom functools import partial"
+    ),
+    "err": Change("`err.str()`, `err.code()`", r"\berr\.str\(\)", "str(err)"),
+    "partitions": Change(
+        "`p.list_topics(topic).topics[topic].partitions`",
+        r"p\.list_topics\(topic\)\.topics\[topic\]\.partitions",
+        "p.partitions_for(topic)",
     ),
     "poll": Change("`p.poll(0)`", r"^ *(?:p|producer)\.poll\(.*\)\n", ""),
     "full": Change("`except BufferError:`", r"except BufferError:", "except BufferExhaustedError:"),
@@ -89,6 +104,34 @@ CHANGES: Final[Mapping[str, Change]] = {
         "from ottla import Producer",
     ),
     "KafkaProducer": Change("`KafkaProducer(...)`", r"\bKafkaProducer\(", "Producer("),
+    "alias": Change(
+        "`from kafka import KafkaProducer`, in a program with a `Producer` of its own",
+        r"^from kafka import KafkaProducer$",
+        "from ottla import Producer as KafkaProducer",
+    ),
+    "more arguments": Change(
+        "`future.add_callback(f, 1)`, `future.add_both(f)`",
+        r"\.add_callback\((\w+), (\w+)\)",
+        r".add_done_callback(lambda d, first=\2: \1(first, d.metadata) if d.error is None else None)",
+    ),
+    "succeeded": Change(
+        "`future.succeeded()`, `future.failed()`, `future.exception`", r"\.succeeded\(\)", ".metadata is not None"
+    ),
+    "exception": Change("`future.succeeded()`, `future.failed()`, `future.exception`", r"\.exception\b", ".error"),
+    "timestamp": Change("`metadata.timestamp`", r"metadata\.timestamp\b", "metadata.timestamp_ms"),
+    "utf-16": Change(
+        '`DefaultSerializer("utf-16")`', r"DefaultSerializer\(\"utf-16\"\)", 'lambda text: text.encode("utf-16")'
+    ),
+    "partitions of kafka": Change(
+        "`producer.partitions_for(topic)`",
+        r"producer\.partitions_for\((.*?)\)$",
+        r"{each.partition for each in producer.partitions_for(\1)}",
+    ),
+    "metrics": Change(
+        '`producer.metrics()["producer-metrics"]["request-rate"]`',
+        r"producer\.metrics\(\)\[\"producer-metrics\"\]\[(.*?)\]",
+        r"producer.metrics(\1)",
+    ),
     "errors": Change(
         "`from kafka.errors import KafkaError`",
         r"^from kafka\.errors import KafkaError$",
@@ -102,12 +145,25 @@ CHANGES: Final[Mapping[str, Change]] = {
         r".add_done_callback(lambda d: \1(d.metadata) if d.error is None else \2(d.error))",
     ),
     "JsonSerializer": Change("`JsonSerializer()`", r"\bJsonSerializer\(\)", '"json"'),
-    "partitioner": Change("`KafkaProducer(partitioner=f)`", r"\bpartitioner=", "partitioner_class="),
+    "partitioner": Change("`KafkaProducer(partitioner=p)`", r"\bpartitioner=", "partitioner_class="),
+    "partitioner import": Change("`class Mine(Partitioner):`", r"^from kafka\.partitioner import Partitioner\n", ""),
+    "class partitioner": Change("`class Mine(Partitioner):`", r"^class (\w+)\(Partitioner\):", r"class \1:"),
     "def partitioner": Change(
-        "`def f(key, all_partitions, available):`",
-        r"^def (\w+)\(key, all_partitions, available\):",
-        r"def \1(topic, key, view):\n    all_partitions, available = range(view.partitions), view.available",
+        "`def partition(self, topic, key, serialized_key, value, serialized_value, cluster):`",
+        r"\bpartition\(self, topic, key, serialized_key, value, serialized_value, cluster\):",
+        "partition(self, topic, key, view):",
     ),
+    "cluster": Change(
+        "`cluster.partitions_for_topic(topic)`",
+        r"cluster\.partitions_for_topic\(topic\)",
+        "range(view.partitions)",
+    ),
+    "available": Change(
+        "`cluster.available_partitions_for_topic(topic)`",
+        r"cluster\.available_partitions_for_topic\(topic\)",
+        "view.available",
+    ),
+    "serialized_key": Change("`serialized_key`", r"\bserialized_key\b", "key"),
     # aiokafka
     "aiokafka import": Change(
         "`from aiokafka import AIOKafkaProducer`",
@@ -125,6 +181,28 @@ CHANGES: Final[Mapping[str, Change]] = {
         r"AsyncProducer(\1await producer.init_transactions()\n",
     ),
     "stop": Change("`await producer.stop()`", r"\bproducer\.stop\(\)", "producer.close()"),
+    "producer import": Change(
+        "`from aiokafka import AIOKafkaProducer`",
+        r"^from aiokafka\.producer import AIOKafkaProducer$",
+        "from ottla.aio import AsyncProducer",
+    ),
+    "create_batch": Change("`batch = producer.create_batch()`", r"^ *batch = producer\.create_batch\(\)\n", ""),
+    "append": Change(
+        "`batch.append(key=k, value=v, timestamp=t)`",
+        r"batch\.append\(key=(\w+), value=(\w+), timestamp=(\w+)\)",
+        r"await producer.send(topic, \2, \1, partition=partition, timestamp_ms=\3)",
+    ),
+    "send_batch": Change(
+        "`await producer.send_batch(batch, topic, partition=p)`, `batch.close()`",
+        r"^ *await producer\.send_batch\(.*\)\n",
+        "",
+    ),
+    "record_count": Change("`batch.record_count()`", r"batch\.record_count\(\)", "number + 1"),
+    "partitions of aiokafka": Change(
+        "`await producer.partitions_for(topic)`",
+        r"await producer\.partitions_for\(topic\)",
+        "{each.partition for each in await producer.partitions_for(topic)}",
+    ),
     "aiokafka partitioner": Change("`AIOKafkaProducer(partitioner=f)`", r"\bpartitioner=", "partitioner_class="),
     "aiokafka def": Change(
         "`def f(key, all_partitions, available):`",
@@ -212,6 +290,28 @@ for user in [User("ann", "red"), User("bob", "blue")]:
     value = serializer(json.dumps(vars(user)))
     producer.produce(topic=sys.argv[2], key=serializer(user.name), value=value, on_delivery=report)
 producer.flush()
+"""
+
+REPORTS: Final = """
+import sys
+
+from confluent_kafka import Producer
+
+topic = sys.argv[2]
+p = Producer({"bootstrap.servers": sys.argv[1]})
+
+
+def report(err, msg):
+    if err is not None:
+        print("%s of %s: %s" % (msg.key(), msg.topic(), err.str()))
+    else:
+        print(msg.topic(), msg.partition())
+
+
+print(len(p.list_topics(topic).topics[topic].partitions), "partition")
+for order in [b"7", b"8"]:
+    p.produce(topic, b"paid", on_delivery=report, key=order)
+p.flush()
 """
 
 EXACTLY_ONCE: Final = """
@@ -308,6 +408,68 @@ class Sender(threading.Thread):
 sender = Sender(2)
 sender.start()
 sender.join()
+"""
+
+OWN_PRODUCER: Final = """
+import sys
+import threading
+
+from kafka import KafkaProducer
+
+
+class Producer(threading.Thread):
+    def run(self):
+        producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+        producer.send(sys.argv[2], b"test")
+        producer.close()
+
+
+task = Producer()
+task.start()
+task.join()
+"""
+
+OUTCOMES: Final = """
+import sys
+import time
+
+from kafka import KafkaProducer, DefaultSerializer
+
+
+def noted(number, metadata):
+    print(number, metadata.offset, abs(time.time() - metadata.timestamp / 1000) < 60)
+
+
+producer = KafkaProducer(bootstrap_servers=sys.argv[1], value_serializer=DefaultSerializer("utf-16"))
+partitions = producer.partitions_for(sys.argv[2])
+print(partitions)
+futures = []
+for number in range(3):
+    future = producer.send(sys.argv[2], "value %d" % number, partition=max(partitions))
+    future.add_callback(noted, number)
+    futures.append(future)
+producer.flush()
+print([future.succeeded() for future in futures], futures[0].exception)
+print(producer.metrics()["producer-metrics"]["request-rate"] > 0)
+producer.close()
+"""
+
+OWN_PARTITIONER: Final = """
+import sys
+
+from kafka import KafkaProducer
+from kafka.partitioner import Partitioner
+
+
+class Last(Partitioner):
+    def partition(self, topic, key, serialized_key, value, serialized_value, cluster):
+        print(serialized_key, list(cluster.available_partitions_for_topic(topic)))
+        return max(cluster.partitions_for_topic(topic))
+
+
+producer = KafkaProducer(bootstrap_servers=sys.argv[1], partitioner=Last())
+print(producer.send(sys.argv[2], b"v", key=b"k").get(timeout=20).partition)
+producer.close()
 """
 
 FUTURES: Final = """
@@ -453,6 +615,32 @@ async def main():
 asyncio.run(main())
 """
 
+BATCHES: Final = """
+import asyncio
+import random
+import sys
+
+from aiokafka.producer import AIOKafkaProducer
+
+
+async def send_many(count):
+    topic = sys.argv[2]
+    producer = AIOKafkaProducer(bootstrap_servers=sys.argv[1])
+    await producer.start()
+    partitions = await producer.partitions_for(topic)
+    partition = random.choice(tuple(partitions))
+    batch = producer.create_batch()
+    for number in range(count):
+        value = b"message %d" % number
+        assert batch.append(key=None, value=value, timestamp=None) is not None
+    await producer.send_batch(batch, topic, partition=partition)
+    print("%d messages sent to partition %d" % (batch.record_count(), partition))
+    await producer.stop()
+
+
+asyncio.run(send_many(3))
+"""
+
 COMPRESSED: Final = """
 import asyncio
 import json
@@ -530,6 +718,13 @@ PROGRAMS: Final = (
         records=[(b"ann", b'{"name": "ann", "colour": "red"}'), (b"bob", b'{"name": "bob", "colour": "blue"}')],
     ),
     Program(
+        name="reports",
+        client="confluent_kafka",
+        text=REPORTS,
+        changes=["import", "produce", "key", "key import", "err", "message", "partitions"],
+        records=[(b"7", b"paid"), (b"8", b"paid")],
+    ),
+    Program(
         name="exactly-once",
         client="confluent_kafka",
         text=EXACTLY_ONCE,
@@ -549,6 +744,48 @@ PROGRAMS: Final = (
         text=THREAD,
         changes=["kafka import", "KafkaProducer"],
         records=[(None, b"test"), (None, b"\xc2Hola")] * 2,
+    ),
+    Program(
+        name="own-producer",
+        client="kafka",
+        text=OWN_PRODUCER,
+        changes=["alias"],
+        records=[(None, b"test")],
+    ),
+    Program(
+        name="outcomes",
+        client="kafka",
+        text=OUTCOMES,
+        changes=[
+            "kafka import",
+            "KafkaProducer",
+            "utf-16",
+            "partitions of kafka",
+            "more arguments",
+            "timestamp",
+            "succeeded",
+            "exception",
+            "metrics",
+        ],
+        records=[(None, f"value {number}".encode("utf-16")) for number in range(3)],
+    ),
+    Program(
+        name="partitioner",
+        client="kafka",
+        text=OWN_PARTITIONER,
+        changes=[
+            "kafka import",
+            "KafkaProducer",
+            "partitioner",
+            "partitioner import",
+            "class partitioner",
+            "def partitioner",
+            "cluster",
+            "available",
+            "serialized_key",
+            "get",
+        ],
+        records=[(b"k", b"v")],
     ),
     Program(
         name="futures",
@@ -598,6 +835,22 @@ PROGRAMS: Final = (
         text=PARTITIONER,
         changes=["aiokafka import", "AIOKafkaProducer", "stop", "aiokafka partitioner", "aiokafka def"],
         records=[(b"last", b"1"), (b"first", b"2")],
+    ),
+    Program(
+        name="batches",
+        client="aiokafka",
+        text=BATCHES,
+        changes=[
+            "producer import",
+            "AIOKafkaProducer",
+            "stop",
+            "create_batch",
+            "append",
+            "send_batch",
+            "record_count",
+            "partitions of aiokafka",
+        ],
+        records=[(None, b"message %d" % number) for number in range(3)],
     ),
     Program(
         name="compressed",

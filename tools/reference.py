@@ -25,9 +25,16 @@ from ottla.config.option import option_of
 from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.config.refused_keys import REFUSED
 from ottla.errors import ErrorCode
-from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, IMPORT_HINTS, PRODUCER_HINTS
 from ottla.interfaces import ConfigKey
 from ottla.metrics.catalogue import HISTOGRAMS, LABELS, METRICS, MISSING, ValueKind
+from ottla.results.call_hints import (
+    ASYNC_HINTS,
+    DELIVERY_HINTS,
+    ERROR_HINTS,
+    IMPORT_HINTS,
+    METADATA_HINTS,
+    PRODUCER_HINTS,
+)
 from ottla.sender.produce_error_origins import ERROR_ORIGINS, AppendTime
 from ottla_reporter_prometheus import names as prometheus
 
@@ -266,7 +273,13 @@ listed have the same name here, or are unknown to these clients.
 def other_client_names() -> str:
     """Return the page of the methods and settings of other clients."""
     lines = [OTHERS.rstrip("\n"), "", CALLS.rstrip("\n")]
-    for owner, hints in (("producer", PRODUCER_HINTS), ("AsyncProducer", ASYNC_HINTS), ("delivery", DELIVERY_HINTS)):
+    for owner, hints in (
+        ("producer", PRODUCER_HINTS),
+        ("AsyncProducer", ASYNC_HINTS),
+        ("delivery", DELIVERY_HINTS),
+        ("delivery.metadata", METADATA_HINTS),
+        ("delivery.error", ERROR_HINTS),
+    ):
         for name, hint in sorted(hints.items()):
             if owner != "AsyncProducer" or hint != PRODUCER_HINTS.get(name):
                 lines.append(f"| `{SYNTAX.get(name, f'{{}}.{name}').format(owner)}` | {hint} |")

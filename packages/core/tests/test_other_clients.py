@@ -12,16 +12,23 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla import Delivery, Producer, check_config
+from ottla import Delivery, DeliveryError, Producer, RecordMetadata, check_config
 from ottla.aio import AsyncProducer
 from ottla.config import ConfigDraft
 from ottla.config.config_def import OPTIONS
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.key_names import KEYS_OF_OWN_PLUGINS
 from ottla.config.other_clients import OTHER_CLIENTS
-from ottla.errors import ConfigError
-from ottla.errors.call_hints import ASYNC_HINTS, DELIVERY_HINTS, IMPORT_HINTS, PRODUCER_HINTS
+from ottla.errors import BrokerError, ConfigError, ErrorCode
 from ottla.plugins.registry import Registry
+from ottla.results.call_hints import (
+    ASYNC_HINTS,
+    DELIVERY_HINTS,
+    ERROR_HINTS,
+    IMPORT_HINTS,
+    METADATA_HINTS,
+    PRODUCER_HINTS,
+)
 from ottla_testkit.mock_producer import MockProducer
 
 CLIENTS = Path(__file__).parent / "other_clients"
@@ -118,12 +125,21 @@ def test_the_right_key_has_precedence_over_a_misnamed_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hints"), [(Producer, PRODUCER_HINTS), (AsyncProducer, ASYNC_HINTS), (Delivery, DELIVERY_HINTS)]
+    ("made", "hints"),
+    [
+        (object.__new__(Producer), PRODUCER_HINTS),
+        (object.__new__(AsyncProducer), ASYNC_HINTS),
+        (object.__new__(Delivery), DELIVERY_HINTS),
+        (RecordMetadata("orders", 0, 7, 1, -1, 2), METADATA_HINTS),
+        (DeliveryError("no", topic="orders", partition=0, attempts=1, possibly_persisted=False), ERROR_HINTS),
+    ],
+    ids=lambda given: type(given).__name__,
 )
-def test_a_method_of_another_client_is_refused_with_what_to_call(kind: type, hints: Mapping[str, str]) -> None:
+def test_a_method_of_another_client_is_refused_with_what_to_call(made: object, hints: Mapping[str, str]) -> None:
+    kind = type(made)
     for name, hint in hints.items():
         with pytest.raises(AttributeError) as caught:
-            getattr(object.__new__(kind), name)
+            getattr(made, name)
 
         assert str(caught.value) == f"{kind.__name__!r} object has no attribute {name!r}; {hint}"
         assert not hasattr(kind, name)
@@ -172,6 +188,22 @@ def test_importing_a_class_of_another_client_names_what_to_import(name: str, hin
 def test_any_other_name_that_is_missing_has_the_usual_error() -> None:
     with pytest.raises(ImportError, match="cannot import name 'Prodcer'"):
         exec("from ottla import Prodcer")
+
+
+def test_the_metadata_or_the_delivery_has_topic_and_partition_also_after_a_failure() -> None:
+    seen: list[tuple[object, object, object]] = []
+
+    def report(delivery: Delivery) -> None:
+        err, msg = delivery.error, delivery.metadata or delivery
+        seen.append((err is None, msg.topic, msg.partition))
+
+    with MockProducer(auto_complete=False) as producer:
+        for _ in range(2):
+            producer.send("orders", b"v", on_delivery=report)
+        producer.complete_next()
+        producer.error_next(BrokerError(ErrorCode.MESSAGE_TOO_LARGE))
+
+    assert seen == [(True, "orders", 0), (False, "orders", 0)]
 
 
 def test_methods_that_hints_name_exist() -> None:

@@ -39,7 +39,7 @@ from ottla.errors import (
     TransactionTimeoutError,
     UndeliveredError,
 )
-from ottla.errors.call_hints import IMPORT_HINTS
+from ottla.results.call_hints import IMPORT_HINTS
 from ottla.version import __version__
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError
-from ottla.errors.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results import RecordMetadata, html
+from ottla.results.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results.stories import RecordStory
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from ottla.errors import (
     ProducerClosedError,
     UndeliveredError,
 )
-from ottla.errors.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.errors.notes import noted_on
 from ottla.interfaces import Headers, MetricName
 from ottla.network.cluster import PartitionInfo
@@ -35,6 +34,7 @@ from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
 from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
+from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction

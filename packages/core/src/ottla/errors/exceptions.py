@@ -17,6 +17,7 @@ from typing import Protocol
 from ottla.errors.codes import ErrorCode
 from ottla.errors.quoting import printable
 from ottla.results import DeliveryReport, RecordMetadata, TableResult
+from ottla.results.call_hints import ERROR_HINTS, with_call_hints
 from ottla.results.stories import RecordStory
 
 
@@ -40,6 +41,7 @@ class RowOutcomes(Protocol):
         """The metadata of an acknowledged row, None while it is pending; never blocks."""
 
 
+@with_call_hints(ERROR_HINTS)
 class OttlaError(Exception):
     """The base class of all errors that Ottla raises on purpose.
 

@@ -29,7 +29,6 @@ from ottla.errors import (
     UndeliveredError,
     counted,
 )
-from ottla.errors.call_hints import PRODUCER_HINTS, with_call_hints
 from ottla.errors.notes import noted_on
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Header, Headers, MetricName, PluginMetrics
@@ -45,6 +44,7 @@ from ottla.producer.record_checks import check_record, check_size, check_topic_n
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
+from ottla.results.call_hints import PRODUCER_HINTS, with_call_hints
 
 if TYPE_CHECKING:  # most programs need none of these at run time
     from ottla.config.keywords import ProducerKeywords

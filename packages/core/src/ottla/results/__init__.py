@@ -8,8 +8,10 @@ from typing import NamedTuple
 import attrs
 
 from ottla.results import html
+from ottla.results.call_hints import METADATA_HINTS, with_call_hints
 
 
+@with_call_hints(METADATA_HINTS)
 class RecordMetadata(NamedTuple):
     """Topic, partition, offset, timestamp and sizes of an acknowledged record.
 

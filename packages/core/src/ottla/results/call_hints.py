@@ -7,19 +7,22 @@ from typing import Final, NoReturn, TypeVar
 
 C = TypeVar("C", bound=type)
 
+_ARGUMENTS: Final = "callback= is on_delivery= there, and timestamp= is timestamp_ms="
 _NO_POLL: Final = "leave it out: callbacks run on the producer's I/O thread"
 _WAIT: Final = "call result(timeout), or exception(timeout)"
 _OWN_DATA: Final = "a delivery does not hold the record; bind what you need: on_delivery=functools.partial(f, order)"
+_CLASSES: Final = "catch its class; if a broker refused the request, __cause__ is a BrokerError, which has its code"
 _WAIT_FOR_SEVERAL: Final = "call future(), which returns one that wait and as_completed of concurrent.futures take"
 
 PRODUCER_HINTS: Final = {
     "__aenter__": "use AsyncProducer of ottla.aio, or `with` in place of `async with`",
     "__len__": "leave it out: flush() waits for the records that are queued, and returns their counts",
     "bootstrap_connected": "run `ottla doctor`, or call partitions_for(topic)",
+    "cluster_id": "run `ottla doctor`, or use an admin client",
     "create_batch": "call send for each record, or send_table",
     "list_topics": "call partitions_for(topic), or use an admin client",
     "poll": _NO_POLL,
-    "produce": "call send(topic, value, key), which returns a delivery and takes on_delivery",
+    "produce": f"call send(topic, value, key), which returns a delivery; {_ARGUMENTS}",
     "produce_batch": "call send for each record, or send_table",
     "purge": "call close(0), which fails the records that are not acknowledged yet",
     "send_and_wait": "call send(...).result(timeout)",
@@ -36,7 +39,7 @@ ASYNC_HINTS: Final = {
     **{name: hint for name, hint in PRODUCER_HINTS.items() if name not in _ONLY_SYNCHRONOUS},
     "__enter__": "use `async with` in place of `with`",
     "__len__": "leave it out: `await producer.flush()` waits for the queued records, and returns their counts",
-    "produce": "call `await producer.send(topic, value, key)`, which returns a delivery to await",
+    "produce": f"call `await producer.send(topic, value, key)`, which returns a delivery to await; {_ARGUMENTS}",
     "purge": "call `await producer.close(0)`, which fails the records that are not acknowledged yet",
     "start": "leave it out, or use the producer in an `async with` statement",
     "stop": "call `await producer.close()`, or use the producer in an `async with` statement",
@@ -55,12 +58,36 @@ DELIVERY_HINTS: Final = {
     "is_done": "call done()",
     "key": _OWN_DATA,
     "offset": "call result(timeout), which returns the metadata",
+    "retriable": "Ottla has retried already: if error is not None, the record has failed",
     "succeeded": "read metadata, which is None until the record is acknowledged",
     "timestamp": "call result(timeout), which returns the metadata",
     "value": f"call result(timeout) for the metadata; {_OWN_DATA}",
 }
 """For `Delivery`: methods of kafka-python's futures, and what `concurrent.futures` reads of its own."""
 
+
+METADATA_HINTS: Final = {
+    "error": "read the error of the delivery",
+    "headers": _OWN_DATA,
+    "key": _OWN_DATA,
+    "latency": "read it in the story() of the delivery",
+    "log_start_offset": "brokers are not asked for it here",
+    "timestamp": "read timestamp_ms",
+    "timestamp_type": "timestamp_ms is the time in the log, whichever of the two it is",
+    "topic_partition": "write (metadata.topic, metadata.partition)",
+    "value": _OWN_DATA,
+}
+"""For `RecordMetadata`: methods of confluent-kafka's messages, and fields of kafka-python and aiokafka."""
+
+ERROR_HINTS: Final = {
+    "code": _CLASSES,
+    "fatal": "send raises ProducerFailedError or FatalTransactionError once the producer can do no more",
+    "name": _CLASSES,
+    "retriable": "Ottla has retried already; possibly_persisted of a record's error says whether brokers may hold it",
+    "str": "write str(error)",
+    "txn_requires_abort": "catch AbortableTransactionError",
+}
+"""For `OttlaError`: methods of confluent-kafka's errors, and attributes of kafka-python's."""
 
 _NOT_HERE: Final = "Ottla only sends; use an admin client for topics, and another client's consumer"
 
