@@ -38,11 +38,15 @@ def request_named(kind: KindName, name: PluginChoice) -> PluginRequest:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ResolvedPlugin:
-    """A plugin with the values of its keys; used only once the whole configuration is valid."""
+    """A plugin with the values of its keys; used only once the whole configuration is valid.
+
+    `accepted` is false if a value of its keys was refused, and a default took its place.
+    """
 
     request: PluginRequest
     plugin: Plugin
     values: PluginValues
+    accepted: bool = True
 
     def create(self, objects: PluginObjects, **extra: object) -> Any:
         """The object that the plugin's hook makes; *extra* are the hook's other arguments. Raises PluginError."""
@@ -85,8 +89,10 @@ class Resolver:
                 return [self._registry.plugin(request.kind, name)]
 
     def _with_values(self, plugin: Plugin, request: PluginRequest) -> ResolvedPlugin:
+        before = len(self._draft.problems)
         values = self._draft.claim(plugin.config_keys(), plugin=str(plugin))
-        return ResolvedPlugin(request=request, plugin=plugin, values=values)
+        accepted = len(self._draft.problems) == before
+        return ResolvedPlugin(request=request, plugin=plugin, values=values, accepted=accepted)
 
 
 def _noted(error: PluginError, note: str) -> PluginError:

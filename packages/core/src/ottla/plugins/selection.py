@@ -39,6 +39,7 @@ from ottla.plugins.attribute_checks import (
 from ottla.plugins.calls import CLOSE_SECONDS
 from ottla.plugins.compressors.codec_errors import missing_library
 from ottla.plugins.config_references import read_draft
+from ottla.plugins.early_problems import early_problems
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
@@ -164,11 +165,21 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         _check_distinct(found[role], draft)
     # Here, because a compressor is made only once all else is right: its library would be missed in a second round.
     resolver.errors += _missing_libraries(found["compressor"])
-    config = _finish(draft, registry, resolver)
+    try:
+        config = _finish(draft, registry, resolver)
+    except (ConfigError, PluginError) as error:
+        more = early_problems(found["transport"], found["mechanism"])
+        if not more:
+            raise
+        raise ConfigError([*_problems_of(error), *more]) from None
     objects.client_id = objects.name_client(config.connection.client_id)
     created: dict[Role, Any] = {}
     for role in CREATION_ORDER:
-        created[role] = _create(role, found[role], created, registry, objects)
+        try:
+            created[role] = _create(role, found[role], created, registry, objects)
+        except ConfigError as error:
+            login = [] if "mechanism" in created or role == "mechanism" else found["mechanism"]
+            raise ConfigError([*error.problems, *early_problems([], login)]) from None
     return config, Plugins(
         transport=created["connection_via"] if found["connection_via"] else created["transport"],
         mechanism=created["mechanism"],
@@ -184,6 +195,10 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         key_formats=_key_formats(draft, registry, created, objects),
         objects=objects,
     )
+
+
+def _problems_of(error: ConfigError | PluginError) -> Sequence[str]:
+    return error.problems if isinstance(error, ConfigError) else [str(error)]
 
 
 def _missing_libraries(compressors: Sequence[ResolvedPlugin]) -> Sequence[PluginError]:
