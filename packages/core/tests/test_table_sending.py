@@ -398,10 +398,14 @@ def test_a_table_without_rows_completes_at_once(table: Any) -> None:
         (numbered(1, p=["0"]), {"partition": "p"}, "column 'p' is string.*any integer"),
         (numbered(1, at=pa.array([1], pa.date32())), {"timestamp": "at"}, "column 'at' is date32"),
         (pa.table([[b""], [b""]], ["value", "value"]), {}, "2 columns of this name"),
-        ([b"value"], {}, "a list is not a table; send_table takes a table of pyarrow"),
+        ([b"value"], {}, "an object of type list is not a table; send_table takes a table of pyarrow"),
         ([{"value": b""}], {}, r"pyarrow\.Table\.from_pylist makes one of a list of dicts"),
-        ({"value": [b""]}, {}, "a dict is not a table; send_table takes .*; pyarrow.table makes one of a dict"),
-        (b"value", {}, "a bytes is not a table; send_table takes"),
+        (
+            {"value": [b""]},
+            {},
+            "an object of type dict is not a table; send_table takes .*; pyarrow.table makes one of a dict",
+        ),
+        (b"value", {}, "an object of type bytes is not a table; send_table takes"),
         (numbered(1), {"value": ["value", "key"]}, "several columns need a format, such as value_format='json'"),
         (numbered(1), {"value": "*"}, "several columns need a format, such as value_format='json'"),
         (

@@ -216,6 +216,36 @@ def test_rows_before_an_error_of_a_stream_are_sent(stream: Iterator[Any], words:
         assert producer.flush().acknowledged == 2
 
 
+def test_a_batch_of_a_reader_with_columns_in_another_order_is_refused() -> None:
+    schema = pa.schema([("key", pa.string()), ("value", pa.string())])
+    swapped = [pa.record_batch({"key": ["k"], "value": ["v"]}), pa.record_batch({"value": ["v"], "key": ["k"]})]
+    with MockProducer() as producer:
+        with pytest.raises(
+            TableReadError, match="batch 1 has the columns value: string, key: string, the first one key"
+        ):
+            producer.send_table("orders", pa.RecordBatchReader.from_batches(schema, iter(swapped)))
+        producer.flush()
+
+    assert [(sent.key, sent.value) for sent in producer.history] == [(b"k", b"v")]
+
+
+def test_batches_may_differ_in_whether_cells_can_be_null() -> None:
+    required = pa.schema([pa.field("value", pa.string(), nullable=False)])
+    batches = [pa.record_batch({"value": ["a"]}), pa.record_batch([["b"]], schema=required)]
+    with MockProducer() as producer:
+        assert producer.send_table("orders", iter(batches)).result(10).acknowledged == 2
+
+
+def test_an_error_of_code_behind_a_reader_is_the_cause() -> None:
+    reader = pa.RecordBatchReader.from_batches(BATCHES[0].schema, failing(OSError("the disk is gone")))
+    with MockProducer() as producer:
+        with pytest.raises(TableReadError, match="the disk is gone") as caught:
+            producer.send_table("orders", reader)
+        producer.flush()
+
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_an_error_of_the_first_batch_is_an_error_of_the_stream() -> None:
     def broken() -> Iterator[Any]:
         raise OSError("the disk is gone")
@@ -225,10 +255,15 @@ def test_an_error_of_the_first_batch_is_an_error_of_the_stream() -> None:
         producer.send_table("orders", broken())
 
 
-def test_ctrl_c_in_a_python_iterator_is_ctrl_c() -> None:
+@pytest.mark.parametrize(
+    "as_table",
+    [lambda batches: batches, lambda batches: pa.RecordBatchReader.from_batches(BATCHES[0].schema, batches)],
+    ids=["iterator", "reader"],
+)
+def test_ctrl_c_in_a_python_iterator_is_ctrl_c(as_table: Callable[[Iterator[Any]], Any]) -> None:
     with MockProducer() as producer:
         with pytest.raises(KeyboardInterrupt) as caught:
-            producer.send_table("orders", failing(KeyboardInterrupt()))
+            producer.send_table("orders", as_table(failing(KeyboardInterrupt())))
         producer.flush()
         taken = caught.value.delivery  # type: ignore[attr-defined]
 
@@ -281,7 +316,9 @@ def test_a_series_is_refused_with_what_makes_a_table_of_it() -> None:
     pandas = pytest.importorskip("pandas")
     series = pandas.Series(["v"], name="value")
     with MockProducer() as producer:
-        with pytest.raises(InvalidRecordError, match=r"a Series is not a table.*; its to_frame\(\) makes one"):
+        with pytest.raises(
+            InvalidRecordError, match=r"an object of type Series is not a table.*; its to_frame\(\) makes one"
+        ):
             producer.send_table("t", series)
 
         producer.send_table("t", series.to_frame()).result(10)

@@ -1,7 +1,7 @@
 """What `send_table` takes: tables, files, datasets, and Python iterators of record batches, as streams of batches.
 
-A stream has a `schema`, and is an iterator of pyarrow's record batches. Streams that Python code feeds are not pyarrow
-readers: in a reader, an exception of that code, KeyboardInterrupt too, would become an error of pyarrow.
+A stream has a `schema`, and is an iterator of pyarrow's record batches. Streams that Python code feeds do not pass
+through Arrow's C interface: an exception of that code, KeyboardInterrupt too, would become the text of an error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class BatchStream:
     batches: Iterable[Any]
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches. Raises TypeError for anything else, and ValueError for a batch of another schema."""
+        """The batches. Raises TypeError for anything else, and ValueError for a batch of other columns."""
         for number, batch in enumerate(self.batches):
             for part in _record_batches(batch, number):
-                if not part.schema.equals(self.schema):
+                if not part.schema.equals(self.schema) and _columns(part.schema) != _columns(self.schema):
                     raise ValueError(
                         f"batch {number} has the columns {_columns(part.schema)}, the first one {_columns(self.schema)}"
                     )
@@ -43,6 +43,8 @@ class BatchStream:
 
 def open_stream(table: Any) -> Any:
     """Open a stream. Raises InvalidRecordError for what is none, and for a file that cannot be opened."""
+    if isinstance(table, pa.RecordBatchReader):  # which does not compare its batches with its schema
+        return BatchStream(table.schema, table)
     if hasattr(table, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(table)
@@ -171,7 +173,9 @@ def _no_table(table: Any) -> InvalidRecordError:
         makes = "; pyarrow.table makes one of a dict of columns"
     elif isinstance(table, Iterable) and not isinstance(table, str | bytes | bytearray):
         makes = "; pyarrow.Table.from_pylist makes one of a list of dicts"
-    return InvalidRecordError(f"a {type(table).__name__} is not a table; send_table takes {_TABLES}{makes}")
+    return InvalidRecordError(
+        f"an object of type {type(table).__name__} is not a table; send_table takes {_TABLES}{makes}"
+    )
 
 
 def _columns(schema: Any) -> str:
