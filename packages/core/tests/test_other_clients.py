@@ -190,7 +190,7 @@ def test_any_other_name_that_is_missing_has_the_usual_error() -> None:
         exec("from ottla import Prodcer")
 
 
-def test_the_metadata_or_the_delivery_has_topic_and_partition_also_after_a_failure() -> None:
+def test_a_report_has_topic_and_partition_also_after_a_failure() -> None:
     seen: list[tuple[object, object, object]] = []
 
     def report(delivery: Delivery) -> None:

@@ -227,7 +227,7 @@ class TableSending:
             if partition == UNASSIGNED:
                 partition = self._partitions.sticky_partition(view, columns.size_estimate())
             if kept is not None:
-                indexes = array("i", [kept[index] for index in indexes])
+                indexes = _picked(kept, indexes)
             self._queue.put(PartitionRows(self._topic, partition, offset, indexes, columns))
 
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
@@ -310,6 +310,13 @@ def _size(chunk: Chunk) -> int:
 def _longest(chunk: Chunk) -> int:
     """The sum of the longest key, value and headers in bytes, which need not be of one row."""
     return sum(pc.max(pc.binary_length(column)).as_py() or 0 for column in _parts(chunk))
+
+
+def _picked(rows: Sequence[int], indexes: Sequence[int]) -> Sequence[int]:
+    """The rows at these indexes. Without keys these follow each other, and a slice needs no object for each."""
+    if isinstance(indexes, range) and indexes.step == 1:
+        return array("i", rows[indexes.start : indexes.stop])
+    return array("i", [rows[index] for index in indexes])
 
 
 def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
