@@ -11,14 +11,15 @@ import attrs
 from ottla.config.plugin_choice import GivenPlugin
 from ottla.config.values import HIDDEN, brief
 from ottla.results import html
+from ottla.results.value_methods import ValueMethods
 
 DEFAULT: Final = "default"
 GIVEN: Final = "given"
 """The source of a setting in a mapping of the program."""
 
 
-@attrs.frozen(kw_only=True)
-class SettingInForce:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SettingInForce(ValueMethods):
     """One setting: its value in Kafka's units, where it came from, its default and meaning."""
 
     key: str

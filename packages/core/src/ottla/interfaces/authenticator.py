@@ -6,9 +6,11 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from ottla.results.value_methods import ValueMethods
 
-@attrs.frozen(kw_only=True)
-class Step:
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Step(ValueMethods):
     """One answer of an authenticator: bytes to send, if any, and whether the exchange is done. No repr has a secret."""
 
     reply: bytes | None = attrs.field(repr=False)

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ottla.results.value_methods import ValueMethods
 
-@attrs.frozen(kw_only=True)
-class ConfigKey:
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ConfigKey(ValueMethods):
     """One configuration key that a plugin understands, declared so that the core can check it.
 
     `type` converts the user's setting into the value that the plugin reads; it raises ValueError or TypeError.

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import attrs
 
+from ottla.results.value_methods import ValueMethods
+
 
 class MetricCounter(Protocol):
     """A number that only grows. For any thread."""
@@ -43,8 +45,8 @@ class PluginMetrics(Protocol):
         """Remove a metric; nothing happens if there is none."""
 
 
-@attrs.frozen(kw_only=True)
-class PluginContext:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PluginContext(ValueMethods):
     """The `context` argument of a hook: what the producer gives to each plugin, whatever its kind.
 
     `client_id` is the one of requests and of the tags of metrics. It is None for a config provider, which is made

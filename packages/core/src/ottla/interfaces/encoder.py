@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import attrs
 
 from ottla.interfaces.records import Buffer, Header
+from ottla.results.value_methods import ValueMethods
 
 
 class ColumnsKind(enum.Enum):
@@ -19,8 +20,8 @@ class ColumnsKind(enum.Enum):
     ARROW = "arrow"
 
 
-@attrs.frozen(kw_only=True)
-class Encoded:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Encoded(ValueMethods):
     """The records of a batch, before compression: a records section in format v2, a message set in v0 and v1.
 
     `first_timestamp` is the base of v2's deltas; both timestamps are -1 in v0, which has none.
@@ -104,8 +105,8 @@ class RecordEncoder(Protocol):
         """Return columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
 
 
-@attrs.frozen(kw_only=True)
-class TableRows:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TableRows(ValueMethods):
     """Rows of a table: `pyarrow.Array`s of `count` rows, which may be slices with an offset.
 
     `keys` and `values` are of type binary or large_binary; None: null in every row. `headers` are of these types, too,

@@ -9,10 +9,11 @@ import attrs
 
 from ottla.interfaces.records import Header
 from ottla.results import RecordMetadata, TableResult
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class ProducerRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ProducerRecord(ValueMethods):
     """A record on its way through the interceptors: the arguments of `send`, before the serializers.
 
     *partition* None: the partitioner chooses; *timestamp_ms* None: now. *context* is any object that the interceptor

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
+from ottla.results.value_methods import ValueMethods
+
 
 class MetricName(NamedTuple):
     """The name of a metric: the Java client's group and name, and its tags, as pairs such as ("topic", "orders").
@@ -24,8 +26,8 @@ class MetricName(NamedTuple):
         )
 
 
-@attrs.frozen(kw_only=True)
-class MetricDescription:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class MetricDescription(ValueMethods):
     """What a metric measures, and the labels of its tags.
 
     `cumulative`: its value begins at 0 with the producer, and only grows. `unit` is a text like "bytes", "records/s",
@@ -40,8 +42,8 @@ class MetricDescription:
     meaning: str
 
 
-@attrs.frozen(kw_only=True)
-class Histogram:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Histogram(ValueMethods):
     """How often values of each size occurred since the producer began.
 
     `counts[0]` values were at most `bounds[0]`, `counts[1]` more than that and at most `bounds[1]`, and so on. The last

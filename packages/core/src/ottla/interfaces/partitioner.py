@@ -8,10 +8,11 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from ottla.interfaces.records import Header
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen(kw_only=True)
-class TopicView:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TopicView(ValueMethods):
     """The state of a topic that a partitioner may read. A topic has a new view whenever the cluster changes.
 
     `available` has the partitions with a leader, and `slow` those whose leader has taken no batch for
@@ -29,8 +30,8 @@ class TopicView:
     racks: Mapping[int, str] = attrs.field(factory=dict)
 
 
-@attrs.frozen(kw_only=True)
-class RecordView:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RecordView(ValueMethods):
     """A record that a partitioner may read, as the serializers made it. *timestamp_ms* None: `send` was given none."""
 
     topic: str

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import attrs
 
 from ottla.interfaces.records import Buffer
+from ottla.results.value_methods import ValueMethods
 
 
 class Interest(enum.Flag):
@@ -20,16 +21,16 @@ class Interest(enum.Flag):
     WRITE = 2
 
 
-@attrs.frozen
-class Target:
+@attrs.frozen(eq=False, repr=False)
+class Target(ValueMethods):
     """An address to connect to: a `socket.AF_*` family and the address that `connect` takes for it."""
 
     family: int
     sockaddr: Any
 
 
-@attrs.frozen
-class HostTarget:
+@attrs.frozen(eq=False, repr=False)
+class HostTarget(ValueMethods):
     """A host and port to connect to, such as those of a proxy. The core resolves the name again for each attempt."""
 
     host: str

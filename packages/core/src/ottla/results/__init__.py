@@ -9,6 +9,7 @@ import attrs
 
 from ottla.results import html
 from ottla.results.call_hints import METADATA_HINTS, with_call_hints
+from ottla.results.value_methods import ValueMethods
 
 
 @with_call_hints(METADATA_HINTS)
@@ -27,8 +28,8 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
-@attrs.frozen(kw_only=True)
-class TopicReport:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TopicReport(ValueMethods):
     """Counts of records of one topic. `possibly_persisted`: how many of `failed` the broker may nevertheless hold."""
 
     acknowledged: int = 0
@@ -37,8 +38,8 @@ class TopicReport:
     pending: int = 0
 
 
-@attrs.frozen
-class DeliveryReport:
+@attrs.frozen(eq=False, repr=False)
+class DeliveryReport(ValueMethods):
     """Counts of records acknowledged or failed since the previous report, and pending now, by topic.
 
     Returned by `flush`, `close`, `commit_transaction`, `abort_transaction` and `leave_transaction`; each resets the
@@ -83,8 +84,8 @@ class DeliveryReport:
         return html.table(str(self), columns, rows, more="topics")
 
 
-@attrs.frozen(kw_only=True)
-class PartitionResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PartitionResult(ValueMethods):
     """The acknowledged rows of one partition. Offsets are -1 when the broker gave none (`acks=0`)."""
 
     rows: int
@@ -92,8 +93,8 @@ class PartitionResult:
     last_offset: int
 
 
-@attrs.frozen(kw_only=True)
-class TableResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TableResult(ValueMethods):
     """Counts of a table's rows, and the partitions that took any of them: by topic in `topics` if a column named the
     topics, otherwise in `partitions`.
     """
@@ -119,8 +120,8 @@ class TableResult:
         return html.table(title, columns[1:], [row[1:] for row in rows], more="partitions")
 
 
-@attrs.frozen(kw_only=True)
-class TableProgress:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TableProgress(ValueMethods):
     """Counts of a table's rows so far: those that were read, and those of them that have their outcome."""
 
     rows: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ottla.results.stories.waits import Interval, WaitKind
+from ottla.results.value_methods import ValueMethods
 
 if TYPE_CHECKING:
     from ottla.results.stories.record_story import RecordStory
@@ -19,8 +20,8 @@ _RANKS: Final = {kind: rank for rank, kind in enumerate(WaitKind)}
 """Of two waits at the same time, the one with the lower rank counts: it explains the other."""
 
 
-@attrs.frozen
-class Cause:
+@attrs.frozen(eq=False, repr=False)
+class Cause(ValueMethods):
     """A wait of a record: what for, and how many seconds it took in all."""
 
     kind: WaitKind
@@ -31,8 +32,8 @@ class Cause:
         return f"{self.seconds:.3f} s for {self.kind.value.format(self.detail)}"
 
 
-@attrs.frozen
-class Span:
+@attrs.frozen(eq=False, repr=False)
+class Span(ValueMethods):
     """A part of a record's time, in which it waited for one thing."""
 
     kind: WaitKind

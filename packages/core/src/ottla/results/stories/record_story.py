@@ -9,10 +9,11 @@ import attrs
 from ottla.results.stories.causes import Cause, Span, ranked, spans_of
 from ottla.results.stories.tries import CloseReason, Try
 from ottla.results.stories.waits import NO_NOTES, Notes
+from ottla.results.value_methods import ValueMethods
 
 
-@attrs.frozen
-class StoryEvent:
+@attrs.frozen(eq=False, repr=False)
+class StoryEvent(ValueMethods):
     """Something that happened to the batch, `at` seconds after its first record was queued."""
 
     at: float
@@ -22,8 +23,8 @@ class StoryEvent:
         return f"+{self.at:.3f} s  {self.text}"
 
 
-@attrs.frozen(kw_only=True)
-class RecordStory:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RecordStory(ValueMethods):
     """What happened to a record until now. All records of a batch have the same story: that of the batch.
 
     Times are seconds; those named `_at` are of the producer's clock, by default `time.monotonic`. `queued_at` is the
