@@ -170,9 +170,12 @@ async def _entered(producer: Any) -> None:
 
 
 def test_the_wrong_kind_of_with_statement_names_the_right_one() -> None:
-    with MockProducer() as producer, pytest.raises(AttributeError, match="use AsyncProducer"):
+    # CPython 3.14 has a hint of its own, and does not show ours.
+    kinds = (AttributeError, TypeError)
+    with MockProducer() as producer, pytest.raises(kinds, match=r"use AsyncProducer|mean to use 'with'"):
         asyncio.run(_entered(producer))
-    with pytest.raises(AttributeError, match="use `async with`"), object.__new__(AsyncProducer):  # type: ignore[attr-defined]
+    producer_for_async: Any = object.__new__(AsyncProducer)
+    with pytest.raises(kinds, match=r"use (`async with`|'async with')"), producer_for_async:
         pass
 
 
