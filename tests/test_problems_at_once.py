@@ -37,7 +37,7 @@ def test_names_of_another_client_count_for_files_and_the_login() -> None:
     given = {"bootstrap_servers": "kafka:9093", "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
     theirs = {"sasl_plain_username": "alice", "sasl_plain_password": "wonder", "ssl_cafile": "/nowhere"}
     with pytest.raises(ConfigError) as caught:
-        check_config(**given, **theirs)  # type: ignore[arg-type]
+        check_config(**given, **theirs)
 
     assert caught.value.problems[-1] == NO_FILE
     assert len(caught.value.problems) == len(theirs) + 1

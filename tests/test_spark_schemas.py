@@ -201,7 +201,7 @@ def two_messages(kafka: KafkaCluster, topic: str) -> list[tuple[Any, list[Any]]]
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-        return [(message.value(), message.headers() or []) for message in consumer.consume(2, timeout=WITHIN)]
+        return [(message.value(), list(message.headers() or ())) for message in consumer.consume(2, timeout=WITHIN)]
     finally:
         consumer.close()
 

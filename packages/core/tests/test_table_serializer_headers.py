@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -61,7 +61,11 @@ class Adding:
 
 def formats(**serializers: Any) -> dict[str, Any]:
     """The plugins of a producer whose formats are these serializers."""
-    return {f"{part}_formats": ValueFormats(make=lambda _name, made=made: made) for part, made in serializers.items()}
+    return {f"{part}_formats": ValueFormats(make=always(made)) for part, made in serializers.items()}
+
+
+def always(made: Any) -> Callable[[str], Any]:
+    return lambda _name: made
 
 
 def headers_of(simulation: Simulated) -> list[tuple[Header, ...]]:
