@@ -137,3 +137,9 @@ def test_names_that_are_imported_late_are_found_and_listed(module: str) -> None:
     )
     output = subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60)
     assert output == f"module {module!r} has no attribute 'Nothing'\n"
+
+
+def test_public_modules_are_found_after_import_ottla_alone() -> None:
+    names = "aio.AsyncProducer", "config", "doctor", "hookspecs.hookimpl", "interfaces.Header", "plugins", "results"
+    script = "import ottla\n" + "\n".join(f"ottla.{name}" for name in (*names, "transactions"))
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -135,8 +135,12 @@ _IMPORTED_LATE: Final = {
 A process that sends nothing, such as those in which Spark plans and commits a write, does not import a producer.
 """
 
+_PUBLIC_MODULES: Final = ("aio", "config", "doctor", "hookspecs", "interfaces", "plugins", "results", "transactions")
+
 
 def __getattr__(name: str) -> Any:
+    if name in _PUBLIC_MODULES:
+        return import_module(f"{__name__}.{name}")
     if name in _IMPORTED_LATE:
         found = globals()[name] = getattr(import_module(_IMPORTED_LATE[name]), name)
         return found
