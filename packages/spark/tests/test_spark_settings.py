@@ -85,9 +85,10 @@ def test_rows_arrive_once_however_spark_runs_python(
     }
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark"), spark_sql_shuffle_partitions="16") as session:
+@pytest.fixture
+def spark(tmp_path: Path) -> Iterator[SparkSession]:
+    """A session for one test: those of other settings in this module stop the one that runs."""
+    with local_spark(tmp_path, spark_sql_shuffle_partitions="16") as session:
         yield session
 
 
