@@ -209,6 +209,9 @@ class Serializer:
     def serialize_column(self, topic: str, column: Any) -> Any:
         return column
 
+    def column_headers(self, topic: str, column: Any) -> Any:
+        return [("schema", b"1")]
+
     def use_encoder(self, encoder: Any) -> None:
         """No use for it."""
 
