@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -183,14 +182,18 @@ def test_the_wait_for_another_thread_is_part_of_the_time(hostile: Hostile, monke
         remaining.append(arguments[-1].remaining())
         raise RegistryUnavailableError("down")
 
+    class HeldByAnother:
+        def acquire(self, *, timeout: float) -> bool:
+            time.sleep(0.2)
+            return True
+
+        def release(self) -> None:
+            """It is this thread's for the lookup."""
+
     monkeypatch.setattr(made, "_ready", ready)
-    lock = made._locks.setdefault("orders-value", threading.Lock())
-    lock.acquire()
-    timer = threading.Timer(0.2, lock.release)
-    timer.start()
+    monkeypatch.setitem(made._locks, "orders-value", HeldByAnother())
     with pytest.raises(RegistryUnavailableError, match="down"):
         made.prepare("orders", None, (), timeout=30)
-    timer.join()
     assert remaining[0] <= 29.8
 
 

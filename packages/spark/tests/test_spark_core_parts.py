@@ -55,6 +55,8 @@ PRIVATE = {
     "ottla.recordbatch.batch_sequence",
     "ottla.recordbatch.parsed_batches",
     "ottla.recordbatch.header_v2",
+    "ottla.tables.constant_headers",
+    "ottla.tables.headers",
     "ottla.tables.sealed",
     "ottla.transactions.admin.blocking_client",
     "ottla.transactions.admin.completion",
