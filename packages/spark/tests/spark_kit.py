@@ -58,6 +58,10 @@ def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
         for name, value in dotted(settings).items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
+        assert session._jvm is not None
+        for name in dotted(settings):
+            # The first session starts a JVM, which has its settings as system properties: later sessions would, too.
+            session._jvm.java.lang.System.clearProperty(name)
         try:
             yield session
         finally:
