@@ -24,7 +24,7 @@ from ottla.concurrency import io_threads
 from ottla.interfaces import Header, ProducerRecord, ProducerRows
 from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.producer import tables
-from ottla.tables import interception
+from ottla.tables import headers as encoded_headers
 from ottla.tables.headers import repeated_section
 from ottla_testkit.mock_producer import MockProducer, build
 from simulated_producer import Simulated, choosing, simulated
@@ -228,7 +228,7 @@ def test_large_headers_that_are_added_do_not_take_much_memory_at_once() -> None:
         return repeated_section(headers, count)
 
     with pytest.MonkeyPatch.context() as patch, simulated_with(interceptor, buffer_memory=16_000_000) as simulation:
-        patch.setattr(interception, "repeated_section", counted)
+        patch.setattr(encoded_headers, "repeated_section", counted)
         delivery = simulation.producer.send_table("t", batch(*(b"%d" % row for row in range(200))))
         simulation.run_until_idle()
 

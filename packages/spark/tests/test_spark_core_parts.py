@@ -28,6 +28,7 @@ PRIVATE = {
     "ottla.config.plugin_choice",
     "ottla.errors.plugin_origin",
     "ottla.errors.secret",
+    "ottla.plugins.column_headers",
     "ottla.plugins.compressors.gzip",
     "ottla.plugins.partitioners.murmur2",
     "ottla.plugins.partitioners.murmur2_hash",

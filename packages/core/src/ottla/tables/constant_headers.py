@@ -12,7 +12,7 @@ from ottla.errors import InvalidRecordError
 from ottla.interfaces import Header
 from ottla.plugins.record_headers import checked_headers
 from ottla.tables.columns import ColumnChoice
-from ottla.tables.headers import PAIR, encoded, header_sections, repeated_section, without_headers
+from ottla.tables.headers import PAIR, encoded, joined_sections
 from ottla.tables.private_copy import checked_copy
 
 
@@ -53,9 +53,11 @@ def header_column(headers: Sequence[Header], rows: int) -> Any:
 
 @attrs.frozen(kw_only=True)
 class WithHeaders:
-    """A stream with one more column, the last one: the encoded `headers`, in pieces of at most `max_bytes` of them.
+    """A stream with one more column, the last one: the encoded headers of each row.
 
-    Before them are the headers of the `column` at this place, if it is not None, whose names they do not have.
+    Each row gets all `headers`. If `column` is given, it is the index of the stream's own column of headers: those of
+    its headers whose names are not in `headers` come first. A batch is cut so that the copies of `headers` in a piece
+    take about `max_bytes` bytes.
     """
 
     stream: Any
@@ -78,7 +80,7 @@ class WithHeaders:
                 yield pa.RecordBatch.from_arrays([*part.columns, section], schema=schema)
 
     def _sections(self, batch: Any) -> Any:
-        if self.column is None or pa.types.is_null(batch.column(self.column).type):
-            return repeated_section(self.headers, batch.num_rows)
-        own = without_headers(checked_copy(batch.column(self.column)), [name for name, _value in self.headers])
-        return header_sections(own, self.headers)
+        own = None if self.column is None else batch.column(self.column)
+        own = None if own is None or pa.types.is_null(own.type) else checked_copy(own)
+        names = [name for name, _value in self.headers]
+        return joined_sections(own, self.headers, count=batch.num_rows, replaced=names)

@@ -19,12 +19,11 @@ from ottla.errors import (
     counted,
 )
 from ottla.errors.plugin_origin import faults, origin_of
-from ottla.interfaces import Header, SupportsColumnHeaders, SupportsPrepare, SupportsSerializeColumn, supports
-from ottla.plugins.record_headers import checked_headers
+from ottla.interfaces import Header, SupportsPrepare, SupportsSerializeColumn, supports
+from ottla.plugins.column_headers import column_headers
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.tables.columns import OTHERS, is_bytes
-from ottla.tables.headers import encoded
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 from ottla.tables.table_waits import TableWaits
@@ -61,28 +60,26 @@ class Formatted:
     @cached_property
     def schema(self) -> Any:
         """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be used."""
-        return self.stream.schema.append(pa.field(self.name, self._made_of(self.column(self._empty())).type))
+        return self.stream.schema.append(pa.field(self.name, self._made_of_no_rows.type))
 
     @cached_property
     def headers(self) -> Sequence[Header]:
         """The headers that the serializer sets for each row. Raises as `schema` does, and InvalidPluginError."""
-        if not supports(self.serializer, SupportsColumnHeaders):
-            return ()
-        column = self.column(self._empty())
-        self._attempt(column, 0)  # for its lookups
+        _made = self._made_of_no_rows  # `column_headers` may rely on the lookups of `serialize_column`
         try:
-            made = self.serializer.column_headers(self.topic, column)
+            return column_headers(self.serializer, self.topic, self._no_rows)
+        except InvalidPluginError as cause:
+            raise InvalidPluginError(f"{self._option}: {cause}") from cause
         except faults() as cause:
             raise self._failed(cause) from cause
-        try:
-            headers = checked_headers(made)
-            encoded(headers)
-        except (InvalidRecordError, TypeError, UnicodeEncodeError) as cause:
-            raise InvalidPluginError(
-                f"{self._option}: column_headers of the {origin_of('serializer', self.serializer).name} returned no "
-                f"headers: {cause}; report it to the plugin's authors"
-            ) from cause
-        return headers
+
+    @cached_property
+    def _no_rows(self) -> Any:
+        return self.column(self._empty())
+
+    @cached_property
+    def _made_of_no_rows(self) -> Any:
+        return self._made_of(self._no_rows)
 
     @property
     def _option(self) -> str:

@@ -40,6 +40,16 @@ def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
     return pc.binary_join_element_wise(varints(counts), joined, pa.scalar(encoded(added), pa.binary()), _NOTHING)
 
 
+def joined_sections(column: Any | None, added: Sequence[Header], *, count: int, replaced: Collection[str] = ()) -> Any:
+    """Encode the headers of *count* rows: those of a `header_lists` column, or none if it is None, then those *added*.
+
+    Headers of the column whose names are *replaced* are left out.
+    """
+    if column is None:
+        return repeated_section(added, count)
+    return header_sections(without_headers(column, replaced) if replaced else column, added)
+
+
 def without_headers(column: Any, names: Collection[str]) -> Any:
     """The headers of a list or map column, as `header_lists` makes them, without those that have one of these names."""
     lists = header_lists(column)

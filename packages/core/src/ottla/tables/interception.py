@@ -19,7 +19,7 @@ from ottla.tables.columns import BYTES, HEADERS, INTEGERS, TIMES, ColumnChoice, 
 from ottla.tables.constant_headers import header_column, in_place_of, rows_at_once
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.formatting import Formatted
-from ottla.tables.headers import header_lists, header_sections, nameless, repeated_section, without_headers
+from ottla.tables.headers import header_lists, joined_sections, nameless
 from ottla.tables.private_copy import checked_copy, private_copy
 from ottla.tables.slicing import cut
 
@@ -91,19 +91,14 @@ class Intercepted:
             values = self.formatted.serialized(values)
         columns = (values, rows.keys, rows.headers, rows.partitions, rows.timestamps_ms)
         added = in_place_of(rows.added_headers, self.set_headers)
+        replaced = [name for name, _value in self.set_headers]
         step = rows_at_once(added, self.max_bytes)
         for start in range(0, rows.count, step):
             count = min(step, rows.count - start)
             part: list[Any] = [None if column is None else column.slice(start, count) for column in columns]
-            part[_HEADERS] = self._sections(part[_HEADERS], added, count)
+            if added or part[_HEADERS] is not None:
+                part[_HEADERS] = joined_sections(part[_HEADERS], added, count=count, replaced=replaced)
             yield pa.RecordBatch.from_arrays([pa.nulls(count) if each is None else each for each in part], _NAMES)
-
-    def _sections(self, headers: Any | None, added: Sequence[Header], count: int) -> Any | None:
-        if headers is None:
-            return repeated_section(added, count) if added else None
-        if self.set_headers:
-            headers = without_headers(headers, [name for name, _value in self.set_headers])
-        return header_sections(headers, added)
 
 
 def checked_rows(made: ProducerRows, given: ProducerRows, *, formatted: bool) -> ProducerRows:

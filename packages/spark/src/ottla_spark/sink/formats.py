@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,17 +21,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ottla import OttlaError
-from ottla.errors import NotPreparedError, RowSerializationError
+from ottla.errors import InvalidPluginError, NotPreparedError, RowSerializationError
 from ottla.errors.plugin_origin import described, faults
 from ottla.interfaces import (
     Header,
     Serializer,
-    SupportsColumnHeaders,
     SupportsPrepare,
     SupportsSerializeColumn,
     SupportsUseEncoder,
     supports,
 )
+from ottla.plugins.column_headers import column_headers
 from ottla.plugins.registry import Registry, make_alone
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializers import json_columns
@@ -71,7 +71,7 @@ def prepare_formats(
             with _as_reasons():
                 made = _prepared(found, part, options, _column_type(schema, columns, part))
         except _UnpreparedError as error:
-            problems.append(f"option {OPTION_OF[part]}={found.name!r}: {error}")
+            problems.append(f"{_option(part, found)}: {error}")
         else:
             formats = attrs.evolve(formats, key=made) if part == "key" else attrs.evolve(formats, value=made)
     return attrs.evolve(options, formats=Formats(value=formats.value, key=formats.key))
@@ -120,6 +120,9 @@ def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, s
     for _ in range(MAX_LOOKUPS):
         try:
             serializer.serialize_column(topic, empty)
+            column_headers(serializer, topic, empty)
+        except InvalidPluginError:
+            raise
         except NotPreparedError as error:
             if not supports(serializer, SupportsPrepare):
                 raise _UnpreparedError(str(error)) from error
@@ -168,28 +171,45 @@ def formatted(
     rows = json_rows(options.encoder)
     if found == JSON:
         return _json(batch, columns, part, rows), {}, ()
-    serializer, topic = _serializer(found.prepared or b"", options.encoder), str(options.topic)
-    column = _column(batch, columns, part)
+    topic, column = str(options.topic), _column(batch, columns, part)
+    serializer = _serializer(found.prepared or b"", options.encoder)
     try:
-        headers = serializer.column_headers(topic, column.slice(0, 0)) if _sets_headers(serializer) else ()
-        return serializer.serialize_column(topic, column), {}, headers
-    except RowSerializationError as error:
-        reasons = dict(error.rows)
+        made, reasons = _serialized(serializer, topic, column)
+        headers = _headers(found.prepared or b"", options.encoder, topic, column.type)
+    except InvalidPluginError as error:
+        raise WriteError(f"{_option(part, found)}: {error}") from error
     except faults() as error:
-        raise WriteError(
-            f"option {OPTION_OF[part]}={found.name!r}: {serialization_failure(serializer, error)}"
-        ) from error
-    good = pa.array([row not in reasons for row in range(len(column))], pa.bool_())
-    made = serializer.serialize_column(topic, column.filter(good))
-    places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1)
-    made = made.take(pc.if_else(good, places, pa.scalar(None, pa.int64())))
+        raise WriteError(f"{_option(part, found)}: {serialization_failure(serializer, error)}") from error
+    if not reasons:
+        return made, {}, headers
     letters = _json(batch, columns, part, rows).cast(made.type)
     refused = {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
-    return pc.if_else(good, made, letters), refused, headers
+    return pc.if_else(_rows_without(reasons, len(column)), made, letters), refused, headers
 
 
-def _sets_headers(serializer: Any) -> bool:
-    return supports(serializer, SupportsColumnHeaders)
+def _option(part: str, found: ColumnFormat) -> str:
+    return f"option {OPTION_OF[part]}={found.name!r}"
+
+
+def _serialized(serializer: SupportsSerializeColumn, topic: str, column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+    """Serialize the rows; those that the serializer refuses are null, and named with the reason."""
+    try:
+        return serializer.serialize_column(topic, column), {}
+    except RowSerializationError as error:
+        reasons = dict(error.rows)
+    good = _rows_without(reasons, len(column))
+    made = serializer.serialize_column(topic, column.filter(good))
+    places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1)
+    return made.take(pc.if_else(good, places, pa.scalar(None, pa.int64()))), reasons
+
+
+def _rows_without(reasons: Mapping[int, str], count: int) -> pa.Array:
+    return pa.array([row not in reasons for row in range(count)], pa.bool_())
+
+
+@lru_cache(maxsize=16)
+def _headers(prepared: bytes, encoder: str | None, topic: str, kind: pa.DataType) -> Sequence[Header]:
+    return column_headers(_serializer(prepared, encoder), topic, pa.array([], kind))
 
 
 def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:
