@@ -29,6 +29,8 @@ WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that docstrings, comments, messages and documents do without: plainer ones say the same."""
+VAGUE_NAMES: Final = frozenset({"patience", "began", "left", "most", "least", "room", "wished", "told"})
+"""Names that do not say what they hold: `timeout`, `started_at`, `remaining`, `max_bytes` and the like do."""
 ALLOWED: Final = re.compile(r"--beside|\{[^{}]*\}")
 """Text in which such a word is a name of something else; names in a text's braces are code."""
 WORDS_ARE_NAMED_IN: Final = ("test_glossary.py", "test_test_names.py", "test_logging_page.py", "LICENSE", "glossary.md")
@@ -103,6 +105,17 @@ def test_names_that_the_glossary_replaces_are_used_nowhere() -> None:
         if path != Path(__file__)
         for name in identifiers(path)
         if name in replaced
+    }
+
+    assert not used
+
+
+def test_the_packages_have_no_vague_names() -> None:
+    used = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in python_files()
+        if "src" in path.relative_to(ROOT).parts
+        for name in tokens(path)[0] & VAGUE_NAMES
     }
 
     assert not used

@@ -238,15 +238,15 @@ def test_memory_adds_up_after_any_reservations_waits_and_timeouts(steps: list[St
     assert (pool.free, pool.waiting) == (CAPACITY, 0)
 
 
-@pytest.mark.parametrize(("least", "held"), [(30, 40), (40, 40), (41, None)])
-def test_a_wait_that_is_over_takes_what_has_come_free_if_it_is_enough(least: int, held: int | None) -> None:
+@pytest.mark.parametrize(("min_bytes", "held"), [(30, 40), (40, 40), (41, None)])
+def test_a_wait_that_is_over_takes_what_has_come_free_if_it_is_enough(min_bytes: int, held: int | None) -> None:
     pool = make_pool(held=60)
     claim = Claim()
     if held is None:
         with pytest.raises(BufferExhaustedError, match="no memory for 80 bytes"):
-            pool.reserve(80, least=least, timeout=0.0, claim=claim)
+            pool.reserve(80, min_bytes=min_bytes, timeout=0.0, claim=claim)
     else:
-        pool.reserve(80, least=least, timeout=0.0, claim=claim)
+        pool.reserve(80, min_bytes=min_bytes, timeout=0.0, claim=claim)
 
     assert claim.held == (held or 0)
     assert pool.free == 40 - claim.held
@@ -255,10 +255,10 @@ def test_a_wait_that_is_over_takes_what_has_come_free_if_it_is_enough(least: int
 
 def test_only_the_first_in_line_can_have_collected_enough() -> None:
     pool = make_pool(held=60)
-    first, second = pool.join_queue(80, least=30), pool.join_queue(80, least=30)
+    first, second = pool.join_queue(80, min_bytes=30), pool.join_queue(80, min_bytes=30)
 
-    assert not pool.accept_least(second)
-    assert pool.accept_least(first)
+    assert not pool.accept_min_bytes(second)
+    assert pool.accept_min_bytes(first)
     pool.leave(second)
     claim = Claim()
     pool.take(first, claim)
@@ -268,10 +268,10 @@ def test_only_the_first_in_line_can_have_collected_enough() -> None:
 
 def test_a_closed_pool_gives_nothing_to_a_wait_that_is_over() -> None:
     pool = make_pool(held=60)
-    waiter = pool.join_queue(80, least=30)
+    waiter = pool.join_queue(80, min_bytes=30)
     pool.close(ProducerClosedError("closed"))
 
-    assert pool.accept_least(waiter), "it is served, with the refusal"
+    assert pool.accept_min_bytes(waiter), "it is served, with the refusal"
     with pytest.raises(ProducerClosedError):
         pool.take(waiter, Claim())
 

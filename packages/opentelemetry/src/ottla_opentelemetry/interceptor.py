@@ -121,7 +121,7 @@ class TracingInterceptor:
         """Start the span of a table with its first rows, and give all rows its context."""
         operation = rows.context or self._start(rows.topic, {}, None)
         headers = _injected(
-            self._propagator or propagate.get_global_textmap(), operation, began=operation is not rows.context
+            self._propagator or propagate.get_global_textmap(), operation, owns_span=operation is not rows.context
         )
         return attrs.evolve(rows, added_headers=(*rows.added_headers, *headers), context=operation)
 
@@ -195,13 +195,13 @@ def _given_context(propagator: TextMapPropagator, headers: Sequence[Header]) -> 
     return found if trace.get_current_span(found).get_span_context().is_valid else None
 
 
-def _injected(propagator: TextMapPropagator, operation: _Operation, *, began: bool = True) -> Headers:
+def _injected(propagator: TextMapPropagator, operation: _Operation, *, owns_span: bool = True) -> Headers:
     """Return the headers with the context of a span. The span ends if that fails: nothing else would end it."""
     headers: Headers = []
     try:
         propagator.inject(headers, trace.set_span_in_context(operation.span), _HEADERS)
     except Exception as error:
-        if began:
+        if owns_span:
             operation.span.set_status(Status(StatusCode.ERROR, str(error)))
             operation.span.end()
         raise

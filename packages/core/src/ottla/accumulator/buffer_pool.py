@@ -28,12 +28,12 @@ class Claim:
 class MemoryWaiter:
     """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed.
 
-    `least`: as many bytes are enough when the time for the wait is over.
+    `min_bytes` are enough when the time for the wait is over.
     """
 
     size: int
     missing: int
-    least: int
+    min_bytes: int
     served: Latch
     since: float = 0.0
     notify: Callable[[], object] | None = None
@@ -110,7 +110,7 @@ class BufferPool:
         size: int,
         *,
         timeout: float,
-        least: int | None = None,
+        min_bytes: int | None = None,
         waited: float = 0.0,
         limit: str = "max.block.ms",
         on_wait: Callable[[], object] = lambda: None,
@@ -118,29 +118,29 @@ class BufferPool:
     ) -> None:
         """Take *size* bytes, waiting for them at most *timeout* seconds; *on_wait* is called when a wait begins.
 
-        When time runs out, takes those that have come free, if they are *least* or more, and otherwise raises
+        When time runs out, takes those that have come free, if they are *min_bytes* or more, and otherwise raises
         BufferExhaustedError. Its message names *limit*, the setting or argument that limits
         the caller's whole wait, and the *waited* seconds of that wait that were over before this call.
         When the pool is closed, raises the error that `close` got. The bytes taken are noted in *claim*, also when
         another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = self._waiter(size, least)
+        waiter = self._waiter(size, min_bytes)
         try:
             if self._take_or_join_queue(waiter, claim):
                 return
             on_wait()
             waiter.since = self._clock()
             waiter.served.wait(timeout)
-            self.accept_least(waiter)
+            self.accept_min_bytes(waiter)
             self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited, limit=limit)
         except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
             self.leave(waiter, claim)
             raise
 
-    def join_queue(self, size: int, *, least: int | None = None) -> MemoryWaiter:
+    def join_queue(self, size: int, *, min_bytes: int | None = None) -> MemoryWaiter:
         """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost."""
-        waiter = self._waiter(size, least)
+        waiter = self._waiter(size, min_bytes)
         waiter.since = self._clock()
         claim = Claim()
         if self._take_or_join_queue(waiter, claim):
@@ -159,11 +159,11 @@ class BufferPool:
         if served:
             callback()
 
-    def accept_least(self, waiter: MemoryWaiter) -> bool:
+    def accept_min_bytes(self, waiter: MemoryWaiter) -> bool:
         """Let a wait whose time is over be served by what it has collected; returns False if that is not enough."""
         with self._guard:
             collected = waiter.size - waiter.missing
-            if waiter.missing and waiter in self._waiters and collected >= waiter.least:
+            if waiter.missing and waiter in self._waiters and collected >= waiter.min_bytes:
                 self._waiters.remove(waiter)
                 waiter.size, waiter.missing = collected, 0
                 waiter.served.set()
@@ -177,9 +177,9 @@ class BufferPool:
             self.leave(waiter, claim)
             raise
 
-    def _waiter(self, size: int, least: int | None) -> MemoryWaiter:
+    def _waiter(self, size: int, min_bytes: int | None) -> MemoryWaiter:
         latch = Latch(self._environment)
-        return MemoryWaiter(size=size, missing=size, least=size if least is None else least, served=latch)
+        return MemoryWaiter(size=size, missing=size, min_bytes=size if min_bytes is None else min_bytes, served=latch)
 
     def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:

@@ -54,7 +54,7 @@ class MemoryWait:
 
     def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float) -> None:
         self._pool = pool
-        self._waiter = pool.join_queue(needed.size, least=needed.least)
+        self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes)
         self.queue = needed.queue
         self.began_at = now
 
@@ -75,9 +75,9 @@ class MemoryWait:
         """End the wait and return its memory, if any. Has no effect when repeated, or after the record was queued."""
         self._pool.leave(self._waiter)
 
-    def accept_least(self) -> bool:
+    def accept_min_bytes(self) -> bool:
         """Make the wait ready if it has got enough for the record alone; its time is over. Return whether it is."""
-        return self._pool.accept_least(self._waiter)
+        return self._pool.accept_min_bytes(self._waiter)
 
     def take(self, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
         """End the wait: move its memory to *claim*. Does not block.
@@ -92,12 +92,12 @@ class MemoryWait:
 class MemoryNeeded:
     """A record's queue, and the memory to reserve before the record can be appended there.
 
-    `size` is enough for the beginning of a batch, `least` for the record alone.
+    `size` is enough for the beginning of a batch, `min_bytes` for the record alone.
     """
 
     queue: PartitionQueue
     size: int
-    least: int
+    min_bytes: int
 
 
 class RecordAppender(ABC):
@@ -162,7 +162,9 @@ class RecordAppender(ABC):
             queue = placed.queue
             try:
                 with self._claim() as claim:
-                    reserving = self._reserve(placed.size, claim, least=placed.least, waited=waited, timeout=timeout)
+                    reserving = self._reserve(
+                        placed.size, claim, min_bytes=placed.min_bytes, waited=waited, timeout=timeout
+                    )
                     waited += reserving
                     for_memory += reserving
                     found = self._append_with(claim, queue, record, charge)
@@ -216,7 +218,7 @@ class RecordAppender(ABC):
         The error reports the seconds that the same call has *waited* before, for metadata.
         """
         limit = WaitLimit.of(timeout, max_block=self._max_block)
-        if wait.ready or wait.accept_least():
+        if wait.ready or wait.accept_min_bytes():
             return
         try:
             with self._claim() as claim:
@@ -313,7 +315,7 @@ class RecordAppender(ABC):
         self._wake()
 
     def _reserve(
-        self, memory: int, claim: Claim, *, least: int | None = None, waited: float, timeout: float | None
+        self, memory: int, claim: Claim, *, min_bytes: int | None = None, waited: float, timeout: float | None
     ) -> float:
         """Take memory, waiting for the rest of the time that the call may wait; returns the seconds that this took."""
         limit = WaitLimit.of(timeout, max_block=self._max_block)
@@ -322,7 +324,7 @@ class RecordAppender(ABC):
         started_at = self._clock()
         self._pool.reserve(
             memory,
-            least=least,
+            min_bytes=min_bytes,
             timeout=seconds,
             waited=waited,
             limit=limit.name,

@@ -64,8 +64,8 @@ class SettingsInForce(Mapping[str, Any]):
         """The settings and their sources for notebooks, those with their defaults folded. Secrets are hidden."""
         changed = [each for each in self.all() if each.source != DEFAULT]
         defaults = [each for each in self.all() if each.source == DEFAULT]
-        given = html.table("settings", ("key", "value", "source"), _cells(changed), most=len(changed))
-        others = html.table("", ("key", "value", "source"), _cells(defaults), most=len(defaults))
+        given = html.table("settings", ("key", "value", "source"), _cells(changed), max_rows=len(changed))
+        others = html.table("", ("key", "value", "source"), _cells(defaults), max_rows=len(defaults))
         return f"{given}<details><summary>{len(defaults)} defaults</summary>{others}</details>"
 
 

@@ -135,4 +135,4 @@ class Examination:
         """The findings for notebooks."""
         rows = [(each.status, each.step, each.subject, each.said, each.remedy) for each in self.findings]
         title = "healthy" if self.cause is None else self.cause.sentence
-        return html.table(title, ("status", "step", "subject", "finding", "remedy"), rows, most=len(rows))
+        return html.table(title, ("status", "step", "subject", "finding", "remedy"), rows, max_rows=len(rows))

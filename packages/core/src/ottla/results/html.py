@@ -6,20 +6,25 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-MOST_ROWS: Final = 50
+MAX_ROWS: Final = 50
 _LONGEST: Final = 500
 _LEFT, _RIGHT = ' style="text-align:left"', ' style="text-align:right"'
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, more: str = "rows", most: int = MOST_ROWS
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    more: str = "rows",
+    max_rows: int = MAX_ROWS,
 ) -> str:
     """A table under a bold title, in a `div`. Numbers are on the right; None is an empty cell.
 
-    After *most* rows the others, *more*, are counted.
+    After *max_rows* rows the others, *more*, are counted.
     """
     remaining = iter(rows)
-    lines = [_row(cells) for cells in islice(remaining, most)]
+    lines = [_row(cells) for cells in islice(remaining, max_rows)]
     if others := sum(1 for _ in remaining):
         lines.append(f'<tr><td colspan="{len(columns)}"{_LEFT}>{others} more {text(more)}</td></tr>')
     head = "".join(f"<th{_LEFT}>{text(column)}</th>" for column in columns)

@@ -23,9 +23,9 @@ class TransportPluginFaultError(ConnectionFailedError):
         return cls(f"the {origin.name} failed on the connection to {peer}: {reason}; {origin.remedy}")
 
 
-def wrong_count(method: str, count: object, most: int) -> WrongResultError:
+def wrong_count(method: str, count: object, max_bytes: int) -> WrongResultError:
     """The error for a number of bytes that `write` or `read_into` cannot have moved."""
-    return WrongResultError(f"{method} returned {_shown(count)}, which is not a number of bytes from 0 to {most}")
+    return WrongResultError(f"{method} returned {_shown(count)}, which is not a number of bytes from 0 to {max_bytes}")
 
 
 def check_interest(interest: object) -> None:

@@ -118,12 +118,12 @@ class _Timeline:
 
     def _take(self, free: Sequence[tuple[float, float]], interval: Interval) -> list[tuple[float, float]]:
         """Explain what is free by an interval; returns what is still free."""
-        left: list[tuple[float, float]] = []
+        remaining: list[tuple[float, float]] = []
         for start, end in free:
             begins, ends = max(start, interval.start), min(end, interval.end)
             if begins >= ends:
-                left.append((start, end))
+                remaining.append((start, end))
                 continue
             self.spans.append(Span(interval.kind, interval.detail, begins, ends))
-            left += [piece for piece in ((start, begins), (ends, end)) if piece[0] < piece[1]]
-        return left
+            remaining += [piece for piece in ((start, begins), (ends, end)) if piece[0] < piece[1]]
+        return remaining
