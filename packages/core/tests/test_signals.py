@@ -279,7 +279,7 @@ def work(producer: Producer, chance: random.Random, table: Any) -> None:
         case 2:
             producer.send_table("t", table)
         case _:
-            producer._routes.forget()
+            producer._engine.queueing.routes.forget()
             producer.partitions_for("u")
 
 

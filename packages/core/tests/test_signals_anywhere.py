@@ -142,7 +142,7 @@ def wait(producer: Producer) -> None:
 
 
 def look(producer: Producer) -> None:
-    producer._routes.forget()
+    producer._engine.queueing.routes.forget()
     producer.partitions_for("u")
 
 

@@ -11,9 +11,9 @@ from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
-from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
+from ottla.accumulator.batch import UNASSIGNED
 from ottla.accumulator.delivery import Delivery, OnDelivery
-from ottla.accumulator.partitioner_calls import ask_partitioner, partition_of
+from ottla.accumulator.partitioner_calls import partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.in_force import SettingsInForce, changes
@@ -36,11 +36,12 @@ from ottla.network.cluster import PartitionInfo
 from ottla.plugins.record_headers import checked_headers
 from ottla.producer import build as assembly
 from ottla.producer import lifecycle
+from ottla.producer.blocking_send import STICKY, BlockingSend
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
 from ottla.producer.not_copyable import refuse_copy
-from ottla.producer.record_checks import check_record, check_size, check_topic_name, timestamp_of
+from ottla.producer.record_checks import timestamp_of
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
@@ -54,9 +55,6 @@ if TYPE_CHECKING:  # most programs need none of these at run time
     from ottla.transactions.shared_transaction import SharedTransaction
 
 _new: Final = object.__new__
-
-STICKY = -2
-"""In place of a partition: the one that records without a key go to at the moment."""
 
 
 @with_call_hints(PRODUCER_HINTS)
@@ -93,8 +91,6 @@ class Producer:
         queueing = engine.queueing
         self._engine = engine
         self._accumulator = queueing.accumulator
-        self._appender = queueing.accumulator.appender
-        self._routes = queueing.routes
         self._known_routes = queueing.routes.known
         partitioner = queueing.partitioner
         self._partition = partitioner.partition
@@ -103,7 +99,6 @@ class Producer:
         self._sticky = partitioner.sticky
         self._ignores_keys = partitioner.ignores_keys
         self._keyed_appender = queueing.keyed_appender
-        self._on_new_batch = partitioner.on_new_batch
         self.config: SettingsInForce = engine.settings_in_force()
         """The settings in force, defaults and adjusted ones included; `config.source(key)` says where each came from.
         Secrets are hidden."""
@@ -125,6 +120,7 @@ class Producer:
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
         self._check_sendable = partial(_check_sendable, self._lifecycle, self._transactions)
+        self._blocking_send = BlockingSend(engine, self._check_sendable)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
         send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)
@@ -189,16 +185,15 @@ class Producer:
             key, value, checked, waited = self._serialize(topic, key, value, checked, timeout)
         if timestamp_ms is not None and (type(timestamp_ms) is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX):
             timestamp_ms = timestamp_of(timestamp_ms)
-        route: Route | None
         try:
-            route = self._known_routes[topic]
+            route: Route | None = self._known_routes[topic]
         except (KeyError, TypeError):  # an object that cannot be hashed is no name, either
             route = None  # found below: here its errors would have this one as their context
         if route is None or (
             partition is not None and (type(partition) is not int or not 0 <= partition < route.view.partitions)
         ):
             record = (key, value, checked, timestamp_ms, on_delivery)
-            route, waited = _wait_for_route(self, topic, partition, record, waited, timeout)
+            route, waited = self._blocking_send.find_partition(topic, partition, record, waited, timeout)
         if partition is not None:
             if route.unassigned.open is not None:
                 # The records of the unassigned batch came first.
@@ -224,7 +219,7 @@ class Producer:
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return _append_or_wait(self, topic, partition, chosen, record, route, waited, timeout)
+        return self._blocking_send.append(topic, partition, chosen, record, route, waited, timeout)
 
     def send_table(
         self,
@@ -269,7 +264,7 @@ class Producer:
             from ottla.producer.tables import send_table
         return send_table(
             self._engine,
-            self._find_route,
+            self._blocking_send.find_route,
             topic,
             table,
             columns,
@@ -291,7 +286,7 @@ class Producer:
             self._engine.interceptors.refuse_sealed()
         with _importing_tables("send_sealed"):
             from ottla.producer.tables import send_sealed
-        return send_sealed(self._engine, self._find_route, batch)
+        return send_sealed(self._engine, self._blocking_send.find_route, batch)
 
     # Transactions
 
@@ -420,7 +415,8 @@ class Producer:
         """
         if timeout is not None:
             check_timeout(timeout)
-        self._find_route(topic, to_send=False, timeout=timeout)
+        self._lifecycle.check()
+        self._blocking_send.wait_for_topic(topic, timeout=timeout)
         return self._engine.metadata.cluster.partitions(topic)
 
     @overload
@@ -518,72 +514,6 @@ class Producer:
     ) -> None:
         with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
-
-    def _find_route(
-        self, topic: str, *, to_send: bool = True, waited: float = 0.0, timeout: float | None = None
-    ) -> Route:
-        """The topic's route; waits for metadata if the topic is not known. *to_send* requires an open transaction.
-
-        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
-        """
-        if to_send:
-            self._check_sendable()
-        else:
-            self._lifecycle.check()
-        check_topic_name(topic)
-        with self._call_times.metadata_wait.timed(self._clock):
-            return self._routes.find(topic, waited=waited, timeout=timeout)
-
-
-def _append_or_wait(
-    producer: Producer,
-    topic: str,
-    partition: int | None,
-    chosen: int,
-    record: NewRecord,
-    route: Route,
-    waited: float,
-    timeout: float | None,
-) -> Delivery:
-    """Queue a record for which no open batch has room; `send` has *waited* so many seconds for metadata.
-
-    *partition* is the one that the caller of `send` named, if any; *chosen* may be STICKY or UNASSIGNED.
-    """
-    size = size_of(record)
-    check_size(topic, size, producer._engine.config.batching)
-    sticky = chosen == STICKY
-    if sticky:
-        chosen = producer._routes.next_sticky_partition(topic, route)
-    if partition is None and producer._on_new_batch is not None:
-        placed = producer._appender.append_to_open(topic, chosen, record, size)
-        if placed is not None:
-            return Delivery(*placed)
-        ask_partitioner(producer._on_new_batch, topic, chosen, route.view)
-        chosen = producer._choose_partition(topic, record, route.view)
-    keyed = producer._keyed_appender
-    appender = producer._appender if keyed is None or chosen != UNASSIGNED else keyed
-    batch, index = appender.append(topic, chosen, record, size, waited=waited, timeout=timeout)
-    if sticky:
-        route.set_sticky_batch(batch)
-    return Delivery(batch, index)
-
-
-def _wait_for_route(
-    producer: Producer, topic: str, partition: int | None, record: NewRecord, waited: float, timeout: float | None
-) -> tuple[Route, float]:
-    """The route of a topic, with that partition, and the seconds that the call has *waited* altogether.
-
-    Raises for a record that cannot be sent, before it waits.
-    """
-    check_record(topic, partition, size_of(record), producer._engine.config.batching)
-    started_at = producer._clock()
-    route = producer._known_routes.get(topic) or producer._find_route(topic, waited=waited, timeout=timeout)
-    if partition is not None and partition >= route.view.partitions:
-        producer._check_sendable()
-        waited_before = waited + producer._clock() - started_at
-        with producer._call_times.metadata_wait.timed(producer._clock):
-            route = producer._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
-    return route, waited + producer._clock() - started_at
 
 
 @contextmanager

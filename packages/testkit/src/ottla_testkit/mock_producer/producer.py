@@ -10,7 +10,6 @@ from types import EllipsisType
 from typing import Any, Unpack
 
 from ottla.accumulator.delivery import Delivery, OnDelivery
-from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
 from ottla.config.keywords import ProducerKeywords
 from ottla.config.wait_limit import check_timeout
@@ -26,7 +25,7 @@ from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.history import History
 from ottla_testkit.mock_producer.planned_errors import PlannedErrors
 from ottla_testkit.mock_producer.sent_batches import SentRecord
-from ottla_testkit.mock_producer.topics import MockTopics
+from ottla_testkit.mock_producer.topics import MockBlockingSend, MockTopics
 
 
 class MockProducer(Producer):
@@ -58,12 +57,14 @@ class MockProducer(Producer):
         """Number of committed transactions."""
         self.abort_count = 0
         """Number of aborted transactions."""
-        self._topics = MockTopics(topics, partitions=partitions)
         self._parts: MockParts = parts
         self._sending = threading.RLock()
         self._sent = History()
         self._planned_errors = PlannedErrors()
         self._begin(parts.engine)
+        self._blocking_send = MockBlockingSend(
+            parts.engine, self._check_sendable, MockTopics(topics, partitions=partitions)
+        )
 
     # Sent records
 
@@ -251,13 +252,6 @@ class MockProducer(Producer):
         transactions = super()._transactional(method)
         self._planned_errors.raise_next(method)
         return transactions
-
-    def _find_route(
-        self, topic: str, *, to_send: bool = True, waited: float = 0.0, timeout: float | None = None
-    ) -> Route:
-        if isinstance(topic, str):
-            self._topics.add(topic, self._engine.metadata)
-        return super()._find_route(topic, to_send=to_send, waited=waited, timeout=timeout)
 
     @contextmanager
     def _sends(self, method: str) -> Iterator[None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ottla.accumulator.topic_routes import Route
 from ottla.errors import ErrorCode
 from ottla.network.cluster import Broker, Topic
 from ottla.network.metadata import Metadata
+from ottla.producer.blocking_send import BlockingSend
+from ottla.producer.components import Engine
 from ottla_testkit.mock_producer.sent_batches import NODE
 
 
@@ -27,3 +30,17 @@ class MockTopics:
             known = Topic(name=topic, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         metadata.use(topic, 0.0)
         metadata.update({NODE: Broker(id=NODE, host="mock", port=9092)}, {topic: known}, 0.0, partial=True)
+
+
+class MockBlockingSend(BlockingSend):
+    """Finds the routes of topics that enter the metadata when they are looked up."""
+
+    def __init__(self, engine: Engine, check_sendable: Callable[[], object], topics: MockTopics) -> None:
+        super().__init__(engine, check_sendable)
+        self._topics = topics
+        self._metadata = engine.metadata
+
+    def wait_for_topic(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route:
+        if isinstance(topic, str):
+            self._topics.add(topic, self._metadata)
+        return super().wait_for_topic(topic, waited=waited, timeout=timeout)

@@ -24,7 +24,7 @@ def send_block(producer: Producer, topic: str, name: str, block: Block, counts: 
     counts.add(delivery, name, block)
     send_table(
         engine,
-        producer._find_route,
+        producer._blocking_send.find_route,
         topic,
         block.content.table,
         columns,
