@@ -8,7 +8,7 @@ import pytest
 
 from ottla.errors import IllegalStateError
 from ottla.interfaces import MetricDescription, MetricName
-from ottla.metrics.plugin_metrics import PluginMetricGroup
+from ottla.metrics.plugin_metric_group import PluginMetricGroup
 from simulated_producer import Simulated, simulated
 
 TAGS = (("config", "partitioner.class"), ("class", "Acme"), ("plugin", "acme"))

@@ -21,7 +21,8 @@ from ottla import (
     ProducerClosedError,
 )
 from ottla.accumulator.build import SEALING_SECONDS
-from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
+from ottla.accumulator.key_partitioning import KeyPartitioner
+from ottla.accumulator.unassigned_memory import unassigned_memory
 from ottla.interfaces import Header, RecordView, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns

@@ -24,13 +24,14 @@ from ottla.accumulator.hanging_plugins import PATIENCE_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
-from ottla.accumulator.keyed_appender import KeyedAppender, UnassignedMemory
+from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.lone_batch import LoneBatch
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.record_appender import AppenderParts
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError
 from ottla.interfaces import Columns

@@ -7,7 +7,7 @@ that it takes one by one. An unassigned batch has no partition; its records are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import attrs
 
@@ -19,26 +19,6 @@ from ottla.accumulator.partitioner_calls import Partition, PartitionColumn, ask_
 from ottla.interfaces import Columns, TopicView
 
 Begin: TypeAlias = Callable[[PartitionQueue, ProducerBatch], None]
-
-UNASSIGNED_MEMORY: Final = 256 * 1024
-"""Bytes that the records of every unassigned batch may occupy, about a thousand records of 100 bytes.
-
-Hashing more keys in one call takes as much time for each key.
-"""
-
-UNASSIGNED_SHARE: Final = 8 * 1024
-"""Bytes for each partition of the topic, if their total is more than `UNASSIGNED_MEMORY`.
-
-Each partition costs as much time as ten records.
-"""
-
-MAX_UNASSIGNED_MEMORY: Final = 2 * 1024 * 1024
-"""The maximum of that total: while an unassigned batch is partitioned, no other thread can queue records."""
-
-
-def unassigned_memory(partitions: int, capacity: int) -> int:
-    """The bytes that the records of an unassigned batch may occupy, out of the *capacity* for all queued records."""
-    return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 16))
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

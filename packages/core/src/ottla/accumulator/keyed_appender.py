@@ -9,37 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.batch_outcome import Forwarded
-from ottla.accumulator.key_partitioning import KeyPartitioner, unassigned_memory
+from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.partition_queue import FOREVER, PartitionQueue, TopicQueues
 from ottla.accumulator.record_appender import AppenderParts, RecordAppender
+from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency import signals
 from ottla.errors import BufferExhaustedError, IllegalStateError
 from ottla.results.stories.tries import CloseReason
-
-
-class UnassignedMemory(BatchMemory):
-    """Grants memory to unassigned batches."""
-
-    def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
-        """Let a new batch use the memory that was reserved for its first record."""
-        limit = self._limit(batch, topic)
-        batch.held_bytes = reserved
-        batch.full = limit <= batch.columns.memory()
-        batch.allow(min(reserved, limit))
-
-    def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
-        """Let the open batch take a record that costs *charge*, and some more; without memory it is full."""
-        memory, limit = batch.columns.memory(), self._limit(batch, topic)
-        if memory + charge > limit:
-            return MemoryGrant.FULL
-        # In large increments: its records get partitions soon, and the memory that it has not used is free again.
-        grant = self._grant(batch, charge, step=max(charge, 3 * memory), max_bytes=limit)
-        return MemoryGrant.FULL if grant is MemoryGrant.SHORT else grant
-
-    def _limit(self, batch: ProducerBatch, topic: TopicQueues) -> int:
-        return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
 
 
 class KeyedAppender(RecordAppender):

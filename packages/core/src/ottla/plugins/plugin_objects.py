@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ottla.interfaces import PluginConfig
-from ottla.metrics.plugin_metrics import PluginMetricGroup, PluginMetricGroups
+from ottla.metrics.plugin_metric_group import PluginMetricGroup
+from ottla.metrics.plugin_metrics import PluginMetricGroups
 from ottla.plugins.calls import PluginCloser
 from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.plugins.registry import Plugin

@@ -10,19 +10,17 @@ from typing import assert_never
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.accumulator.delivery_errors import delivery_failed, expired, refused_records
+from ottla.accumulator.delivery_errors import expired
 from ottla.accumulator.readiness import has_new_leader
 from ottla.accumulator.sequences import SequenceErrorAction, Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import (
     BrokerError,
-    ErrorCode,
     OttlaError,
     ProtocolError,
     UnsupportedVersionError,
     counted,
     printable,
-    were,
 )
 from ottla.errors.robust_logger import robust_logger
 from ottla.metrics import Counters
@@ -31,6 +29,7 @@ from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
+from ottla.sender.produce_outcomes import failed, remedy_of, without_time_of_repeat
 from ottla.sender.sender_metrics import count_retry
 
 logger = robust_logger(__name__)
@@ -73,7 +72,7 @@ class ProduceResponseHandler:
         batch.response_lost |= written
         batch.maybe_written |= written
         if isinstance(error, UnsupportedVersionError):
-            return _failed(batch, error, now)
+            return failed(batch, error, now)
         self._metadata.request_update()
         return self.retry(batch, error, now)
 
@@ -82,7 +81,7 @@ class ProduceResponseHandler:
     ) -> Acknowledged | Failed | None:
         """Handle the partition's part of a response; None: the response leaves the partition out."""
         if isinstance(response, Acknowledged):
-            return _without_time_of_repeat(batch, response) if batch.maybe_written else response
+            return without_time_of_repeat(batch, response) if batch.maybe_written else response
         if response is None:
             batch.response_lost = batch.maybe_written = True
             return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
@@ -102,7 +101,7 @@ class ProduceResponseHandler:
             case ProduceErrorAction.TOO_LARGE:
                 return self._split(batch, error, now)
             case ProduceErrorAction.FAIL:
-                return _failed(batch, error, now, why=_remedy(batch, response, error), response=response)
+                return failed(batch, error, now, why=remedy_of(batch, response, error), response=response)
             case _:
                 assert_never(action)
 
@@ -117,7 +116,7 @@ class ProduceResponseHandler:
     def retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
         """Queue the batch again while attempts and time are left."""
         if batch.attempts > self._retries:
-            return _failed(batch, error, now)
+            return failed(batch, error, now)
         if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
             batch.last_error = error
             return Failed(error=expired(batch, now))
@@ -136,7 +135,7 @@ class ProduceResponseHandler:
         error = BrokerError(response.code, response.message)
         refused = self._sequences.on_sequence_error(batch)
         if refused is SequenceErrorAction.FAIL:
-            return _failed(batch, error, now)
+            return failed(batch, error, now)
         if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
             batch.response_lost = batch.maybe_written = False
         return self.retry(batch, error, now)
@@ -153,12 +152,12 @@ class ProduceResponseHandler:
         """Send the records again in smaller batches; a batch of one record fails."""
         if batch.count == 1:
             why = f"{str(error).rstrip('.')}; raise the topic's max.message.bytes or send smaller records"
-            return _failed(batch, error, now, why=why)
+            return failed(batch, error, now, why=why)
         batch.last_error = error
         try:
             parts, max_bytes = self._splitter.split(batch, now)
         except Exception as cause:  # a faulty codec that cannot read its own output
-            return _failed(batch, error, now, why=f"{error}; and the batch could not be split: {printable(str(cause))}")
+            return failed(batch, error, now, why=f"{error}; and the batch could not be split: {printable(str(cause))}")
         logger.info(
             "%s: %s-%d refused a too large batch of %d records: sending them in %s",
             self._client_id,
@@ -171,38 +170,3 @@ class ProduceResponseHandler:
             self._counters.producer.splits.add(1)
             self._accumulator.replace(batch, parts, max_bytes=max_bytes)
         return None
-
-
-def _without_time_of_repeat(batch: ProducerBatch, response: Acknowledged) -> Acknowledged:
-    """Return the acknowledgement of a batch that was sent before, without the time that says only that it was.
-
-    For a batch that it holds already, a broker returns the batch's newest timestamp, under CreateTime, too.
-    """
-    time_ms = response.log_append_time_ms
-    if time_ms < 0 or time_ms != max(batch.columns.facts().timestamps_ms):
-        return response
-    return Acknowledged(base_offset=response.base_offset)
-
-
-def _failed(
-    batch: ProducerBatch,
-    cause: OttlaError,
-    now: float,
-    *,
-    why: str | None = None,
-    response: PartitionRefusal | None = None,
-) -> Failed:
-    named = refused_records(batch, response.record_errors) if response is not None else {}
-    if named and why is None:
-        others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
-        why = f"{cause}; {others}, and a batch is written as a whole or not at all"
-    for each in named.values():
-        each.__cause__ = cause
-    return Failed(error=delivery_failed(batch, cause, now, why=why), record_errors=named)
-
-
-def _remedy(batch: ProducerBatch, response: PartitionRefusal, error: BrokerError) -> str | None:
-    """Advice for a refusal, where the error code's own message has none."""
-    if response.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
-        return f"{error} That format has no sequence numbers: set enable.idempotence=false for such topics"
-    return None

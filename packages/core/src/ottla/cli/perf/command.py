@@ -1,22 +1,17 @@
-"""The command `ottla perf`: its options, what it prints while it runs, and at its end."""
+"""The command `ottla perf`: its options and its exit codes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.producer_settings import settings_options
-from ottla.cli.rates import MEGABYTE, per_second
 from ottla.errors import OttlaError
-
-if TYPE_CHECKING:
-    from ottla.cli.perf.latencies import Interval
-    from ottla.cli.perf.load import Result
 
 _SOME_FAILED: Final = 1
 _INTERRUPTED: Final = 130
@@ -105,6 +100,7 @@ def perf(
     """
     from ottla import Producer
     from ottla.cli.perf.load import Load, Run
+    from ottla.cli.perf.output import document, show_interval, text
     from ottla.cli.perf.report import page
 
     if report is not None and not report.absolute().parent.is_dir():
@@ -121,11 +117,11 @@ def perf(
     try:
         with printed_to_stderr():
             producer = Producer(settings)
-            result = Run(load, producer, values, on_interval=_show_interval).run(flush_timeout=flush_timeout)
+            result = Run(load, producer, values, on_interval=show_interval).run(flush_timeout=flush_timeout)
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOME_FAILED) from None
-    click.echo(json.dumps(_document(topic, result), indent=2) if as_json else _text(result))
+    click.echo(json.dumps(document(topic, result), indent=2) if as_json else text(result))
     if report is not None:
         try:
             report.write_text(page(topic, result, producer.config), encoding="utf-8")
@@ -146,66 +142,3 @@ def _values(size: int, file: Path | None) -> Iterator[bytes]:
         return payloads.lines_of(file)
     except (OSError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--payload-file") from None
-
-
-def _show_interval(interval: Interval) -> None:
-    rate, megabytes = _rates(interval.records, interval.size, interval.seconds)
-    click.echo(
-        f"{interval.ends_at:7.1f} s: {interval.records:,} acknowledged, {rate:,.0f}/s, {megabytes:,.2f} MB/s, "
-        f"latency {interval.average_ms:,.1f} ms, at most {interval.max_ms:,.1f} ms",
-        err=True,
-    )
-
-
-def _rates(records: int, size: int, seconds: float) -> tuple[float, float]:
-    return per_second(records, seconds), per_second(size / MEGABYTE, seconds)
-
-
-def _document(topic: str, result: Result) -> dict[str, object]:
-    rate, megabytes = _rates(result.acknowledged, result.size, result.seconds)
-    latencies = result.latencies
-    return {
-        "topic": topic,
-        "ok": not result.error and result.acknowledged == result.sent,
-        "records": result.sent,
-        "acknowledged": result.acknowledged,
-        "failed": result.failed,
-        "bytes": result.size,
-        "seconds": round(result.seconds, 3),
-        "records_per_second": round(rate, 1),
-        "megabytes_per_second": round(megabytes, 3),
-        "latency_ms": {
-            "avg": round(latencies.average_ms, 3),
-            **{f"p{percent:g}": round(value, 3) for percent, value in latencies.percentiles.items()},
-            "max": round(latencies.max_ms, 3),
-        },
-        "interrupted": result.interrupted,
-        "error": result.error,
-        "failures": result.failures,
-        "intervals": [
-            {
-                "ends_at": round(each.ends_at, 3),
-                "seconds": round(each.seconds, 3),
-                "records": each.records,
-                "bytes": each.size,
-                "latency_avg_ms": round(each.average_ms, 3),
-                "latency_max_ms": round(each.max_ms, 3),
-            }
-            for each in result.intervals
-        ],
-    }
-
-
-def _text(result: Result) -> str:
-    rate, megabytes = _rates(result.acknowledged, result.size, result.seconds)
-    latencies = result.latencies
-    percentiles = ", ".join(f"{percent:g} %: {value:,.2f}" for percent, value in latencies.percentiles.items())
-    lines = [
-        f"records acknowledged: {result.acknowledged:,}, failed: {result.failed:,}; "
-        f"{result.size / MEGABYTE:,.1f} MB in {result.seconds:,.2f} s",
-        f"records per second: {rate:,.0f}, MB per second: {megabytes:,.2f}",
-        f"latency in ms: {latencies.average_ms:,.2f} on average; {percentiles}; at most {latencies.max_ms:,.2f}",
-    ]
-    lines += [f"failed: {failure}" for failure in result.failures]
-    lines += [f"stopped: {result.error}"] if result.error else []
-    return "\n".join(lines)

@@ -13,6 +13,7 @@ from ottla import Delivery, Producer
 from ottla.cli.closing import close
 from ottla.cli.perf.latencies import Interval, Latencies, LatencyRecorder
 from ottla.cli.perf.pace import Pace
+from ottla.cli.perf.timed_transactions import TimedTransactions
 from ottla.errors import OttlaError, UndeliveredError
 
 _NAMED: Final = 5
@@ -111,7 +112,7 @@ class Run:
 
     def _send_all(self) -> None:
         load, producer = self._load, self._producer
-        transactions = _Transactions(producer, load.transaction_seconds, self._clock)
+        transactions = TimedTransactions(producer, load.transaction_seconds, self._clock)
         producer.partitions_for(load.topic)  # the first latency is not that of finding the brokers
         for _number in self._paced(load.warmup_records):
             transactions.before_record()
@@ -120,8 +121,8 @@ class Run:
         self._interval_ends_at = self._began_at + load.interval_seconds
         for _number in self._paced(load.records):
             transactions.before_record()
-            value, begun = next(self._values), self._clock()
-            producer.send(load.topic, value, on_delivery=partial(self._delivered, begun, len(value)))
+            value, sent_at = next(self._values), self._clock()
+            producer.send(load.topic, value, on_delivery=partial(self._delivered, sent_at, len(value)))
             self._sent += 1
         transactions.end()
 
@@ -141,9 +142,9 @@ class Run:
             self._end_interval(now)
             self._interval_ends_at = now + self._load.interval_seconds
 
-    def _delivered(self, begun: float, size: int, delivery: Delivery) -> None:
+    def _delivered(self, sent_at: float, size: int, delivery: Delivery) -> None:
         if delivery.error is None:
-            self._recorder.add(size, self._clock() - begun)
+            self._recorder.add(size, self._clock() - sent_at)
         else:
             self._note_failure(delivery.error)
             self._failed += 1
@@ -168,36 +169,6 @@ class Run:
             self._producer.close()
         except UndeliveredError:
             close(self._producer, None)  # the callbacks have counted them
-
-
-class _Transactions:
-    """Transactions of some seconds each, if the producer has a `transactional.id`."""
-
-    def __init__(self, producer: Producer, seconds: float, clock: Callable[[], float]) -> None:
-        self._producer = producer
-        self._seconds = seconds
-        self._clock = clock
-        self._transactional = bool(producer.config["transactional.id"])
-        self._commit_at: float | None = None
-        """None: no transaction is open."""
-        if self._transactional:
-            producer.init_transactions()
-
-    def before_record(self) -> None:
-        """Begin a transaction if none is open, after a commit of the one whose time is over."""
-        if not self._transactional:
-            return
-        if self._commit_at is not None and self._clock() >= self._commit_at:
-            self.end()
-        if self._commit_at is None:
-            self._producer.begin_transaction()
-            self._commit_at = self._clock() + self._seconds
-
-    def end(self) -> None:
-        """Commit the open transaction."""
-        if self._commit_at is not None:
-            self._commit_at = None
-            self._producer.commit_transaction()
 
 
 def _text(error: OttlaError) -> str:

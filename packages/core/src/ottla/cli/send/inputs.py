@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +9,9 @@ from typing import Any, Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.csv
 
 from ottla.cli.send.columns import InputError, Parts, SendableTable, sendable
+from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.lines import json_table, line_blocks, line_table, split
 from ottla.errors.plurals import counted
 from ottla.tables.sources import open_stream
@@ -22,7 +20,6 @@ LINES, NDJSON, CSV, PARQUET, ARROW = "lines", "ndjson", "csv", "parquet", "arrow
 FORMATS: Final = (LINES, NDJSON, CSV, PARQUET, ARROW)
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 8 * 1024 * 1024
-_HEADER_BYTES: Final = 1024 * 1024
 
 _FORMATS_OF_NAMES: Final = {
     ".arrow": ARROW,
@@ -130,33 +127,8 @@ def _line_blocks(given: Input) -> Iterator[bytes]:
 
 
 def _csv(given: Input, _skip: int) -> _Tables:
-    """CSV with a header line. All columns are text, so that 007 stays 007."""
-    with _opened(given) as stream:
-        names = _header(stream, given.name)
-        options = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-        parse = pa.csv.ParseOptions(newlines_in_values=True)
-        try:
-            for batch in pa.csv.open_csv(
-                stream, pa.csv.ReadOptions(block_size=BLOCK_BYTES), parse_options=parse, convert_options=options
-            ):
-                yield pa.table(batch), batch.nbytes
-        except pa.ArrowException as error:
-            raise InputError(f"{given.name} cannot be read as CSV: {error}") from None
-
-
-def _header(stream: io.BufferedReader, name: str) -> list[str]:
-    start = stream.peek(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
-    names = next(csv.reader(io.StringIO(start)), [])
-    if not names:
-        raise InputError(f"{name} has no header line with the names of its columns")
-    if len(set(names)) < len(names):
-        raise InputError(f"two columns of {name} have one name")
-    return names
-
-
-def _opened(given: Input) -> io.BufferedReader:
-    raw: Any = sys.stdin.fileno() if given.name == STDIN else given.name
-    return io.BufferedReader(io.FileIO(raw, closefd=given.name != STDIN), _HEADER_BYTES)
+    file = sys.stdin.fileno() if given.name == STDIN else given.name
+    return csv_tables(file, given.name, block_bytes=BLOCK_BYTES)
 
 
 def _parquet(given: Input, _skip: int) -> _Tables:

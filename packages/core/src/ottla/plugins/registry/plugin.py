@@ -18,7 +18,7 @@ from ottla.errors.robust_logger import robust_logger
 from ottla.errors.similar_names import most_similar
 from ottla.hookspecs import PROJECT
 from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, PluginMetrics
-from ottla.metrics.plugin_metrics import PluginMetricGroup
+from ottla.metrics.plugin_metric_group import PluginMetricGroup
 from ottla.plugins.registry.given_info import GivenInfo, PluginInfo
 from ottla.plugins.registry.installed import EntryInfo
 from ottla.plugins.registry.kinds import KINDS, check_flags, missing_attributes, uncallable_methods

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from ottla.interfaces import MetricName, PluginContext
-from ottla.metrics.plugin_metrics import PLUGINS, PluginMetricGroup
+from ottla.metrics.plugin_metric_group import PLUGINS, PluginMetricGroup
 from ottla_testkit.manual_clock import ManualClock
 
 
