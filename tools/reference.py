@@ -20,6 +20,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config.config_def import SECTIONS, describe
+from ottla.config.importance import importance_of
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.option import option_of
 from ottla.config.other_clients import OTHER_CLIENTS
@@ -83,6 +84,9 @@ mapping), a keyword, an environment variable, and `adjusted: ...`, with the sett
 producer has the settings that are not defaults. Secrets are hidden. `check_config` returns the same without a producer,
 and [`ottla config show`](command-line.md#showing-the-settings) prints it with defaults and meanings.
 
+Each setting has the importance that Java's producer gives it: high, medium or low. [The list by name](#by-name) has
+all of them, and `ottla config show --importance high` prints those of high importance.
+
 Editors complete keywords, and type checkers find wrong ones, such as `linger_mss`: the package has the types of all
 settings on this page. The keys of other plugins go in the mapping.
 
@@ -144,6 +148,15 @@ share them; give it the class.
 An unknown setting is an error that names the nearest known one, or what a [setting of another
 client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.
+"""
+
+BY_NAME: Final = """\
+## By name
+
+All settings of this page, each with its importance, if Java's producer has it.
+
+| setting | importance |
+|---|---|
 """
 
 NOT_HAD: Final = "not available"
@@ -299,19 +312,29 @@ def configuration(root: Path) -> str:
         lines += [f"## {name.capitalize()}", "", str(section.__doc__).strip(), ""]
         for row in (rows[found.key] for found in map(option_of, attrs.fields(section)) if found is not None):
             lines += _setting(row.key, row.meaning, row.type, row.default)
-    read = set(rows)
+    read, listed = set(rows), set(rows)
     refused = [f"- `{refusal.key}`: {refusal.remedy}" for refusal in REFUSED.values()]
     for distribution, declared in plugin_keys(root):
         keys = {key.name: key for key in declared if key.name not in read}
         read |= keys.keys()
         refused += [f"- `{key.name}`: {key.meaning}" for key in keys.values() if key.meaning.startswith(NOT_HAD)]
         taken = [key for key in keys.values() if not key.meaning.startswith(NOT_HAD)]
+        listed |= {key.name for key in taken}
         lines += [f"## Of {distribution}", ""] if taken else []
         for key in taken:
             lines += _setting(key.name, _sentence(key), _type(key), _written(_outside(key)))
     lines += [NOT_TAKEN, *refused, "", ABSENT]
     lines += [*(f"- `{key}`" for key in sorted(JAVA_KEYS - read - REFUSED.keys())), ""]
-    return "\n".join(lines)
+    lines += [
+        BY_NAME.rstrip("\n"),
+        *(f"| [`{key}`](#{slug(key)}) | {importance_of(key) or ''} |" for key in sorted(listed)),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def slug(key: str) -> str:
+    """Return the anchor of a setting's heading, as MkDocs and GitHub make it."""
+    return "".join(each for each in key if each.isalnum() or each in "-_")
 
 
 def error_codes() -> str:
@@ -365,7 +388,8 @@ def _kind(reading: ValueKind) -> str:
 def _setting(key: str, meaning: str, allowed: str, default: str) -> list[str]:
     facts = [allowed[:1].upper() + allowed[1:]] if allowed else []
     facts += [f"default: {default}"] if default else []
-    facts += [] if key in JAVA_KEYS else ["not in Java's producer"]
+    importance = importance_of(key)
+    facts += ["not in Java's producer"] if importance is None else [f"importance: {importance}"]
     return [f"#### `{key}`", "", meaning, *(["", "*" + " · ".join(facts) + "*"] if facts else []), ""]
 
 

@@ -55,6 +55,25 @@ def test_each_value_has_its_source_and_later_sources_take_precedence(tmp_path: P
     assert (found["batch.size"]["source"], found["batch.size"]["value"]) == ("default", found["batch.size"]["default"])
 
 
+def test_each_setting_has_the_importance_of_the_java_producer() -> None:
+    found = listed(*SERVERS)
+
+    assert {key: found[key]["importance"] for key in ("retries", "linger.ms", "acks", "io.handoff.enable")} == {
+        "retries": "high",
+        "linger.ms": "medium",
+        "acks": "low",
+        "io.handoff.enable": None,
+    }
+    assert "linger.ms=5  default, importance medium\n" in shown(*SERVERS, "linger").stdout
+    assert "importance" not in shown(*SERVERS, "io.handoff").stdout
+
+
+def test_importance_chooses_settings() -> None:
+    assert listed(*SERVERS, "--importance", "high", "serial").keys() == {"key.serializer", "value.serializer"}
+    found = listed(*SERVERS, "--importance", "high", "--importance", "medium")
+    assert {each["importance"] for each in found.values()} == {"high", "medium"}
+
+
 def test_keys_and_changed_choose_settings() -> None:
     assert listed(*SERVERS, "LINGER", "acks").keys() == {"acks", "linger.ms"}
     assert listed(*SERVERS, "--changed", "-c", "linger.ms=7").keys() == {"bootstrap.servers", "linger.ms"}
@@ -68,10 +87,10 @@ def test_a_key_that_no_setting_has_is_named_with_the_most_similar_one() -> None:
     assert shown(*SERVERS, "no.such.key").stderr == "no setting has 'no.such.key' in its name\n"
 
 
-def test_a_person_reads_setting_source_default_and_meaning() -> None:
+def test_a_person_reads_setting_source_default_importance_and_meaning() -> None:
     lines = shown("linger.ms", "-c", "linger.ms=20").stdout.splitlines()
 
-    assert lines[0] == "linger.ms=20  option -c, default 5"
+    assert lines[0] == "linger.ms=20  option -c, default 5, importance medium"
     assert lines[1].startswith("    How long a batch waits")
     assert lines[1] == lines[1].rstrip()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import attrs
 import click
@@ -14,6 +14,7 @@ from ottla.cli.foreign_config import read_configuration
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.settings_in_force import in_force, show_settings
+from ottla.config.importance import Importance
 from ottla.config.in_force import DEFAULT
 from ottla.config.properties import escaped_value
 from ottla.config.translation import Client, Outcome, Translated, Translation, translate
@@ -34,14 +35,21 @@ def config() -> None:
 @settings_options("optional")
 @click.argument("keys", nargs=-1)
 @click.option("--changed", is_flag=True, help="Only settings that do not have their defaults.")
+@click.option(
+    "--importance",
+    type=click.Choice(get_args(Importance)),
+    multiple=True,
+    help="Only settings of this importance in Java's producer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_(
     settings: dict[str, Any],
     keys: tuple[str, ...],
     changed: bool,
+    importance: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Print settings: value, source, default and meaning.
+    """Print settings: value, source, default, importance and meaning.
 
     All settings, or those whose name contains one of KEYS. Later sources take precedence: the file of
     --command-config (Java properties, or TOML), the environment variables that begin with PREFIX, -c, and
@@ -65,7 +73,9 @@ def show_(
     chosen = [
         setting
         for setting in found
-        if (not parts or any(part in setting.key for part in parts)) and not (changed and setting.source == DEFAULT)
+        if (not parts or any(part in setting.key for part in parts))
+        and (not importance or setting.importance in importance)
+        and not (changed and setting.source == DEFAULT)
     ]
     if as_json:
         click.echo(json.dumps([attrs.asdict(setting) for setting in chosen], indent=2, default=str))

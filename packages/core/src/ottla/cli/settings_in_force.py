@@ -26,11 +26,12 @@ def in_force(settings: dict[str, Any]) -> Sequence[SettingInForce]:
 
 
 def show_settings(settings: Iterable[SettingInForce]) -> None:
-    """Print each setting as in a properties file, then its source and default, and its meaning below."""
+    """Print each setting as in a properties file, then its source, default and importance, and its meaning below."""
     out = console()
     for setting in settings:
         changed = setting.source != DEFAULT
         line = Text(f"{setting.key}={written(setting.value)}", style="bold" if changed else "")
         beside = f"  {setting.source}" + (f", default {written(setting.default) or 'none'}" if changed else "")
+        beside += f", importance {setting.importance}" if setting.importance else ""
         out.print(line.append(beside, style="not bold green" if changed else "dim"))
         out.print(Padding(Text(setting.meaning, style="dim"), (0, 0, 0, 4), expand=False))

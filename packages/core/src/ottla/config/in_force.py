@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.config.importance import Importance, importance_of
 from ottla.config.plugin_choice import GivenPlugin
 from ottla.config.values import HIDDEN, brief
 from ottla.results import html
@@ -20,13 +21,21 @@ GIVEN: Final = "given"
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SettingInForce(ValueMethods):
-    """One setting: its value in Kafka's units, where it came from, its default and meaning."""
+    """One setting: its value in Kafka's units, where it came from, its default and meaning.
+
+    `importance` is the one in Java's producer; None if that has no such setting.
+    """
 
     key: str
     value: Any
     source: str
     default: Any
     meaning: str
+    importance: Importance | None = attrs.field(init=False)
+
+    @importance.default
+    def _importance(self) -> Importance | None:
+        return importance_of(self.key)
 
 
 class SettingsInForce(Mapping[str, Any]):
