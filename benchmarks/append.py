@@ -19,11 +19,11 @@ from workload import DISTINCT_KEYS, Workload
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.interfaces import Columns, ColumnsKind, RecordEncoder, TopicView
 from ottla.network.backoff import Backoff
 from ottla.plugins.registry import Plugin, Registry
@@ -139,7 +139,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
 
     return RecordAccumulator(
         sizes=BatchSizes(target=workload.batch_size, max_bytes=1 << 20, record_cost=encoder.record_cost),
-        times=BatchTimes(
+        times=TimeSettings(
             linger=1.0, delivery_timeout=120.0, max_block=0.0, retry_backoff=Backoff(initial=0.1, maximum=1.0)
         ),
         pool=BufferPool(2**40, clock=time.monotonic),

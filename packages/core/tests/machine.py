@@ -8,13 +8,13 @@ from random import Random
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.splitting import Splitter
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.concurrency.environment import Environment
 from ottla.interfaces import Columns, ColumnsKind, Compressor, Mechanism, Step
 from ottla.metrics import Counters
@@ -70,7 +70,7 @@ class Queues:
         self.pool = BufferPool(buffer_memory, clock=self.clock)
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing),
-            times=BatchTimes(
+            times=TimeSettings(
                 linger=linger, delivery_timeout=delivery_timeout, max_block=max_block, retry_backoff=CONSTANT
             ),
             pool=self.pool,
@@ -158,7 +158,7 @@ class Machine:
         )
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing, ratio=sealer.ratio),
-            times=BatchTimes(linger=linger, delivery_timeout=delivery_timeout, max_block=0.0, retry_backoff=CONSTANT),
+            times=TimeSettings(linger=linger, delivery_timeout=delivery_timeout, max_block=0.0, retry_backoff=CONSTANT),
             pool=self.pool,
             columns=columns,
             seal=sealer.seal,

@@ -139,8 +139,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["expiring"],
     ),
     "batches in flight never expire": PlantedBug(
-        module="sender.sender",
-        before=" if now >= self._in_flight.next_expiry else ()\n",
+        module="sender.batch_expiry",
+        before=" if now >= in_flight.next_expiry else ()\n",
         after=" if now < 0 else ()\n",
         kinds=["expiring"],
     ),

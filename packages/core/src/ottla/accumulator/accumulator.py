@@ -16,7 +16,6 @@ from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.drained_batches import DrainedBatches, alike
@@ -31,6 +30,7 @@ from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.record_appender import AppenderParts
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import DeliveryError, OttlaError
@@ -92,7 +92,7 @@ class RecordAccumulator:
         self,
         *,
         sizes: BatchSizes,
-        times: BatchTimes,
+        times: TimeSettings,
         pool: BufferPool,
         columns: Callable[[int], Columns],
         seal: Callable[[ProducerBatch, int], SealedRecords],

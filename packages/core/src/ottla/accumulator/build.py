@@ -9,7 +9,6 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch_sizes import BatchSizes
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
@@ -17,6 +16,7 @@ from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
@@ -83,7 +83,7 @@ def build_queueing(
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
     accumulator = RecordAccumulator(
         sizes=sizes,
-        times=BatchTimes(
+        times=TimeSettings(
             linger=batching.linger - min(SEALING_SECONDS, batching.linger / 10),
             delivery_timeout=config.delivery.delivery_timeout,
             max_block=batching.max_block,

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import attrs
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.readiness import Readiness
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.network.cluster import Cluster
 
 
@@ -25,7 +25,7 @@ class LoneBatch:
     batches: IncompleteBatches
     readiness: Readiness
     sequences: Sequences
-    times: BatchTimes
+    times: TimeSettings
 
     def take(self, cluster: Cluster, *, takes: Callable[[int], bool], now: float) -> tuple[int, ProducerBatch] | None:
         """The broker and the batch, if it was queued, may leave now, and its broker *takes* a request; else None."""

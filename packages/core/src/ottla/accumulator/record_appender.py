@@ -13,11 +13,11 @@ from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import NewRecord, ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
-from ottla.accumulator.batch_times import BatchTimes
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import EventLoop, IoLoop
 from ottla.accumulator.partition_queue import PartitionQueue
+from ottla.accumulator.time_settings import TimeSettings
 from ottla.concurrency import io_threads, signals
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BufferExhaustedError
@@ -38,7 +38,7 @@ class AppenderParts:
     pool: BufferPool
     columns: Callable[[int], Columns]
     permission: AppendPermission
-    times: BatchTimes
+    times: TimeSettings
     io_loop: IoLoop
     journal: Journal
 
@@ -236,7 +236,7 @@ class RecordAppender(ABC):
         if placed is not None:
             return placed
         needed = self._memory.first(charge, self._batches.partitions)
-        # Usually memory is free, and the record needs no second search for its queue: 10 us of a lone record's latency.
+        # Usually memory is free, and no second search for the queue is needed: 10 µs of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
             return self._append_to_new(queue, record, needed, event_loop)
         return MemoryNeeded(queue, needed, charge)

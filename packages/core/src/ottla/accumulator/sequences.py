@@ -76,7 +76,7 @@ class Sequences:
         if batch.sequence is not None:
             return not numbers.out_of_order and numbers.in_flight[0] is batch
         current = self.producer_id_and_epoch
-        # Comparing identities first saves the comparison of values, 1 us.
+        # Comparing identities first saves the comparison of values, 1 µs.
         own = numbers.producer_id_and_epoch is current or numbers.producer_id_and_epoch == current
         if numbers.idle and not own:
             return True

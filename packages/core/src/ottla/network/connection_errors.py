@@ -1,4 +1,8 @@
-"""Errors for the end of a connection."""
+"""Errors for the end of a connection.
+
+Errors of a TLS handshake come from the transport: `handshake_errors` of the package `ottla_transport_ssl` says what to
+do about each. Errors of a login come from `ottla.network.authentication.login_errors`.
+"""
 
 from __future__ import annotations
 

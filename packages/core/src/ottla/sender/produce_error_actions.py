@@ -1,4 +1,8 @@
-"""The sender's action for each error code of a Produce response: one table with all codes."""
+"""The sender's action for each error code of a Produce response: one table with all codes.
+
+`ottla.sender.produce_response_handler` applies the actions. It also checks whether attempts and time are left for a
+retry, and handles sequence errors.
+"""
 
 from __future__ import annotations
 

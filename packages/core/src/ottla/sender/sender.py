@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 from ottla.accumulator.accumulator import Ready, RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.delivery_errors import expired
 from ottla.accumulator.sequences import Sequences
 from ottla.errors import (
     ConnectionFailedError,
     OttlaError,
-    SecurityError,
     printable,
 )
 from ottla.metrics import Counters
 from ottla.network import Completion, NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.protocol import PRODUCE
+from ottla.sender.batch_expiry import BatchExpiry
 from ottla.sender.broker_waits import BrokerWaits
 from ottla.sender.buffer_memory_log import BufferMemoryLog
 from ottla.sender.coordinator_request_sender import CoordinatorRequestSender
@@ -87,6 +86,7 @@ class Sender:
         self._pool = accumulator.pool
         self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
+        self._expiry = BatchExpiry(accumulator=accumulator, in_flight=self._in_flight, client=client, metadata=metadata)
         self.due_at = float("-inf")
         """The time of the next round, if no event comes before."""
         self.late_responses = 0
@@ -256,30 +256,8 @@ class Sender:
         return at
 
     def expire(self, now: float) -> bool:
-        """Fail batches, queued or in flight, whose `delivery.timeout.ms` has passed; True: some failed."""
-        late = self._in_flight.take_expired(now) if now >= self._in_flight.next_expiry else ()
-        for batch in late:
-            if batch.last_error is None and batch.last_node is not None:
-                batch.last_error = self._client.quota(batch.last_node, now)  # a broker that throttles reads nothing
-            self._accumulator.complete(batch, Failed(error=expired(batch, now)))
-        return self._accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
-
-    def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
-        """The error that keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
-
-        None if the batch has an error of its own, which says more; but a SecurityError and a missing partition take
-        precedence.
-        """
-        missing = self._metadata.missing(batch.topic, batch.partition)
-        if missing is not None:
-            return missing
-        cluster = self._metadata.cluster
-        leader = batch.wanted_node = cluster.named_leader(batch.topic, batch.partition)
-        # During a rebootstrap no broker is known, but the error that ended the connection to the leader is.
-        found = None if leader is None else self._client.failure(leader) or self._client.quota(leader, now)
-        if leader not in cluster.brokers:
-            found = self._metadata.last_error or found
-        return found if batch.last_error is None or isinstance(found, SecurityError) else None
+        """Fail batches whose `delivery.timeout.ms` has passed, and return whether there were any."""
+        return self._expiry.expire(now)
 
     def _drain(self, nodes: Sequence[int], now: float) -> bool:
         """Send each of these brokers one request with batches that may leave; False: there are none."""

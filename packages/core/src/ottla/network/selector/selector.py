@@ -178,7 +178,7 @@ class Selector:
         """Pass a framed request to a connection, and write what the socket takes now.
 
         Returns True if the socket took everything, as it usually does. Then the round does not wait until the socket is
-        writable, which saves 150 us of a record's latency.
+        writable, which saves 150 µs of a record's latency.
         """
         connection = self._connections[node]
         channel = connection.channel

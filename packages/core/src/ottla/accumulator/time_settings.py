@@ -1,4 +1,7 @@
-"""Times of batches, and of calls of `send` that wait for memory, from a producer's configuration."""
+"""The time settings of batches, and of calls of `send` that wait for memory.
+
+`ottla.sender.batch_expiry` decides which batches expire.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from ottla.network.backoff import Backoff
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class BatchTimes:
-    """Settings in seconds, and the backoff of a batch that is sent again.
+class TimeSettings:
+    """Time settings in seconds, and the backoff of a batch that is sent again.
 
     `linger` is somewhat shorter than `linger.ms`, for the time that sealing takes.
     """
