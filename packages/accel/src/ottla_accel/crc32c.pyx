@@ -161,7 +161,7 @@ prepare()
 hardware_based = bool(has_instruction)
 """Whether this processor has an instruction for the checksum; `crc32c` then uses it."""
 
-cdef Py_ssize_t LONG = 1 << 20  # from this size on the GIL is released: so many bytes take 50 us with the instruction
+cdef Py_ssize_t LONG = 1 << 20  # from this size on the GIL is released: so many bytes take 50 µs with the instruction
 
 
 def crc32c(data, unsigned int crc=0):

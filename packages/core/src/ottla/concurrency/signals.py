@@ -8,7 +8,7 @@ handlers that call the producer: these would wait for a lock that the interrupte
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # without the wrappers of `signal`: each looks up an enum, 4.5 us
+import _signal  # type: ignore[import-not-found]  # without the wrappers of `signal`: each looks up an enum, 4.5 µs
 import os
 import signal
 import sys

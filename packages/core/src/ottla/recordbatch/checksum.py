@@ -33,7 +33,7 @@ def find_checksum() -> Checksum:
 def _of_crc32c() -> Checksum:
     from crc32c import crc32c, hardware_based
 
-    # Keep the GIL for the 70 us that a megabyte takes with the processor's own instruction. Another thread would have
+    # Keep the GIL for the 70 µs that a megabyte takes with the processor's own instruction. Another thread would have
     # it for 5 ms: 5 % less time for records at full speed in pure Python. -1 is crc32c's own choice.
     return partial(crc32c, gil_release_mode=0 if hardware_based else -1)
 

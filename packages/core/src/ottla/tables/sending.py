@@ -302,7 +302,7 @@ def _parts(chunk: Chunk) -> list[Any]:
 def _size(chunk: Chunk) -> int:
     """The bytes of all rows, and a little more: by the offsets of the first and the last row, whatever their number.
 
-    A small table takes 100 us in all, and each function of pyarrow.compute would take 5 us.
+    A small table takes 100 µs in all, and each function of pyarrow.compute would take 5 µs.
     """
     return sum(column.nbytes for column in _parts(chunk))
 

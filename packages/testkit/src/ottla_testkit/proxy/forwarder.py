@@ -207,7 +207,7 @@ class Forwarder:
     def _wait(self) -> None:
         """Wait until a socket is ready, or bytes are due.
 
-        The operating system wakes a process 50 to 500 us late. The forwarder measures the delay and asks to be woken
+        The operating system wakes a process 50 to 500 µs late. The forwarder measures the delay and asks to be woken
         earlier by that time.
         """
         due = min((end.incoming.due for end in self._pairs if not end.connecting), default=float("inf"))
@@ -325,7 +325,7 @@ def main(description: str) -> None:
     """Forward as the JSON in *description* says; it has the descriptor of the owner's listening socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, which closes stdin
     given = json.loads(description)
-    with contextlib.suppress(OSError, AttributeError):  # Linux: wake up to 50 us earlier
+    with contextlib.suppress(OSError, AttributeError):  # Linux: wake up to 50 µs earlier
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     distance = Distance(given["round_trip"], given["jitter"], given["seed"])
     Forwarder(socket.socket(fileno=given["listener"]), tuple(given["target"]), distance).run(sys.stdin.fileno())

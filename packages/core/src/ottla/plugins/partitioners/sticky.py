@@ -30,7 +30,7 @@ _MAX_SECONDS: Final = 0.010
 """Seconds after which the partition is changed if it has a batch's worth."""
 
 _DRAWS_PER_READ: Final = 1 / 8
-"""Draws per candidate until queues are read again: reading 5000 queues takes 400 us."""
+"""Draws per candidate until queues are read again: reading 5000 queues takes 400 µs."""
 
 
 class _StickyPartition:
