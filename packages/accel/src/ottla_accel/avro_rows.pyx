@@ -275,7 +275,7 @@ cdef uint8_t* write_cell(
 
 
 cdef inline bint read_range(const Cells* cells, Py_ssize_t place, int64_t* first, int64_t* last) noexcept nogil:
-    """Read the offsets of a cell; False: they lie outside of the data."""
+    """Read the offsets of a cell, and return whether they lie inside the data."""
     if cells.is_wide:
         first[0], last[0] = read_64(cells.offsets, place), read_64(cells.offsets, place + 1)
     else:

@@ -74,7 +74,7 @@ cdef class Type:
     cdef dict symbols
 
     cdef bint write(self, object data, Out out, int depth) except -1:
-        """Append data; False: it is left to the caller."""
+        """Append data, and return whether that was possible; if not, the caller does it."""
         if self.value_branch >= 0:
             if data is None and self.null_branch >= 0:
                 out.long(self.null_branch)
@@ -239,7 +239,7 @@ cdef class AvroValues:
         self.type = compiled(avro_type, 0)
 
     def __call__(self, bytes prefix, data):
-        """Return the bytes of data after *prefix*; None: it is left to the caller."""
+        """Return the bytes of data after *prefix*, or None to leave it to the caller."""
         cdef Out out = Out.__new__(Out)
         out.raw(<const uint8_t*>prefix, len(prefix))
         if not self.type.write(data, out, 0):

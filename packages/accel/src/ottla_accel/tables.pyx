@@ -58,7 +58,7 @@ cdef enum:
 
 
 cdef int open_column(object array, Column* column) except -1:
-    """Read the buffers of a binary or large_binary array, which must stay alive; None: null in every row."""
+    """Read the buffers of a binary or large_binary array, which must stay alive. None stands for null in every row."""
     cdef Py_ssize_t stop
     memset(column, 0, sizeof(Column))
     if array is None:

@@ -1,8 +1,8 @@
 """Tokens from an identity server: a grant of OAuth (RFC 6749) over HTTP.
 
-Each attempt of a fetch is one request, without redirects; all attempts share one deadline. Of a response, an error
-shows only the status and the error code (RFC 6749 section 5.2): an option's URL may name a server whose responses the
-option's author must not see.
+A fetch makes one request, without redirects, or repeats it if it fails; all attempts share one deadline. Error messages
+quote only the status and error code of a response (RFC 6749 section 5.2), because the author of the configuration may
+point the URL at a server whose responses they must not read.
 """
 
 from __future__ import annotations

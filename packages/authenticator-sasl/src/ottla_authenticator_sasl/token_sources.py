@@ -20,7 +20,10 @@ PROVIDER = "sasl.oauthbearer.token.provider"
 
 
 def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], Token]:
-    """Return a function that calls the user's function and returns a Token; awaits a result in a loop of its own."""
+    """Return a function that calls the user's function and returns a Token.
+
+    If the user's function returns an awaitable, it is run with `asyncio.run`.
+    """
 
     def fetch() -> Token:
         try:

@@ -216,7 +216,7 @@ _lock = threading.Lock()
 
 
 def instruments_of(provider: metrics.MeterProvider | None) -> Instruments:
-    """Return the instruments of a meter provider; None: of the global one."""
+    """Return the instruments of a meter provider, by default of the global one."""
     global _global
     current = metrics.get_meter_provider()
     with _lock:

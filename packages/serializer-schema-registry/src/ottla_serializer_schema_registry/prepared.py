@@ -25,7 +25,10 @@ class PreparedSchema:
 
 
 class PreparedSerializer:
-    """Serializes columns of the topics that were prepared. For any thread; it asks no registry."""
+    """Serializes data and columns of topics whose schemas were looked up beforehand.
+
+    For any thread; never contacts a registry.
+    """
 
     def __init__(self, schema_format: SchemaFormat, topics: Mapping[str, PreparedSchema]) -> None:
         self._format = schema_format

@@ -17,7 +17,7 @@ def text_serializer(
     options: SchemaOptions | None = None,
     references: tuple[Reference, ...] = (),
 ) -> RegistrySerializer:
-    """Return a serializer with a schema; None: that of the registry or of columns. Raises InvalidSchemaError.
+    """Return a serializer with a schema, by default that of the registry or of columns. Raises InvalidSchemaError.
 
     A schema with *references* is parsed when these are there.
     """

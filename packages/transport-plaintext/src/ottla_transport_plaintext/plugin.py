@@ -18,7 +18,7 @@ class PlaintextTransport:
     """Opens connections without encryption."""
 
     def targets(self, host: str, port: int) -> Sequence[Target] | None:
-        """None: names are resolved as usual."""
+        """Return None: names are resolved as usual."""
         return None
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:

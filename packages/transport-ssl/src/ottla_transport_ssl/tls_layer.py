@@ -1,4 +1,4 @@
-"""TLS over a socket, and TLS over another layer, such as a tunnel through a proxy that has TLS of its own."""
+"""TLS over a socket, and TLS over another layer, such as a proxy tunnel that is itself TLS-encrypted."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class TlsStream:
         self._ready = False
 
     def handshake(self) -> bool:
-        """Continue the handshake as far as possible without blocking; True: it is complete.
+        """Continue the handshake as far as possible without blocking, and return whether it is complete.
 
         If it fails, this sends the peer an alert and raises the error.
         """

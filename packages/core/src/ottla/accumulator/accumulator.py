@@ -70,9 +70,9 @@ def _none(_batch: ProducerBatch) -> None:
 class Ready:
     """Brokers with batches that may leave now, topics that lack a leader, and when to check again.
 
-    The search ends once every broker has a batch that may leave.
+    Once every broker has a batch that may leave, `ready` stops early, so `leaderless` and `soon` may be incomplete.
 
-    `soon`: brokers whose batches only wait for a producer id, or for their partition to be added to the transaction.
+    `soon`: brokers whose batches wait only for a producer id, or for their partition to be added to the transaction.
     """
 
     nodes: frozenset[int]
@@ -220,7 +220,7 @@ class RecordAccumulator:
     ) -> dict[int, list[ProducerBatch]]:
         """Take and seal the ready batches of these brokers: at most *max_size* bytes each, but at least one batch.
 
-        A partition that was drained goes to the end of the line, so that none starves.
+        A partition that was drained goes to the end of the line, so that no partition starves.
         """
         drained: dict[int, list[ProducerBatch]] = {}
         free_bytes = dict.fromkeys(nodes, max_size)
@@ -246,11 +246,11 @@ class RecordAccumulator:
     def drain_lone(
         self, cluster: Cluster, *, takes: Callable[[int], bool], now: float
     ) -> tuple[int, Sequence[ProducerBatch]] | None:
-        """Take and seal the only incomplete batch; returns its broker, and the batch unless it failed.
+        """Take and seal the only incomplete batch; return its broker, and the batch unless it failed.
 
-        A shortcut: exactly what `expire`, `ready` and `drain` would do for that batch, without iterating three times.
-        None: nothing was done, use these; for instance because the batch may not leave yet, or because its broker
-        *takes* no request. `ready` is the reference (`test_lone_batches`).
+        Returns None if it did nothing, for example because the batch may not leave yet, or because its broker *takes*
+        no request. It is a shortcut: it does exactly what `expire`, `ready` and `drain`, the references, would do for
+        that batch, without iterating three times (`test_lone_batches`).
         """
         found = self._lone_batch.take(cluster, takes=takes, now=now)
         if found is None:
@@ -292,9 +292,10 @@ class RecordAccumulator:
         self._batches.queue_of(batch).muted_until = at
 
     def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
-        """Fail queued batches whose `delivery.timeout.ms` has passed, from the head of each queue; True: some failed.
+        """Fail queued batches whose `delivery.timeout.ms` has passed, and return whether there were any.
 
-        *obstacle* returns the error that keeps a batch from its broker, if there is one.
+        They are at the heads of the queues. *obstacle* returns the error that keeps a batch from its broker, if there
+        is one.
         """
         with self._lock:
             if self._batches.oldest + self._delivery_timeout > now:
@@ -332,7 +333,7 @@ class RecordAccumulator:
         self._wake()
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> bool:
-        """Set the outcome of a batch; False: it already had one."""
+        """Set the outcome of a batch, and return True, or False if it already had one."""
         return self._completion.complete(batch, outcome)
 
     def complete_all(self, outcomes: Iterable[tuple[ProducerBatch, Acknowledged | Failed]]) -> None:
@@ -421,7 +422,7 @@ class RecordAccumulator:
     # Ending
 
     def flush(self, *, timeout: float | None) -> bool:
-        """Let every queued batch leave, and wait for all that have no outcome now; False: time ran out."""
+        """Let every queued batch leave, and wait for all that have no outcome now. Return False if time ran out."""
         deadline = None if timeout is None else self._clock() + timeout
         with self._guard.within(timeout) as entered:
             if not entered:
@@ -459,8 +460,8 @@ class RecordAccumulator:
     def abort(self, cause: OttlaError, *, off_io_thread: bool = False) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
 
-        *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on threads of their
-        own, and batches that the I/O thread has taken out of their queues count as in flight.
+        *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on separate threads, and
+        batches that the I/O thread has taken out of their queues count as in flight.
         """
         if not off_io_thread:
             self.keyed_appender.fail_unassigned()

@@ -13,7 +13,7 @@ class AppendPermission:
     def __init__(self, admit: Callable[[], object] | None) -> None:
         self._admit = admit
         self.refusal: OttlaError | None = None
-        """The error to raise for new records; None: the producer is not closed."""
+        """The error to raise for new records, or None while the producer is not closed."""
 
     def check(self) -> None:
         """Raise if no record may be queued."""

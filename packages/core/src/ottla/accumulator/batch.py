@@ -25,7 +25,7 @@ UNASSIGNED: Final = -1
 """The partition number of records whose partition is not chosen yet."""
 
 Append: TypeAlias = Callable[[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None], int | None]
-"""Appends a record to a batch and returns its index; None: there is no room, or the batch takes no more."""
+"""Appends a record to a batch and returns its index, or None if there is no room, or the batch takes no more."""
 
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None, Sequence[Header], int | None, OnDelivery | None]
 """Key, value, headers, timestamp in ms or None for now, callback: the arguments of `ProducerBatch.append`."""
@@ -136,7 +136,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         return self._columns
 
     def has_reached_delivery_timeout(self, timeout: float, now: float) -> bool:
-        """True: *timeout* seconds have passed since the batch was opened."""
+        """Return whether *timeout* seconds have passed since the batch was opened."""
         return self.created_at + timeout <= now
 
     def allow(self, memory: int) -> None:

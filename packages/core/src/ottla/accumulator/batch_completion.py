@@ -60,9 +60,9 @@ class BatchCompletion:
         """Batches that took longer than `slow.record.threshold.ms`; the slowest is to be logged."""
 
     def complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed, *, off_io_thread: bool = False) -> bool:
-        """Set the outcome of a batch, run its callbacks and count its records; False: it already had an outcome.
+        """Set the outcome of a batch, run its callbacks and count its records. Return False if it already had one.
 
-        *off_io_thread*: callbacks run on a thread of their own.
+        *off_io_thread*: the callbacks run on a separate thread.
         """
         run_callbacks = self._complete(batch, outcome)
         if run_callbacks is None:

@@ -119,7 +119,7 @@ class BatchResult(Generic[B]):
     # Completion
 
     def complete_and_call_back(self, outcome: Acknowledged | Failed) -> bool:
-        """Set the outcome and run the callbacks; False: there was an outcome already."""
+        """Set the outcome and run the callbacks. Return False if there was an outcome already."""
         run_callbacks = self.complete(outcome)
         if run_callbacks is None:
             return False
@@ -127,9 +127,9 @@ class BatchResult(Generic[B]):
         return True
 
     def complete(self, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
-        """Set the outcome; returns the function that runs the callbacks, or `no_callbacks_to_run`.
+        """Set the outcome, and return the function that runs the callbacks, or `no_callbacks_to_run`.
 
-        None: there was an outcome already.
+        Returns None if there was an outcome already.
         """
         callbacks = self._set(outcome)
         if callbacks is None:
@@ -137,7 +137,7 @@ class BatchResult(Generic[B]):
         return self.run_callbacks if callbacks else no_callbacks_to_run
 
     def forward_to(self, outcome: Forwarded[B]) -> bool:
-        """Forward the records to other batches, none of which has an outcome; False: there was an outcome already."""
+        """Forward the records to batches without outcomes. Return False if this batch had an outcome already."""
         if self._set(outcome) is None:
             return False
         self.forward_callbacks()
@@ -275,7 +275,7 @@ class BatchResult(Generic[B]):
     # Waiting and reading
 
     def wait(self, timeout: float | None) -> bool:
-        """Block until there is an outcome, at most *timeout* seconds, None: without a limit; False: time ran out.
+        """Block until there is an outcome; *timeout*, in seconds, is the limit if given. Return False if time ran out.
 
         Raises IllegalStateError on the I/O thread, which would wait for itself.
         """
@@ -293,7 +293,10 @@ class BatchResult(Generic[B]):
         return in_time
 
     def add_latch(self, latch: BatchLatch) -> bool:
-        """Have *latch* set once there is an outcome, on the thread that sets it; False: there is one already."""
+        """Have *latch* set once there is an outcome, on the thread that sets it.
+
+        Return False if there is one already.
+        """
         with signals.Deferred(), self._lock:
             if self.outcome is not None:
                 return False

@@ -74,7 +74,7 @@ class BufferPool:
 
     @property
     def longest_wait(self) -> object | None:
-        """An object that identifies the longest wait, the same until that wait ends; None: no thread waits."""
+        """An object that identifies the longest wait, the same until that wait ends, or None if no thread waits."""
         try:
             return self._waiters[0]
         except IndexError:
@@ -94,9 +94,9 @@ class BufferPool:
             return True
 
     def reserve_some(self, *, min_bytes: int, max_bytes: int) -> int:
-        """Take as many free bytes as possible, from *min_bytes* to *max_bytes*; returns how many.
+        """Take as many free bytes as possible, from *min_bytes* to *max_bytes*, and return how many.
 
-        0: fewer are free, or a thread waits. Call it in a deferred block.
+        Returns 0 if fewer are free, or a thread waits. Call it in a deferred block.
         """
         with self._lock:
             if self._waiters or self._free < min_bytes:

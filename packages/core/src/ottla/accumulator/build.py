@@ -132,7 +132,7 @@ def _sizes(config: ProducerConfig, plugins: Plugins, sealer: Sealer) -> BatchSiz
 
 
 def _key_partitioner(partitioner: PartitionerAbilities, plugins: Plugins, sizes: BatchSizes) -> KeyPartitioner | None:
-    """The key partitioner, for many keys in one call; None: the plugin chooses partitions one by one."""
+    """The key partitioner, for many keys in one call, or None if the plugin chooses partitions one by one."""
     one_by_one = partitioner.ignores_keys or partitioner.on_new_batch is not None
     if partitioner.partition_column is None or one_by_one or _hashes_quickly(partitioner, plugins.encoder):
         return None

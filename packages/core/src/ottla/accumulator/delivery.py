@@ -32,14 +32,14 @@ class DeliveryBatch(Protocol):
 
     @property
     def outcome(self) -> Outcome[Any] | None:
-        """None: the batch is not completed."""
+        """The outcome of the batch, or None until it is completed."""
 
     @property
     def run_while_waiting(self) -> Callable[[Any, float | None], object] | None:
-        """Called by a thread that waits for the batch, before it sleeps; None: there is an outcome."""
+        """Called by a thread that waits for the batch, before it sleeps. None once there is an outcome."""
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until there is an outcome; False: time ran out."""
+        """Wait until there is an outcome. Return False if time ran out."""
 
     def metadata(self, index: int, outcome: Acknowledged) -> RecordMetadata:
         """The metadata of an acknowledged record."""
@@ -79,20 +79,20 @@ class Delivery:
 
     @property
     def partition(self) -> int | None:
-        """The partition of the record; None: it is not chosen yet."""
+        """The partition of the record, or None if it is not chosen yet."""
         batch, _index = self._place()
         return batch.partition if batch.partition >= 0 else None
 
     @property
     def metadata(self) -> RecordMetadata | None:
-        """The record's metadata once it was acknowledged; None: it is pending or has failed."""
+        """The record's metadata once it was acknowledged, or None while it is pending, or if it failed."""
         batch, index = self._place()
         outcome = batch.outcome
         return batch.metadata(index, outcome) if isinstance(outcome, Acknowledged) else None
 
     @property
     def error(self) -> DeliveryError | None:
-        """The error with which the record failed; None: it is pending or was acknowledged.
+        """The error with which the record failed, or None if it is pending or was acknowledged.
 
         Like `exception`, this retrieves the error: `flush` and `close` do not raise because of this record.
         """
@@ -109,7 +109,7 @@ class Delivery:
         return batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait at most *timeout* seconds for the record's metadata, and return it; None: as long as it takes.
+        """Wait for the record's metadata, and return it. Without *timeout*, in seconds, it waits as long as it takes.
 
         Raises TimeoutError when the outcome is not known by then, and DeliveryError when the record has failed: this
         may be its subclass DeliveryTimeoutError or, in a transaction, TransactionAbortedError. Waiting does not make
@@ -123,7 +123,7 @@ class Delivery:
         raise outcome.error_of(index).with_traceback(None)
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:
-        """The error with which the record failed; None: it was acknowledged. Waits like `result`."""
+        """The error with which the record failed, or None if it was acknowledged. Waits like `result`."""
         _batch, index, outcome = self._wait(timeout)
         return None if isinstance(outcome, Acknowledged) else outcome.error_of(index)
 

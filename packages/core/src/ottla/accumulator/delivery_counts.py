@@ -42,7 +42,7 @@ class DeliveryCounts:
         self._first_error: DeliveryError | None = None
 
     def add(self, batches: Iterable[ProducerBatch]) -> bool:
-        """Count batches that have just been completed; True: one of them failed."""
+        """Count batches that have just been completed, and return whether one of them failed."""
         with self._lock:
             before = self._failures_counted
             for batch in batches:

@@ -37,7 +37,7 @@ class DrainedBatches:
         self._clock = journal.clock
 
     def seal_or_fail(self, batch: ProducerBatch, node: int) -> SealedRecords | None:
-        """Seal a batch for this broker, and release the memory that it no longer needs; None: it has failed."""
+        """Seal a batch for this broker, and release the memory that it no longer needs. Return None if it failed."""
         started_at = self._clock()
         first = batch.drained_at is None
         if first:
@@ -62,7 +62,7 @@ class DrainedBatches:
         return sealed
 
     def assign_sequence_or_fail(self, batch: ProducerBatch, sealed: SealedRecords) -> bool:
-        """Assign a sequence to a batch; False: it has failed, because it needs one that its format cannot hold."""
+        """Assign a sequence to a batch. Return False if it has failed, because its format cannot hold a sequence."""
         sequences = self._sequences
         if sealed.magic >= FIRST_WITH_SEQUENCE:
             sequences.assign(batch)

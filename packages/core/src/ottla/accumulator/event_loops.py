@@ -58,7 +58,7 @@ class NotifyingBatch(Protocol):
 
     @property
     def outcome(self) -> Any:
-        """None: the batch is not completed."""
+        """The outcome of the batch, or None until it is completed."""
 
     @property
     def count(self) -> int:
@@ -160,7 +160,10 @@ class LoopInbox:
                 logger.debug("a batch was completed after the event loop of its waiting tasks had been closed")
 
     def add(self, delivery: Delivery, waiting: Waiting) -> bool:
-        """Complete *waiting* once the record, or the batch that it is in now, has an outcome; False: it has one."""
+        """Complete *waiting* once the record, or the batch that it is in now, has an outcome.
+
+        Return False if it has.
+        """
         while True:
             batch, _index = delivery._place()
             if batch.outcome is not None:
@@ -169,7 +172,10 @@ class LoopInbox:
                 return True
 
     def add_to(self, batch: NotifyingBatch, delivery: Delivery, waiting: Waiting) -> bool:
-        """Complete *waiting* once this batch, which has the record, has an outcome; False: it has one by now."""
+        """Complete *waiting* once this batch, which holds the record, has an outcome.
+
+        Return False if it has one by now.
+        """
         waiter = self.waiters.get(batch)
         if waiter is not None:
             waiter.records.append((delivery, waiting))
@@ -326,7 +332,10 @@ class RunningLoop:
             inbox.call_at_end_of_turn(function, if_closed)
 
     def watch(self, descriptor: int, function: Callable[[], bool]) -> Watch | None:
-        """Call *function* on the loop while *descriptor* is readable, until it returns False; None: no loop can."""
+        """Call *function* on the loop while *descriptor* is readable, until it returns False.
+
+        Return None if no loop can.
+        """
         try:
             return Watch(asyncio.get_running_loop(), descriptor, function)
         except (RuntimeError, NotImplementedError, OSError):  # no loop; a loop without readers; no descriptor is left
@@ -337,7 +346,7 @@ RUNNING_LOOP: Final = RunningLoop()
 
 
 def future_of(delivery: Delivery, batch: NotifyingBatch) -> WaitedFuture | None:
-    """A future of the running loop for this batch of a delivery; None: the batch has an outcome. For `__await__`."""
+    """A future of the running loop for this batch of a delivery, or None if it has an outcome. For `__await__`."""
     loop = asyncio.get_running_loop()
     inbox = _of_thread.inbox
     if inbox is None or inbox.loop() is not loop:

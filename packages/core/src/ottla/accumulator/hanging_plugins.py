@@ -26,7 +26,7 @@ class HangingPlugins(ValueMethods):
     _batches: IncompleteBatches
 
     def thread(self) -> int | None:
-        """The thread of a plugin that hangs under a lock; None: there is none, or it is not known."""
+        """The thread of a plugin that hangs under a lock, or None if there is none, or it is not known."""
         batch = self.batch_of_encoder()
         if batch is not None and isinstance(batch.columns, LockedColumns):
             return holder_of(batch.columns.lock)
@@ -34,7 +34,7 @@ class HangingPlugins(ValueMethods):
             return None if entered else holder_of(self._batches.lock)
 
     def batch_of_encoder(self) -> ProducerBatch | None:
-        """The batch of an encoder that hangs in `append`; None: there is none."""
+        """The batch of an encoder that hangs in `append`, or None if there is none."""
         return next((each for each in list(self._batches.all) if not _is_free(each)), None)
 
 

@@ -16,7 +16,7 @@ LAST_EPOCH = 32_767
 def bump_epoch(
     used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool, client_id: str
 ) -> ProducerIdAndEpoch | None:
-    """Return the producer id with its next epoch; None: its epochs are used up, and a new id is needed.
+    """Return the producer id with its next epoch, or None if its epochs are used up: a new id is needed.
 
     It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), or a failed batch of it may have been
     written.

@@ -87,7 +87,7 @@ class IncompleteBatches:
         return removed
 
     def any_of(self, pending: list[ProducerBatch]) -> bool:
-        """Remove completed batches from the end of a list, until one is incomplete; False: none is."""
+        """Remove completed batches from the end of a list, until one is incomplete. Return False if none is."""
         while pending:
             if pending[-1] in self.all:
                 return True

@@ -29,7 +29,10 @@ class EventLoop(Protocol):
         """
 
     def watch(self, descriptor: int, function: Callable[[], bool]) -> LoopWatch | None:
-        """Call *function* on the loop while *descriptor* is readable, until it returns False; None: no loop can."""
+        """Call *function* on the loop while *descriptor* is readable, until it returns False.
+
+        Return None if no loop can.
+        """
 
 
 class IoLoop(Protocol):

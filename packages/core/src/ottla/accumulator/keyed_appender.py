@@ -54,7 +54,7 @@ class KeyedAppender(RecordAppender):
             self._completion.fail(batch, cause, why=why)
 
     def recover(self, batch: ProducerBatch) -> bool:
-        """Repair a batch that a failed round has left in no queue; False: it is not an unassigned batch."""
+        """Repair a batch that a failed round has left in no queue. Return False if it is not an unassigned batch."""
         if batch.partition != UNASSIGNED:
             return False
         match batch.outcome:

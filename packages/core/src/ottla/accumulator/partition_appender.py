@@ -93,12 +93,12 @@ class PartitionAppender(RecordAppender):
         return batch
 
     def close_open_batches(self, why: CloseReason) -> None:
-        """Let every queued batch take no more records and leave. Under the lock."""
+        """Close all queued batches, so that they leave without lingering. Under the lock."""
         self._keyed.assign_all()
         self._close_assigned(why)
 
     def refuse_records(self, why: CloseReason) -> None:
-        """The same, but the partitions of records without one are chosen later, by `close_open_batches`."""
+        """Close all queued batches but unassigned ones, whose partitions `close_open_batches` chooses later."""
         self._keyed.refuse_records()
         self._close_assigned(why)
 

@@ -63,7 +63,7 @@ class PartitionSequences:
         self.acknowledged_later.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:
-        """Remove a batch from `in_flight`; False: it was not there."""
+        """Remove a batch from `in_flight`, and return whether it was there."""
         for place, other in enumerate(self.in_flight):
             if other is batch:
                 del self.in_flight[place]

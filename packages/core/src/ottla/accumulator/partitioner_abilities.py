@@ -34,7 +34,7 @@ from ottla.interfaces import (
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class PartitionerAbilities:
-    """A partitioner's methods and flags, as the protocols of `ottla.interfaces` document them; None: it lacks this one.
+    """A partitioner's methods and flags, as `ottla.interfaces` documents them, None for those that it lacks.
 
     `partition_record` is called for every record, so a partitioner with it has no ability that saves calls.
     """

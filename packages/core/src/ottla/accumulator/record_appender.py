@@ -244,7 +244,7 @@ class RecordAppender(ABC):
     def _append_with(
         self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, event_loop: EventLoop | None = None
     ) -> Placed | None:
-        """Append a record after a wait for memory; None: others have used the memory up."""
+        """Append a record after a wait for memory. Return None if others have used the memory up."""
         with self._lock:
             self._permission.check()
             placed = self._append_to_open(queue, record, charge)  # another thread may have begun a batch, or made room
@@ -259,7 +259,7 @@ class RecordAppender(ABC):
     def _append_to_open(self, queue: PartitionQueue, record: NewRecord, charge: int) -> Placed | None:
         """Append a record to the open batch, which gets more memory if it needs some and may have it.
 
-        None: there is no open batch any more, or it stays open and there is no memory.
+        Returns None if there is no open batch any more, or if it stays open and there is no memory.
         """
         batch = queue.open
         if batch is None:

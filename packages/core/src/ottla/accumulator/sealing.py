@@ -32,10 +32,10 @@ def _everything(_node: int) -> SupportedFormats:
 
 
 class Sealer:
-    """Seals batches in the newest format that their broker takes, with one codec; None: uncompressed.
+    """Seals batches in the newest format that their broker takes, with one codec or, if it is None, uncompressed.
 
     For the I/O thread, except `ratio` and `seal_columns`. *formats_of* returns the formats of a broker. *level* is the
-    compression level; None: the codec's own default.
+    compression level, or None for the codec's own default.
     """
 
     def __init__(

@@ -208,7 +208,10 @@ class Sequences:
         self.uncertain = False
 
     def _number_in_next_epoch(self, partition: tuple[str, int], numbers: PartitionSequences) -> bool:
-        """Number a partition from 0 in another epoch, batches in flight included; False: a new id is needed first."""
+        """Number a partition from 0 in another epoch, batches in flight included.
+
+        Return False if a new id is needed.
+        """
         if self.producer_id_and_epoch == numbers.producer_id_and_epoch:
             self.producer_id_and_epoch = bump_epoch(
                 numbers.producer_id_and_epoch,

@@ -52,7 +52,7 @@ class Route:
                 self.sticky_batch = None
 
     def take_sticky_bytes(self) -> tuple[int, int] | None:
-        """The sticky batch's partition, and the bytes that went there since the last call; None: no sticky batch."""
+        """The sticky batch's partition, and the bytes that went there since the last call; None if there is none."""
         with self._lock:
             batch = self.sticky_batch
             if batch is None:

@@ -63,7 +63,7 @@ class UnretrievedErrors:
 
     def __init__(self, *, wake: Callable[[], object]) -> None:
         self.reports: int | None = 0
-        """The number of delivery reports so far; failures before the last one were reported. None: log nothing."""
+        """The number of delivery reports so far; failures before the last one were reported. If None, log nothing."""
         self.active = False
         """Whether something was dropped that is not logged yet."""
         self._wake = wake

@@ -336,7 +336,7 @@ class AsyncProducer:
 
 
 async def _ready(wait: Wait, timeout: float) -> bool:
-    """Wait until a record may be queued, at most *timeout* seconds; False: time ran out."""
+    """Wait until a record may be queued, at most *timeout* seconds. Return False if time ran out."""
     if timeout <= 0:
         return wait.ready
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -97,7 +97,7 @@ class Environment:
     thread: Callable[[Callable[[], object], str], Thread] = daemon_thread
     """Make a thread from its function and its name; it is not started."""
     selector: Callable[[], Any] | None = None
-    """Make the `Selectable` of all connections; None: real sockets."""
+    """Make the `Selectable` of all connections. None stands for real sockets."""
 
 
 SYSTEM: Final = Environment()

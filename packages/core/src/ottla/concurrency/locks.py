@@ -54,7 +54,7 @@ class Latch:
             gate.release()
 
     def wait(self, timeout: float | None) -> bool:
-        """Block until it is set, at most *timeout* seconds, None: without a limit; False: time ran out."""
+        """Block until it is set; *timeout*, in seconds, is the limit if given. Return False if time ran out."""
         if self.is_set:
             return True
         interruptible_functions.break_off_interrupted()
@@ -99,7 +99,7 @@ class AutoResetEvent:
                 self._gate.release()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until the event is set, at most *timeout* seconds, and reset it; False: time ran out."""
+        """Wait until the event is set, at most *timeout* seconds, and reset it. Return False if time ran out."""
         return self._gate.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
 
 
@@ -140,7 +140,7 @@ class SignalSafeLock:
 
     @contextlib.contextmanager
     def within(self, seconds: float | None) -> Iterator[bool]:
-        """A block of this lock, which yields True; False: it was not free in so many seconds, None: without a limit.
+        """A block of this lock, which yields True, or False if the lock was not free within *seconds*, if given.
 
         For calls with a time limit: a plugin that hangs may hold the lock.
         """
@@ -180,7 +180,7 @@ class SignalSafeLock:
             signals.end()
 
     def wait(self, timeout: float | None) -> bool:
-        """In a block: release the lock until `notify_all`, for at most *timeout* seconds; False: time ran out.
+        """In a block: release the lock until `notify_all`. Return False if that takes more than *timeout* seconds.
 
         Handlers run while it waits. If one raises, `wait` raises that, with the lock taken again.
         """

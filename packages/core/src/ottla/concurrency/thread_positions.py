@@ -13,7 +13,7 @@ _OWN: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def position_of(thread: int) -> str | None:
-    """The place that a thread executes; None: it has ended.
+    """The place that a thread executes, or None if it has ended.
 
     Inside the standard library, in a lock or a socket for instance, also the place that has called it, unless that is
     Ottla's own.

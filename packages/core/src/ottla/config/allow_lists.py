@@ -148,10 +148,10 @@ def check_file(path: str) -> str:
 
 
 def check_login(name: str, *, what: str) -> None:
-    """Raise NotAllowedError if the options may not log in with *what* of the process, such as its Kerberos tickets.
+    """Raise NotAllowedError if these options may not use the process's own credentials.
 
-    Options of the user who runs the program always may: that user ran `kinit`, too. Options of other users may if
-    *name* is in the list.
+    *what* names the credentials in the error, for example Kerberos tickets. Options set by the user who runs the
+    process may always use them, because that user ran `kinit`, too; options of others only if *name* is in the list.
     """
     listed = {entry.strip().lower() for entry in os.environ.get(LOGINS, "").split(",")}
     place = _others.get()

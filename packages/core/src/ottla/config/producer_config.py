@@ -402,7 +402,8 @@ class PartitioningConfig(ValueMethods):
         "partitioner.availability.timeout.ms",
         milliseconds(maximum=LONG_MAX),
         default=0,
-        meaning="Records without a key skip the partitions of a broker that took no batch for this long; 0: never.",
+        meaning="Records without a key skip the partitions of a broker that took no batch for this long. With 0, they "
+        "never do.",
     )
     rack_aware: bool = option(
         "partitioner.rack.aware",
@@ -470,7 +471,7 @@ class ObservationConfig(ValueMethods):
         milliseconds_or_never(),
         default=-1,
         meaning="If a batch is not complete within this time after its first record was queued, a log line says what "
-        "it waited for, at most one line in 10 s; -1: no line.",
+        "it waited for, at most one line in 10 s. With -1, there is no line.",
     )
     interceptors: tuple[PluginChoice, ...] = option(
         "interceptor.classes",

@@ -20,7 +20,7 @@ class WaitLimit:
 
     @classmethod
     def of(cls, timeout: float | None, *, max_block: float) -> Self:
-        """The limit of a call with this *timeout*; None: that of `max.block.ms`, which is *max_block*."""
+        """The limit of a call with this *timeout*; without one, that of `max.block.ms`, which is *max_block*."""
         return cls(max_block, "max.block.ms") if timeout is None else cls(max(float(timeout), 0.0), "timeout")
 
 

@@ -235,7 +235,7 @@ class DeliveryError(OttlaError):
     append. Otherwise the broker may hold it: NOT_LEADER_OR_FOLLOWER, for example, may come from a leader that wrote the
     record.
 
-    `story` has what happened to the record and when; None: it was never queued.
+    `story` says what happened to the record and when, or is None if the record was never queued.
     """
 
     story: RecordStory | None = None

@@ -10,7 +10,7 @@ from ottla.errors.exceptions import OttlaError
 
 @contextmanager
 def noted_on(error: BaseException | None, kind: type[OttlaError], *, doing: str) -> Iterator[None]:
-    """Add an error of this *kind* that the block raises to *error*, as a note; None: the block raises it.
+    """Add an error of this *kind* that the block raises to *error*, as a note. If *error* is None, raise it.
 
     The block cleans up, *doing* so and so, because of *error*.
     """

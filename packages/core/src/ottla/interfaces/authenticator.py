@@ -62,7 +62,7 @@ class SupportsIdentity(Protocol):
     """An optional ability of mechanisms: errors and `ottla doctor` show who logs in."""
 
     identity: str | None
-    """The name that the client logs in with, such as the user name; never a secret. None: not known yet."""
+    """The name that the client logs in with, such as the user name, or None while it is not known. Never a secret."""
 
 
 class SupportsRemedy(Protocol):

@@ -21,7 +21,8 @@ class Compressor(Protocol):
         """Compress the concatenation of all *chunks*.
 
         *level* is what the user set with Kafka's key for `codec_id`: `compression.gzip.level` (1 to 9, or -1),
-        `compression.lz4.level` (1 to 17) or `compression.zstd.level` (-131072 to 22). None: not set; use a default.
+        `compression.lz4.level` (1 to 17) or `compression.zstd.level` (-131072 to 22), or None if the user set none: use
+        a default.
         """
 
     def decompress(self, buffer: Buffer, *, limit: int) -> bytes:

@@ -34,7 +34,7 @@ class Encoded(ValueMethods):
 
 
 class Facts(NamedTuple):
-    """Timestamps of a batch's records, and the sizes of their keys and values, -1 for null; None: no keys at all."""
+    """Timestamps of a batch's records, and the sizes of their keys and values, -1 for null. Without keys, None."""
 
     timestamps_ms: Sequence[int]
     key_sizes: Sequence[int] | None
@@ -51,7 +51,7 @@ class Columns(Protocol):
     def append(
         self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int
     ) -> int | None:
-        """Append a record and return its index in the batch; None: no room. An empty batch takes any record."""
+        """Append a record and return its index, or None if there is no room. An empty batch takes any record."""
 
     def allow(self, memory: int) -> None:
         """Let the records occupy up to *memory* bytes from now on."""
@@ -102,16 +102,17 @@ class RecordEncoder(Protocol):
     """Bytes that a record in its columns occupies besides its own; it takes up to 20 of them on the wire, too."""
 
     def columns(self, kind: ColumnsKind, limit: int) -> Columns | None:
-        """Return columns whose records may occupy *limit* bytes of memory at first; None: this kind is not taken."""
+        """Return columns whose records may occupy *limit* bytes of memory at first, or None if it lacks this kind."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TableRows(ValueMethods):
     """Rows of a table: `pyarrow.Array`s of `count` rows, which may be slices with an offset.
 
-    `keys` and `values` are of type binary or large_binary; None: null in every row. `headers` are of these types, too,
-    without nulls: each is the end of an encoded record in format v2, from the number of its headers on; None: no record
-    has headers. `timestamps` are int64 in ms without nulls; None: all records have the time `now_ms`.
+    `keys` and `values` are of type binary or large_binary, or None if they are null in every row. `headers` are of
+    these types, too, without nulls, or None if no record has headers: each is the end of an encoded record in format
+    v2, from the number of its headers on. `timestamps` are int64 in ms without nulls, or None if all records have the
+    time `now_ms`.
     """
 
     count: int
@@ -139,9 +140,9 @@ class SupportsCutRows(Protocol):
     def cut_rows(self, rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
         """Yield batches of at most *max_bytes* bytes of records in format v2, or of one row; each row is in one batch.
 
-        *partitions* is a `pyarrow.Array` of int32 without nulls, and rows of a partition stay in order. None: the
-        batches have partition -1, and all rows stay in order. The next batch may be requested before the last one is
-        encoded.
+        *partitions* is a `pyarrow.Array` of int32 without nulls, and rows of a partition stay in order. If it is None,
+        the batches have partition -1, and all rows stay in order. The next batch may be requested before the last one
+        is encoded.
         """
 
 

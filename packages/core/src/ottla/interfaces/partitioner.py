@@ -76,7 +76,7 @@ class SupportsSticky(Protocol):
     """An optional ability of partitioners: records without a key stay with a partition, without a call for each."""
 
     sticky: bool
-    """True: records without a key go to the partition of the last one, without a call of `partition`, while the batch
+    """Whether records without a key go to the partition of the last one, without a call of `partition`, while the batch
     there has room. Then `appended` is called, and `partition` once more.
     """
 
@@ -85,7 +85,7 @@ class SupportsIgnoresKeys(Protocol):
     """An optional ability of partitioners that are sticky: records with keys are treated like those without."""
 
     ignores_keys: bool
-    """True: all records go where records without a key go."""
+    """Whether all records go where records without a key go."""
 
 
 class SupportsAppended(Protocol):

@@ -31,7 +31,7 @@ class SupportsSetsHeaders(Protocol):
     """
 
     sets_headers: bool
-    """True: the *headers* that `serialize` gets are a list, which it may change."""
+    """Whether the *headers* that `serialize` gets are a list, which it may change."""
 
 
 class SupportsPrepare(Protocol):
@@ -42,11 +42,11 @@ class SupportsPrepare(Protocol):
     """
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
-        """Wait for what this key or value, or this column, needs; at most *timeout* seconds, then raise.
+        """Do the lookup that serializing this key, value or column needs; raise after *timeout* seconds.
 
-        *timeout* is what is left of `max.block.ms`. Called by the thread that sends, or by a helper thread if that one
-        must not wait; never on the I/O thread, where `send` raises instead. Several threads may wait for the same
-        lookup. What it raises reaches the caller of `send` as the cause of a SerializationError.
+        *timeout* is what is left of `max.block.ms`. Called by the thread that sends, or by a helper thread if the
+        sending thread must not block; never on the I/O thread, where `send` raises instead. Several threads may wait
+        for the same lookup. What it raises reaches the caller of `send` as the cause of a SerializationError.
         """
 
 

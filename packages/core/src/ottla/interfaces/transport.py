@@ -48,7 +48,7 @@ class TransportLayer(Protocol):
         """Return True when bytes may flow; called again at any time until then. OSError: the connection failed."""
 
     def write(self, chunks: Sequence[Buffer]) -> int:
-        """Take over bytes from the front of *chunks* and return how many; 0: full.
+        """Take over bytes from the front of *chunks* and return how many, or 0 if no more fit now.
 
         At most about 256 kB are taken ahead of the socket.
         """
@@ -57,7 +57,7 @@ class TransportLayer(Protocol):
         """Return True when no byte that was taken over still waits for the socket."""
 
     def read_into(self, buffer: memoryview) -> int | None:
-        """Read into *buffer* and return the number of bytes; None: nothing now; 0: closed by the peer."""
+        """Read into *buffer* and return the number of bytes: None if there are none now, 0 if the peer has closed."""
 
     def interest(self) -> Interest:
         """The events that the layer itself waits for, apart from the channel's own reads and writes."""
@@ -88,7 +88,8 @@ class SupportsCipher(Protocol):
     def cipher(self) -> tuple[str, str] | None:
         """Return the names of the cipher suite and of the protocol, such as ("TLS_AES_256_GCM_SHA384", "TLSv1.3").
 
-        None: the connection to the broker is not encrypted. Called once, after the handshake, on the I/O thread.
+        Returns None if the connection to the broker is not encrypted. Called once, after the handshake, on the I/O
+        thread.
         """
 
 
@@ -100,7 +101,10 @@ class Transport(Protocol):
     """
 
     def targets(self, host: str, port: int) -> Sequence[Target | HostTarget] | None:
-        """The addresses to connect to for this broker; None: resolve the name as usual. Called for each attempt."""
+        """Return the addresses to connect to for this broker, or None to resolve the name as usual.
+
+        Called for each attempt.
+        """
 
     def open(self, sock: socket.socket, host: str, port: int) -> TransportLayer:
         """Wrap a connected, non-blocking socket, which the layer owns from now on; host and port are the broker's."""

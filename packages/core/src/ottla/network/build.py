@@ -60,7 +60,7 @@ def build_selector(
 def build_authentication(
     mechanism: Mechanism | None, client_id: str, wake: Callable[[], object], environment: Environment
 ) -> Authentication | None:
-    """Build what authenticates every connection; None: the producer does not log in."""
+    """Build what authenticates every connection, or return None if the producer does not log in."""
     if mechanism is None:
         return None
     worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake, environment=environment)

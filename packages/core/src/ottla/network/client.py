@@ -1,7 +1,7 @@
 """Requests to brokers: the connection for each request, and the rounds of I/O that send and complete requests.
 
-Passes the events of each poll to its parts, and calls each request's `on_complete` once. A `Selectable` moves the
-bytes. Time is an argument, except the time at which a wait ended.
+The client passes the events of each poll to its parts, and calls each request's `on_complete` once. A `Selectable`
+moves the bytes. The current time is passed in; only after a wait is the clock read.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class NetworkClient:
         return connection is not None and connection.stage is Stage.DISCONNECTED
 
     def least_loaded(self, now: float) -> int | None:
-        """The node id of the least busy broker that takes a request now; None: no broker does. Never blocks.
+        """The node id of the least busy broker that takes a request now, or None if no broker does. Never blocks.
 
         If the best broker has no connection, this begins to connect to it.
         """
@@ -213,7 +213,7 @@ class NetworkClient:
         return self._closer.with_remedy(connection, connection.obstacle)
 
     def waits_for(self, node: int, now: float) -> tuple[WaitKind, str] | None:
-        """What keeps a broker from taking a request now, with a detail; None: nothing does."""
+        """What keeps a broker from taking a request now, with a detail, or None if nothing does."""
         connection = self._connections.get(node)
         if connection is None:
             return None
@@ -276,7 +276,7 @@ class NetworkClient:
         )
 
     def flush_unacknowledged(self, now: float) -> bool:
-        """Send a request that expects a response to each broker with unconfirmed requests; False: there are none.
+        """Send a request that expects a response to each broker with unconfirmed requests. Return False if none has.
 
         Called before a connection with `acks=0` is closed. The kernel discards unsent bytes when a response arrives at
         a closed socket. The response to a later request confirms that the broker has taken everything before it.

@@ -48,7 +48,7 @@ class Topic:
 
 @attrs.frozen(kw_only=True)
 class PartitionInfo:
-    """One partition of a topic, and its leader; None: it has none now."""
+    """One partition of a topic, and its leader, which is None if it has none now."""
 
     topic: str
     partition: int
@@ -77,7 +77,7 @@ class Cluster:
         return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The leader epoch of a partition; -1: unknown, also if the broker has no topic ids (before 2.8)."""
+        """The leader epoch of a partition, or -1 if it is unknown, also if the broker has no topic ids (before 2.8)."""
         known = self.topics.get(topic)
         return known.epochs[partition] if known is not None and partition < len(known.epochs) else -1
 

@@ -1,4 +1,7 @@
-"""What keeps a connection from taking a request, for the stories of the records that wait for it."""
+"""What keeps a connection from taking a request.
+
+`Delivery.story()` reports it for the records that wait for the connection.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from ottla.results.stories import WaitKind
 
 
 def wait_of(connection: Connection, now: float) -> tuple[WaitKind, str] | None:
-    """The wait, and a detail: the broker's id, with the last error of a connection that fails. None: it may send."""
+    """Return the wait and a detail, or None if the connection may send.
+
+    The detail is the broker's id, with the last error of a connection that fails.
+    """
     node = str(connection.broker.id)
     if connection.may_send(now):
         return None

@@ -243,7 +243,7 @@ class Metadata:
         self.on_change()
 
     def move_leader(self, topic: str, partition: int, leader: Broker, epoch: int, now: float) -> bool:
-        """Follow a leader hint of a response (KIP-951); False: the hint is not newer than metadata, or not followed.
+        """Follow a leader hint of a response (KIP-951) if it is newer than metadata. Return whether it was followed.
 
         After two hints in a row for a partition, metadata is requested instead of following a third one. A broker that
         metadata lacks, or has at another address, is used for at most a second, and metadata is requested. Until

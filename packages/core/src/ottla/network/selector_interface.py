@@ -43,7 +43,7 @@ class Selectable(Protocol):
         """Connections that ended, with the reason; their node ids may be used again."""
 
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
-        """The addresses to try for a broker; None: not resolved yet.
+        """The addresses to try for a broker, or None if they are not resolved yet.
 
         After None, call it again after the next `poll` that returns early. *canonical* gives each address its own name.
         Raises NameResolutionError; never returns an empty sequence.
@@ -58,7 +58,7 @@ class Selectable(Protocol):
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Send one framed request; the previous one must have been written.
 
-        True: it is completely written already, and `sent` will not report it.
+        Returns True if it is completely written already; then `sent` will not report it.
         """
 
     def close(self, node: int, reason: NetworkError) -> None:
@@ -69,7 +69,7 @@ class Selectable(Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """A descriptor that is readable while `poll` has events; None: there is none."""
+        """A descriptor that is readable while `poll` has events, or None if there is none."""
 
     @property
     def awaits_events(self) -> bool:

@@ -63,7 +63,7 @@ def with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
 
 
 def first_columns(encoder: RecordEncoder) -> Columns | None:
-    """Columns of the encoder for records of `send`, with all methods; None: it takes no such records."""
+    """Columns of the encoder for records of `send`, with all methods, or None if it takes no such records."""
     columns = _columns(encoder, 1)
     if columns is not None and not isinstance(columns, Columns):
         raise _fault(encoder, f"returned {class_name(columns)} in columns, which is no ottla.interfaces.Columns")

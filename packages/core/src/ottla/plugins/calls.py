@@ -43,7 +43,7 @@ class BoundedCall:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the call is over, at most so many seconds; False: it still runs."""
+        """Wait until the call is over, at most so many seconds. Return False if it still runs."""
         return self._over.wait(seconds)
 
     def current_position(self) -> str:

@@ -54,7 +54,8 @@ def read_draft(
 ) -> ConfigDraft:
     """A draft of the settings, with references replaced by values.
 
-    *objects* makes the config providers, which passwords need at each login, and closes them; None: they stay open.
+    *objects* makes the config providers, which passwords need at each login, and closes them; without it, they stay
+    open.
     """
     made_by = objects or PluginObjects()
 

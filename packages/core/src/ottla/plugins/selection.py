@@ -274,7 +274,7 @@ def _create(
     registry: Registry,
     objects: PluginObjects,
 ) -> Any:
-    """The objects of a role, by name if there may be several; None: the configuration names no plugin for it.
+    """The objects of a role, by name if there may be several, or None if the configuration names no plugin for it.
 
     *created* has the objects that were made before.
     """

@@ -52,7 +52,7 @@ def build(
 
 
 def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:
-    """The version of `send` for a producer with these parts; None: its own method, `Producer.send`.
+    """The version of `send` for a producer with these parts, or None for its own method, `Producer.send`.
 
     *overridden*: a subclass of Producer has a `send` of its own. All versions have the signature `Send`.
 
@@ -106,7 +106,7 @@ def build_nonblocking_send(
 
 
 def _quick_send(slow: object, engine: Engine) -> Callable[..., Any] | None:
-    """The encoder's own `send`, which calls that of *slow* for what is not simple; None: it has none, see above."""
+    """The encoder's own `send`, which calls that of *slow* for what is not simple, or None: it has none, see above."""
     plugins, queueing = engine.plugins, engine.queueing
     simple = (
         plugins.value_serializer is None

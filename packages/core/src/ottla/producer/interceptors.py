@@ -244,7 +244,7 @@ class InterceptedRecord(ObservingCallback):
 
 
 def _former(interceptors: Mapping[str, Interceptor]) -> Mapping[str, FormerInterceptor] | None:
-    """The former interceptors that these are made of; None: one of them is of the newest generation."""
+    """The former interceptors that these are made of, or None if one of them is of the newest generation."""
     former = {name: each.former for name, each in interceptors.items() if isinstance(each, AdaptedInterceptor)}
     return former if len(former) == len(interceptors) else None
 

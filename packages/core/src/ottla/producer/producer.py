@@ -145,7 +145,7 @@ class Producer:
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:
-        """Queue a record and return its delivery, the future of its outcome.
+        """Queue a record and return its delivery, the future of its result.
 
         *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
         tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
@@ -441,7 +441,7 @@ class Producer:
     def client_instance_id(self, timeout: float | None = None) -> str | None:
         """The id under which brokers collect the metrics of this producer (KIP-714), as Kafka writes it.
 
-        Waits at most `max.block.ms`, or *timeout* seconds, until a broker has assigned one. None: there was none in
+        Waits at most `max.block.ms`, or *timeout* seconds, until a broker has assigned one. Returns None if none did in
         time, or no broker collects metrics. Inside a callback it does not wait, nor after `close`. Raises
         IllegalStateError with `enable.metrics.push=false`.
         """
@@ -459,7 +459,7 @@ class Producer:
     # Ending
 
     def flush(self, timeout: float | None = None) -> DeliveryReport:
-        """Send everything queued immediately, and wait for it, at most *timeout* seconds; None: as long as it takes.
+        """Send everything queued immediately, and wait for it, for at most *timeout* seconds if that is given.
 
         Each record is acknowledged or fails within `delivery.timeout.ms`. Returns the counts since the last report.
         Raises FlushTimeoutError when time runs out (nothing is dropped), UndeliveredError when a record failed since

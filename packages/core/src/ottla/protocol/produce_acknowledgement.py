@@ -32,7 +32,7 @@ def read_acknowledgement(
 ) -> tuple[int, int] | None:
     """The base offset and the log append time, if the response acknowledges just this partition and does not throttle.
 
-    None: it may say anything; decode it.
+    Else returns None: the response may say anything, and has to be decoded.
     """
     if not PRODUCE.flexible(version):
         return None

@@ -38,7 +38,7 @@ _NULL: Final = pa.scalar(varint(-1), pa.binary())
 def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:
     """The rows in batches of at most *max_bytes* bytes of records, or of one row; rows of a partition stay in order.
 
-    *partitions* is an int32 array. None: all rows are UNASSIGNED, and stay in order.
+    *partitions* is an int32 array, or None if all rows are UNASSIGNED; these stay in order.
     """
     if not rows.count:
         return

@@ -44,7 +44,7 @@ class LockingColumns(ABC):
         on_delivery: RecordCallback | None,
         /,
     ) -> int | None:
-        """Append a record and return its index; None: there is no room, or the columns take no more."""
+        """Append a record and return its index, or None if there is no room, or the columns take no more."""
 
     @abstractmethod
     def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Callbacks:

@@ -442,7 +442,10 @@ class ObjectColumns:
         return taken
 
     def _turn(self, timestamp_ms: int, index: int) -> bool:
-        """Begin another timestamp at *index*; False: no room. Timestamps are near if they are close to the first."""
+        """Begin another timestamp at *index*. Return False if there is no room.
+
+        Timestamps are near if they are close to the first.
+        """
         if self._closed:
             return False
         if not -1 <= timestamp_ms <= TIMESTAMP_MAX:

@@ -48,7 +48,7 @@ class SealedRecords:
         return self.size + (HEADER_SIZE if self.magic == 2 else 0)
 
     def wire_chunks_for(self, sequence: BatchSequence | None) -> Sequence[Buffer]:
-        """`wire_chunks` with the producer's fields of *sequence*; None: without them."""
+        """`wire_chunks` with the producer's fields of *sequence*, or without them if it is None."""
         if sequence is None:
             return self.wire_chunks()
         return self.wire_chunks(

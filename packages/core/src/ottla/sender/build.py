@@ -94,7 +94,7 @@ def build_telemetry(
     wake: Callable[[], object],
     environment: Environment,
 ) -> TelemetrySender | None:
-    """Build the sender of a producer's metrics; None: they are not pushed to brokers."""
+    """Build the sender of a producer's metrics, or return None if they are not pushed to brokers."""
     if not config.observation.metrics_push:
         return None
     labels = {"transactional_id": config.transactions.transactional_id, "client_rack": config.partitioning.rack}

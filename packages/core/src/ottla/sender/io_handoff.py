@@ -60,7 +60,7 @@ class IoHandoff:
     """Decides which thread runs the rounds: one at a time, at first the I/O thread. Only the I/O thread may offer them.
 
     *run* is one round, which waits at most until a given time, and *wake* ends its wait. *idle* returns whether nothing
-    at all is queued or in flight; *pending*, for any thread, whether some record is. *loop_rounds* None: event loops
+    at all is queued or in flight; *pending*, for any thread, whether some record is. Without *loop_rounds*, event loops
     run no rounds.
     """
 
@@ -152,7 +152,7 @@ class IoHandoff:
                 self._run_rounds(batch, timeout, block)
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Have the I/O thread do *work*, if the calling thread runs rounds in its place; False: it does not."""
+        """Have the I/O thread do *work*, if the calling thread runs rounds in its place; else return False."""
         if threading.get_ident() != self.polling_thread:
             return False
         self._deferred.append(work)
@@ -238,7 +238,7 @@ class IoHandoff:
             self.wake()
 
     def _handle_event(self) -> bool:
-        """Run a round for an event of a connection; False: the loop is to watch no longer."""
+        """Run a round for an event of a connection. Return False if the loop is to watch no longer."""
         if self._run_on_loop():
             return True
         if self._state is _OFFERED:

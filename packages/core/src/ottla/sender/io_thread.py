@@ -93,7 +93,7 @@ class IoThread:
         self._rounds.given_up = True
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end that `begin_close` asked for; False: it has not come after *timeout* seconds."""
+        """Wait for the end that `begin_close` asked for. Return False if it has not come after *timeout* seconds."""
         # Not only Thread.join: after Ctrl-C has interrupted a join, Python considers the thread ended.
         over = self._over.wait(timeout)
         if over:

@@ -20,7 +20,7 @@ class Network(Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """A descriptor that is readable while there are events; None: this system has none."""
+        """A descriptor that is readable while there are events, or None if this system has none."""
 
     def has_events(self) -> bool:
         """Return whether there are events. For any thread."""

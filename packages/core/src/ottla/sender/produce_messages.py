@@ -107,7 +107,7 @@ def _acknowledgement_of(batch: ProducerBatch, topic_id: bytes) -> Callable[[int,
 
 @functools.cache
 def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
-    """The formats that a broker with these API versions takes; None: the versions are not known yet."""
+    """The formats that a broker with these API versions takes, or None if the versions are not known yet."""
     if supported is None:
         return SupportedFormats()
     newest = supported[1]

@@ -79,7 +79,7 @@ class ProduceResponseHandler:
     def on_response(
         self, batch: ProducerBatch, response: PartitionResponse | None, now: float
     ) -> Acknowledged | Failed | None:
-        """Handle the partition's part of a response; None: the response leaves the partition out."""
+        """Handle the partition's part of a response, which is None if the response leaves the partition out."""
         if isinstance(response, Acknowledged):
             return without_time_of_repeat(batch, response) if batch.maybe_written else response
         if response is None:

@@ -183,7 +183,7 @@ class Sender:
             self._coordinator_requests.abort_pending(error)
 
     def _send_lone_batch(self, now: float) -> float | None:
-        """Send the only batch there is, and return the time when it expires; None: there is more to do.
+        """Send the only batch there is, and return the time when it expires, or None if there is more to do.
 
         A shortcut, without which a record that is awaited takes a tenth longer: all that `_send_ready` does for a lone
         batch.
@@ -260,7 +260,7 @@ class Sender:
         return self._expiry.expire(now)
 
     def _drain(self, nodes: Sequence[int], now: float) -> bool:
-        """Send each of these brokers one request with batches that may leave; False: there are none."""
+        """Send each of these brokers one request with batches that may leave. Return whether there were any."""
         drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
         for node, batches in drained.items():
             self._produce(node, batches, now)

@@ -35,7 +35,7 @@ class ColumnTypes:
 
 @attrs.frozen(kw_only=True)
 class ColumnChoice:
-    """Indexes of the columns in the table; None: the records have no such part."""
+    """Indexes of the columns in the table. An index is None if the records have no such part."""
 
     value: int | None
     key: int | None

@@ -125,7 +125,7 @@ class _Work:
         return self._done.is_set
 
     def take(self) -> bool:
-        """Take the work; False: another thread has taken it, and it must not be done twice."""
+        """Take the work. Return False if another thread has taken it: it must not be done twice."""
         try:
             return self._untaken.pop()
         except IndexError:

@@ -76,7 +76,7 @@ def header_lists(column: Any) -> Any:
 
 
 def nameless(column: Any) -> Any | None:
-    """Mark the rows of `header_lists` that have a header without a name; None: there are none."""
+    """Mark the rows of `header_lists` that have a header without a name. Return None if there are none."""
     names = pc.struct_field(column.flatten(), 0)
     if not names.null_count:
         return None

@@ -167,7 +167,7 @@ def _times(column: Any) -> Any:
 
 
 def _negative(column: Any) -> Any | None:
-    """Mark the negative numbers; None: there are none."""
+    """Mark the negative numbers. Return None if there are none."""
     lowest = pc.min(column).as_py()
     return None if lowest is None or lowest >= 0 else pc.fill_null(pc.less(column, 0), False)
 

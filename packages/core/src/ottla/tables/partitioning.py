@@ -43,7 +43,7 @@ class RowPartitions:
         self._hashed_by = encoder if partitioner.hashes == "murmur2" else None
 
     def of(self, view: TopicView, chunk: Chunk, *, size: int) -> Any | None:
-        """Return an int32 array without nulls; None: all are UNASSIGNED. The chunk's own partitions are checked.
+        """Return an int32 array without nulls, or None if all are UNASSIGNED. The chunk's own partitions are checked.
 
         *size* is about the size of all rows in bytes.
         """

@@ -118,7 +118,7 @@ def _joined(parts: list[Chunk]) -> Chunk:
 
 
 def _concatenated(columns: list[tuple[Any | None, int]], *, filler: object) -> Any | None:
-    """Concatenate a column of several chunks; None: a chunk has no such column, or nothing bad, and gets *filler*s."""
+    """Concatenate a column of several chunks. A chunk for which it is None gets *filler*s."""
     kinds = {column.type for column, _count in columns if column is not None}
     if not kinds:
         return None

@@ -320,5 +320,5 @@ def _picked(rows: Sequence[int], indexes: Sequence[int]) -> Sequence[int]:
 
 
 def _kept(refused: Mapping[int, object], count: int) -> Sequence[int] | None:
-    """The rows that were not refused; None: all."""
+    """The rows that were not refused, or None if none was refused."""
     return [row for row in range(count) if row not in refused] if refused else None

@@ -56,7 +56,7 @@ class TableDelivery:
         return all(_completed(batch) for batch, _rows in self._leaves())
 
     def result(self, timeout: float | None = None) -> TableResult:
-        """Wait at most *timeout* seconds for all rows, and return their counts; None: as long as it takes.
+        """Wait for all rows, and return their counts. Without *timeout*, in seconds, it waits as long as it takes.
 
         Raises TimeoutError when rows are still pending then, and TableDeliveryError when some failed.
         """
@@ -106,7 +106,7 @@ class TableDelivery:
     def story(self) -> RecordStory | None:
         """What happened to the rows of the slowest batch until now, and what they waited for. Never blocks.
 
-        None: no row was taken from the table.
+        Returns None if no row was taken from the table.
         """
         stories = (batch.story() for batch, _rows in self._leaves())
         return max(stories, key=lambda story: story.seconds, default=None)
@@ -175,7 +175,7 @@ class TableDelivery:
         return self._counts()
 
     def _wait_for(self, batch: ProducerBatch, deadline: float | None) -> bool:
-        """Wait until the batch has an outcome; False: the deadline has passed. Reports progress meanwhile."""
+        """Wait until the batch has an outcome, and report progress meanwhile. Return False if the deadline passes."""
         while True:
             remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
             if self._progress is None:

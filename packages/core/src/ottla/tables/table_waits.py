@@ -14,7 +14,7 @@ T = TypeVar("T")
 class TableWaits:
     """The seconds that were waited since the last batch was queued, or with a *timeout*, since the call began.
 
-    None: each batch may wait for `max.block.ms`.
+    Without a *timeout*, each batch may wait for `max.block.ms`.
     """
 
     timeout: float | None

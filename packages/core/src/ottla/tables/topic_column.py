@@ -24,7 +24,10 @@ _RAW: Final = ("value", "key")
 
 @attrs.frozen(kw_only=True, eq=False)
 class TopicRows:
-    """Rows of one topic; None: their column names none. `places` are their indexes in the piece, in order."""
+    """Rows of one topic. The topic is None if the column of topics is null in them.
+
+    `places` are their indexes in the piece, in order.
+    """
 
     topic: str | None
     rows: Any

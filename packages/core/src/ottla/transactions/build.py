@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TransactionParts:
-    """The parts of a producer for idempotence and transactions; None: the producer does not need the part."""
+    """The parts of a producer for idempotence and transactions. Those that it does not need are None."""
 
     sequences: Sequences
     request_source: RequestSource | None = None

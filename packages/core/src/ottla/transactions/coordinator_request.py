@@ -59,7 +59,7 @@ class CoordinatorRequest(abc.ABC):
 
     @property
     def ceiling(self) -> int | None:
-        """The last version to use; None: the last one that both sides know."""
+        """The last version to use, or None for the last one that both sides know."""
         return None
 
     @property

@@ -18,7 +18,7 @@ class Coordinators:
         self._groups: dict[str, int] = {}
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """The receiver of a request; None: any broker, or a coordinator that has to be found first."""
+        """The receiver of a request, or None for any broker, or for a coordinator that has to be found first."""
         match request.target:
             case Target.ANY:
                 return None

@@ -14,7 +14,7 @@ TXN_V2: Final = 2
 class CurrentTransaction:
     """The open transaction, or the next one; each method returns the value that follows.
 
-    `version` is the `transaction.version` that the current epoch uses; None: the epoch is not used yet.
+    `version` is the `transaction.version` that the current epoch uses, or None while the epoch is not used yet.
     `started`: brokers have the transaction, so it needs an EndTxn request.
     `maybe_started`: they may have it, because a response was lost.
     `prepared`: `prepare_transaction` was called for it.

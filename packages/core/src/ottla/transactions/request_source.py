@@ -31,7 +31,7 @@ class RequestSource(Protocol):
 
     @property
     def obstacle(self) -> OttlaError | None:
-        """The error because of which the last request has to be repeated; None: it succeeded."""
+        """The error because of which the last request has to be repeated, or None if it succeeded."""
 
     @property
     def idle(self) -> bool:
@@ -51,7 +51,7 @@ class RequestSource(Protocol):
         """The time at which the next request may be sent; infinity: only after an event."""
 
     def node(self, request: CoordinatorRequest) -> int | None:
-        """The broker that a request is for; None: any."""
+        """The broker that a request is for, or None for any."""
 
     def begin(self, request: CoordinatorRequest) -> None:
         """Note that a request is in flight; there is no other until it is answered or lost."""
@@ -72,7 +72,7 @@ class RequestSource(Protocol):
         """Complete results that are final, after an exception in a round that may have skipped them."""
 
     def close(self) -> None:
-        """Close the producer: end what must not stay open. For any thread."""
+        """The producer is closing: abort an open transaction; a prepared one stays. For any thread."""
 
     def abort_pending(self, error: OttlaError) -> None:
         """Fail all waiting callers with *error*; no further requests are sent."""

@@ -213,7 +213,7 @@ def _nested(
 
 
 _Leaf: TypeAlias = tuple[AvroKind, Callable[[Any, RefusedCells, str], Any] | None, int] | None
-"""The kind, the conversion if it needs one, and the size. None: the types do not fit."""
+"""The kind, the conversion if it needs one, and the size, or None if the types do not fit."""
 
 _NESTED: Final = ("record", "error", "array", "map", "enum", "fixed")
 

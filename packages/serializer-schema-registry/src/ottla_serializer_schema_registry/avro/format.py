@@ -24,9 +24,9 @@ class AvroFormat:
 
     def __init__(self) -> None:
         self.rows: AvroRows | None = None
-        """The encoder's `avro_rows`; None: Python's."""
+        """The encoder's `avro_rows`, or None for Python's."""
         self.values: Callable[[AvroType], Callable[[bytes, Any], bytes | None]] | None = None
-        """The encoder's `avro_values`; None: fastavro encodes all data."""
+        """The encoder's `avro_values`, or None: fastavro encodes all data."""
 
     def __reduce__(self) -> tuple[type[AvroFormat], tuple[()]]:
         return type(self), ()  # the encoder is another one there

@@ -33,7 +33,7 @@ class _NotPlainError(Exception):
 
 
 def avro_type(schema: AvroSchema) -> AvroType | None:
-    """Return the type of a schema; None: fastavro encodes its data.
+    """Return the type of a schema, or None if fastavro encodes its data.
 
     These are schemas that hold themselves or have very many types, and unions in which the data chooses between several
     types.

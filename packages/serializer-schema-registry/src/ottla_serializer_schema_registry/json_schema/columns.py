@@ -56,7 +56,7 @@ def _checked(schema: JsonSchema, column: Any, made: Any) -> Any:
 
 
 def type_problem(schema: Any, kind: Any, path: str) -> str | None:
-    """Return why no column of this Arrow type fits, as far as types show; None: it may fit."""
+    """Return why no column of this Arrow type fits, as far as types show, or None if it may fit."""
     if not isinstance(schema, Mapping) or "$ref" in schema:
         return None
     its_type = json_type(kind)
@@ -94,7 +94,7 @@ def _object_problem(schema: Mapping[str, Any], kind: Any, path: str) -> str | No
 
 
 def certainly_fits(schema: Any, column: Any) -> bool:
-    """Return whether the types and the nulls of a column show that all its rows fit; False: they may or may not."""
+    """Return whether the types and the nulls of a column prove that all its rows fit."""
     if schema is True or schema == {}:
         return True
     if not isinstance(schema, Mapping) or not schema.keys() <= _TYPES:

@@ -16,5 +16,5 @@ def json_serializer(
     options: SchemaOptions | None = None,
     references: tuple[Reference, ...] = (),
 ) -> RegistrySerializer:
-    """Return a serializer with a schema; None: that of the registry or of columns. Raises InvalidSchemaError."""
+    """Return a serializer with a schema, by default that of the registry or of columns. Raises InvalidSchemaError."""
     return text_serializer(registry, JsonSchemaFormat(), text, options=options, references=references)

@@ -48,7 +48,7 @@ class Exchanges:
         self._first = 0
 
     def send(self, request: Request, *, timeout: float) -> Answer:
-        """Return the first answer that is final. It takes *timeout* seconds at most.
+        """Try the addresses until one gives a status that need not be retried; takes at most *timeout* seconds.
 
         Raises RegistryUnavailableError, and RegistryAnswerError for an answer that is too large.
         """

@@ -25,7 +25,7 @@ class Guarantee(Enum):
 class ErrorTolerance:
     """`errors.tolerance=all`: rows that cannot be sent do not fail their task.
 
-    `dead_letter_topic` gets a record for each of them; None: they are skipped.
+    `dead_letter_topic` gets a record for each of them. If it is None, they are skipped.
     """
 
     dead_letter_topic: str | None = None

@@ -22,7 +22,10 @@ def json_rows(encoder: str | None) -> JsonRows | None:
 
 @cache
 def first_encoder(encoder: str | None) -> RecordEncoder | None:
-    """Return the encoder with this name; without a name, the one that producers use. None: there is none."""
+    """Return the encoder with this name or, without a name, the one that producers use.
+
+    Return None if there is none.
+    """
     return max(_encoders(encoder), key=lambda made: made.priority, default=None)
 
 

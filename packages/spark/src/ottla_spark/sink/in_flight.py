@@ -35,7 +35,7 @@ class InFlightTables:
         """The lowest offset of each partition, -1 where a broker returned none."""
 
     def put(self, delivery: TableDelivery, names: Names, *, refuse: Refuse | None = None) -> None:
-        """Add a delivery of rows. *refuse* gets each row that failed; None: any of them fails the task."""
+        """Add a delivery of rows. *refuse* gets each row that failed; without it, any of them fails the task."""
         self._sent.append(_Sent(delivery=delivery, names=names, refuse=refuse))
 
     def check_completed(self) -> None:

@@ -117,7 +117,7 @@ def valid_rows(
 def by_topic(records: pa.RecordBatch, *, topic: str | None, indexes: Any | None = None) -> Iterator[TopicRows]:
     """Yield the rows of each topic: *topic* for all rows, or the topic column.
 
-    *indexes* has those of the rows in their record batch; None: they are all of its rows.
+    *indexes* are those of the rows in their record batch, or None for all of its rows.
     """
     if not records.num_rows:
         return

@@ -121,7 +121,7 @@ class RefusedRows:
 
     @property
     def dead_letter_topic(self) -> str | None:
-        """The topic of dead letters; None: there are none."""
+        """The topic of dead letters, or None if there are none."""
         return self._tolerance.dead_letter_topic if self._tolerance is not None else None
 
     @property

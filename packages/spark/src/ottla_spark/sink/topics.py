@@ -52,7 +52,7 @@ _valid_until: Final[dict[Any, float]] = {}
 
 
 def check_topics(options: WriteOptions, topics: Sequence[str] | None = None) -> None:
-    """Raise InvalidWriteError if a topic is missing or the user may not write to it; None: the topics in the options.
+    """Raise InvalidWriteError if a topic is missing or the user may not write to it; by default, those in the options.
 
     Blocks for `EXIST` seconds at most.
     """

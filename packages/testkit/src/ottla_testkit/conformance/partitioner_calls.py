@@ -37,17 +37,17 @@ class PartitionerCalls(BoundedSuite):
     keys_decide: ClassVar[bool | None] = None
     """Whether the key alone decides a record's partition, as long as the topic's number of partitions is the same.
 
-    None: yes for a partitioner that has `partition_column` or `hashes`, and does not ignore keys.
+    None means yes for a partitioner that has `partition_column` or `hashes`, and does not ignore keys.
     """
     avoids_lost_leaders: ClassVar[bool] = False
     """Whether records without a key go to partitions that have a leader, if there is one."""
     avoids_slow_leaders: ClassVar[bool | None] = None
     """Whether records without a key avoid partitions with a slow leader, if others have one that is not slow.
 
-    None: as `avoids_lost_leaders`.
+    None means the same as `avoids_lost_leaders`.
     """
     spreads_keyless: ClassVar[bool | None] = None
-    """Whether records without a key reach all partitions that have a leader. None: as `avoids_lost_leaders`."""
+    """Whether records without a key reach all partitions that have a leader. By default, as `avoids_lost_leaders`."""
     spreads_keys: ClassVar[bool] = True
     """Whether many different keys reach at least half of a topic's partitions, and the last one."""
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}

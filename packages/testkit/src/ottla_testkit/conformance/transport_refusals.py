@@ -28,7 +28,7 @@ class RefusalRequirements(TransportConnections):
 
     @pytest.fixture
     def refusing_peer(self) -> MakePeer | None:
-        """A function that makes a peer which refuses the connection in its protocol, and keeps it open; None: none."""
+        """A function that makes a peer which refuses the connection in its protocol, and keeps it open; or None."""
         return None
 
     def test_a_refusal_of_the_peer_is_a_network_error(self, begin: Begin, refusing_peer: MakePeer | None) -> None:

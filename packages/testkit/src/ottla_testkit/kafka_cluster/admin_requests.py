@@ -99,7 +99,7 @@ def delete_topics(controller: Address, topics: Sequence[str]) -> Mapping[str, in
 def end_offsets(
     address: Address, topic: str, partitions: Sequence[int], *, timeout: float = ANSWER_WITHIN
 ) -> dict[int, int]:
-    """Return the next offsets of those partitions that this node leads."""
+    """Return the end offsets of those of *partitions* that the node at *address* leads; the others are left out."""
     if not partitions:
         return {}
     latest = b"".join(struct.pack(">iq", partition, -1) for partition in partitions)

@@ -35,7 +35,7 @@ class Security:
 
     *users* may log in with these passwords by PLAIN and SCRAM. With *identity*, brokers accept the tokens that it
     issues for OAUTHBEARER, which is not offered without. A session ends after *reauthentication_ms* unless it is
-    renewed; 0: never.
+    renewed; with 0, it never ends.
     """
 
     folder: Path

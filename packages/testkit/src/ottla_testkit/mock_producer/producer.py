@@ -36,8 +36,9 @@ class MockProducer(Producer):
     `flush`, `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling
     thread.
 
-    *topics* are the cluster's topics with their numbers of partitions; None: every topic exists, with *partitions*.
-    Nothing ever blocks: where a real producer would wait until a time-out, the error is raised immediately.
+    *topics* are the cluster's topics with their numbers of partitions. By default every topic exists, with
+    *partitions*. Nothing ever blocks: where a real producer would wait until a time-out, the error is raised
+    immediately.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Batches that have left a mock producer: their records in the order of `send`, and those without a result yet."""
+"""The batches that a mock producer has sent, and those of them that have no result yet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SentRecord:
 
 
 class SentBatches:
-    """Take batches from the accumulator and complete them on request. Its methods may be called from any thread.
+    """Takes batches from the accumulator and completes them on request. For any thread.
 
     `on_failure` is called after a batch has failed. Callbacks run on the completing thread, which then counts as the
     producer's own.

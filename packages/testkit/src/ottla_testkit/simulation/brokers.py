@@ -74,7 +74,7 @@ class SimulatedBroker:
     mutes: bool = False
     """Whether the broker reads nothing from a connection that it throttles, as Kafka's do."""
     quota: float | None = None
-    """Bytes per second of Produce requests, in addition; None: unlimited."""
+    """Bytes per second of Produce requests, in addition, or None for no limit."""
     produce_version: int = -1  # of the last Produce request
     hints: bool = False  # Produce responses name the leader (KIP-951)
     named_records: Mapping[int, str] = attrs.field(factory=dict)  # records that it names for INVALID_RECORD (KIP-467)
@@ -111,7 +111,7 @@ class SimulatedBroker:
     def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
         """Return the response to a request on a connection that may require a login first. Raises HangUpError.
 
-        None: there is no response, or one that only `respond` returns.
+        Returns None if there is no response, or one that only `respond` returns.
         """
         if self.login is None or not self.login.belongs(session, frame, now):
             return self._answer_readable(frame)
@@ -247,13 +247,13 @@ class SimulatedCluster:
 
     brokers: dict[int, SimulatedBroker] = attrs.field(factory=dict)
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
-    seed: int | None = None  # the broker behind the bootstrap server's name; None: the first
+    seed: int | None = None  # the broker behind the bootstrap server's name, by default the first
     metadata_code: ErrorCode = ErrorCode.NONE
     unlisted: set[int] = attrs.field(factory=set)  # brokers that metadata leaves out: fenced, or about to shut down
-    address: tuple[str, int] | None = None  # what every broker advertises; None: a name of its own
+    address: tuple[str, int] | None = None  # what every broker advertises, by default its own name
     transaction_version: int = 2
     features_epoch: int = 1
-    coordinator: int | None = None  # the broker that coordinates all transactions and groups; None: the first
+    coordinator: int | None = None  # the broker that coordinates all transactions and groups, by default the first
     denied_topics: set[str] = attrs.field(factory=set)
     """Topics that the client may neither describe nor write."""
     denied_ids: set[str] = attrs.field(factory=set)
@@ -267,7 +267,7 @@ class SimulatedCluster:
     corrupt: list[CorruptBatchError] = attrs.field(factory=list)
     """Why brokers have refused bytes that are not a record batch."""
     telemetry: SimulatedTelemetry | None = None
-    """What brokers want of clients' metrics; None: they do not collect any."""
+    """What brokers want of clients' metrics, or None if they do not collect any."""
     on_batch: Callable[[BatchArrival], object] = lambda _arrival: None
     """Called for each batch that arrives at a broker."""
     transactions: TransactionCoordinator = attrs.field(init=False)
@@ -328,7 +328,7 @@ class SimulatedCluster:
         return topic
 
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
-        """Return a topic by its name or, if that is empty, by its id; None: it does not exist."""
+        """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
         if name:
             return self.topics.get(name)
         return next((topic for topic in self.topics.values() if topic.id == topic_id), None)

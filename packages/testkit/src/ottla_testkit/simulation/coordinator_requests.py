@@ -59,7 +59,7 @@ def coordinate(
 ) -> Any:
     """Return the response of broker *node*, where broker *coordinates* is the coordinator.
 
-    *partitions* has the number of partitions of each topic; None: all exist.
+    *partitions* maps each topic to its number of partitions. If it is None, every topic and partition exists.
 
     With a *code* other than NONE the response only has that code, and nothing is done.
     """

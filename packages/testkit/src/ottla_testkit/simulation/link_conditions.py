@@ -13,11 +13,11 @@ class LinkConditions:
     jitter: float = 0.0
     """Maximum additional seconds for each piece, in each direction."""
     bandwidth: float | None = None
-    """Bytes per second in each direction; None: unlimited."""
+    """Bytes per second in each direction, or None for no limit."""
     setup: float = 0.0
     """Additional seconds until a connection is established."""
     buffer: int | None = None
-    """Size of the socket's buffer in bytes; None: unlimited."""
+    """Size of the socket's buffer in bytes, or None for no limit."""
     partial_writes: float = 0.0
     """Probability that a write takes only a part of its bytes."""
     nothing: float = 0.0

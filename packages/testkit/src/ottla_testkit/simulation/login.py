@@ -45,7 +45,7 @@ class Session:
 
 @attrs.define(kw_only=True, slots=False)
 class SimulatedLogin:
-    """A broker's login. `verify` answers a mechanism's message; None: no response."""
+    """A broker's login. `verify` returns the response to a mechanism's message, or None for no response."""
 
     users: Mapping[str, str] = attrs.field(factory=dict)
     mechanisms: list[str] = attrs.field(factory=lambda: ["X-PLAIN"])
@@ -63,7 +63,7 @@ class SimulatedLogin:
         return {SASL_HANDSHAKE.key: (0, 1), SASL_AUTHENTICATE.key: (0, 2)}
 
     def answer(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """Return the response to a frame of a login; None: the broker stays silent.
+        """Return the response to a frame of a login, or None if the broker stays silent.
 
         Raises HangUpError if the broker closes the connection instead.
         """

@@ -60,7 +60,7 @@ class SimulatedNetwork:
         self.wakeups = 0
         self.polls = 0
         self.threads: SimulatedThreads | None = None
-        """The threads of the simulation, which run while one of them waits here; None: the test's thread is alone."""
+        """The threads of the simulation, which run while one of them waits here; None if the test's thread is alone."""
         self._links: dict[int, Link] = {}
         self._to_close: dict[int, OttlaError] = {}
         self._woken = False

@@ -127,7 +127,7 @@ class ProduceAnswer:
         self._one_less()
 
     def _refuse_all(self) -> Appended | None:
-        """Return the refusal of all batches, because of the transaction of one of them; None: each is judged alone."""
+        """Return the refusal of all batches because of the transaction of one, or None if each is judged alone."""
         parts = [data for topic in self.request.topic_data for data in topic.partition_data]
         owners = {owner for data in parts if (owner := transaction_owner(data.records or b"")) is not None}
         name = self.request.transactional_id

@@ -104,7 +104,7 @@ class Simulation:
         self.threads.sleep(seconds)
 
     def wait_for(self, happened: Callable[[], object], *, timeout: float = float("inf")) -> bool:
-        """Let time pass for the program that calls this until something has happened; False: time ran out."""
+        """Let time pass for the program that calls this until something has happened. Return False if time ran out."""
         return self.threads.wait(happened, self.clock() + timeout)
 
 

@@ -103,7 +103,7 @@ class SimulatedThreads:
         self.living: list[SimulatedThread] = []
         """The threads that have been started and have not ended."""
         self.running: SimulatedThread | None = None
-        """The thread that runs; None: the thread of the test."""
+        """The thread that runs, or None for the thread of the test."""
         self.switches = 0
         self._chance = chance
         self._happen = happen
@@ -211,7 +211,7 @@ class SimulatedThreads:
             following.resume()
 
     def _choose(self) -> SimulatedThread | None:
-        """Return the next thread to run, after the time until it is able to; None: the simulation has failed."""
+        """Return the next thread to run, after the time until it is able to, or None if the simulation has failed."""
         clock = self.clock
         try:
             self._count()

@@ -16,7 +16,7 @@ class TimedTransactions:
         self._clock = clock
         self._transactional = bool(producer.config["transactional.id"])
         self._commit_at: float | None = None
-        """None: no transaction is open."""
+        """When the open transaction is committed, or None while none is open."""
         if self._transactional:
             producer.init_transactions()
 

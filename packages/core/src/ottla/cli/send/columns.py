@@ -19,7 +19,7 @@ class InputError(Exception):
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """Names of columns for the parts of a record; None: not named. *constants* are headers of every record."""
+    """Names of columns for the parts of a record, None for those not named. *constants* are headers of every record."""
 
     key: str | None = None
     value: str | None = None

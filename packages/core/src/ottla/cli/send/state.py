@@ -42,7 +42,7 @@ class Prepared:
 class State:
     """What a run has to know of the one before. *subject* is what it sends, which must not change.
 
-    *cluster* is the cluster's id; None: its brokers have none.
+    *cluster* is the cluster's id, or None if its brokers have none.
     """
 
     subject: Mapping[str, Any]

@@ -21,7 +21,7 @@ from ottla.interfaces import Step
 
 @attrs.define(eq=False, repr=False)
 class Computation:
-    """A call of a mechanism. `outcome` is its result or the NetworkError that it raised; None: it has not finished."""
+    """A call of a mechanism. `outcome` is its result or the NetworkError that it raised, or None before it finishes."""
 
     work: Callable[[], Step] = attrs.field(repr=False)
     outcome: Step | NetworkError | None = attrs.field(default=None, repr=False)
@@ -44,7 +44,7 @@ class AuthWorker:
         self._changed = environment.condition()
         self._waiting: deque[Computation] = deque()
         self._current: Computation | None = None
-        self._thread: object | None = None  # identifies the current thread; None: there is none
+        self._thread: object | None = None  # identifies the current thread, if there is one
 
     def begin(self, work: Callable[[], Step]) -> Computation:
         """Queue a computation. Raises ConnectionFailedError if no thread can be started."""

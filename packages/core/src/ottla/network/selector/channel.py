@@ -57,14 +57,14 @@ class Channel:
         return self.ready and (self._receive.may_read or self._layer.may_read())
 
     def handshake(self) -> bool:
-        """Continue the layer's handshake; True: it is finished, and requests may be sent."""
+        """Continue the layer's handshake. Return True once it is finished, so that requests may be sent."""
         self.ready = check_finished("handshake", self._layer.handshake())
         return self.ready
 
     def cipher(self) -> tuple[str, str] | None:
-        """Return cipher suite and protocol after the handshake; None: not encrypted, or the layer does not say.
+        """Return cipher suite and protocol, or None if there is no encryption, or the layer does not say.
 
-        Raises WrongResultError.
+        Called after the handshake. Raises WrongResultError.
         """
         return check_cipher(self._layer.cipher()) if supports(self._layer, SupportsCipher) else None
 
@@ -75,7 +75,10 @@ class Channel:
         self._sending = True
 
     def write(self) -> bool:
-        """Write what the layer accepts; True: the send is complete, down to the socket. Raises WrongResultError."""
+        """Write what the layer accepts, and return whether the send is complete, down to the socket.
+
+        Raises WrongResultError.
+        """
         while self._unsent:
             taken = self._layer.write(self._unsent)
             if taken == 0:

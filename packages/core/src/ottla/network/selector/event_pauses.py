@@ -38,7 +38,7 @@ class EventUse:
     paused: bool = False  # at any time
 
     def count(self, moved: int) -> bool:
-        """Note an event after which *moved* bytes were moved in all; True: too many events have moved none."""
+        """Note an event after which *moved* bytes were moved in all. Return whether too many events have moved none."""
         if moved != self.moved:
             self.moved = moved
             self.unused = MAX_UNUSED - AGAIN if self.paused else 0

@@ -41,7 +41,7 @@ class Resolver:
         self._answers: dict[_Wanted, _Found] = {}
 
     def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
-        """Every address of a name, in the system's order; None: a lookup is running. Never blocks.
+        """Every address of a name, in the system's order, or None while a lookup is running. Never blocks.
 
         After None, call it again once *wake* was called. *canonical* gives each address its own name instead of *host*
         (`resolve_canonical_bootstrap_servers_only`). Raises NameResolutionError if the name has no address.

@@ -367,7 +367,7 @@ class Selector:
             raise connection.broken
 
     def _write(self, connection: _Connection, channel: Channel) -> bool:
-        """Continue an unfinished send; True: it is finished now."""
+        """Continue an unfinished send, and return whether it is finished now."""
         if connection.broken or not channel.sending:
             return False
         self._operations.count += 1
@@ -428,7 +428,7 @@ class Selector:
         connection.sock.close()
 
     def _count_cipher(self, connection: _Connection, cipher: tuple[str, str] | None) -> None:
-        """Count an encrypted connection that is ready; None: it ends, or is not encrypted."""
+        """Count an encrypted connection that is ready; *cipher* is None if it ends, or is not encrypted."""
         if connection.cipher is not None:
             self._ciphers[connection.cipher] -= 1
         if cipher is not None:

@@ -34,7 +34,7 @@ class Watch:
 
     @property
     def descriptor(self) -> int | None:
-        """A descriptor that is readable while there are events; None: this system has none."""
+        """A descriptor that is readable while there are events, or None if this system has none."""
         fileno: Callable[[], int] | None = getattr(self._selector, "fileno", None)
         return None if fileno is None else fileno()
 

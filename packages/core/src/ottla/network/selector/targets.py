@@ -28,12 +28,12 @@ class TargetResolver:
         self._attempts: dict[tuple[str, int], _Attempt] = {}
 
     def pending(self, host: str, port: int) -> Targets | None:
-        """The targets of this broker that are being resolved; None: there are none."""
+        """The targets of this broker that are being resolved, or None if there are none."""
         attempt = self._attempts.get((host, port))
         return None if attempt is None else attempt.targets
 
     def resolve(self, host: str, port: int, targets: Targets) -> Sequence[Target] | None:
-        """The addresses to connect to for this broker, in the targets' order; None: a lookup is running.
+        """The addresses to connect to for this broker, in the targets' order, or None while a lookup is running.
 
         Names that cannot be resolved are left out. Raises NameResolutionError if no target has an address.
         """

@@ -48,7 +48,7 @@ class _StickyPartition:
 class StickyChoice:
     """The sticky partition of each topic. Thread-safe; uses *random* once for each change.
 
-    *rack*: prefer partitions whose leader is there; None: use all.
+    With a *rack*, it prefers partitions whose leader is there.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class _Draw:
         self._batch_size = batch_size
         self._adaptive = adaptive and bool(view.available)
         self._random = random
-        self._weights: Sequence[int] | None = None  # cumulative; None: all are equal
+        self._weights: Sequence[int] | None = None  # cumulative, or None if all are equal
         self._draws_left = 0
 
     def next(self) -> int:

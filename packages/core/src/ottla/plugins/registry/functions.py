@@ -19,7 +19,7 @@ class FunctionPartitioner:
 
     @staticmethod
     def problem(function: Callable[..., Any]) -> str | None:
-        """The reason why a function is none of our partitioners; None: its arguments are compared elsewhere."""
+        """The reason why a function is none of our partitioners, or None: its arguments are compared elsewhere."""
         names = _names(function)
         if names and names[0].startswith("key"):
             return (
@@ -44,7 +44,7 @@ class FunctionSerializer:
 
     @staticmethod
     def problem(function: Callable[..., Any]) -> str | None:
-        """The reason why a function cannot be called with a value only; None: it can, or Python does not know."""
+        """The reason why a function cannot be called with a value only, or None if it can, or Python does not know."""
         try:
             inspect.signature(function).bind(None)
         except TypeError:

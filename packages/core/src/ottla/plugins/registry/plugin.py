@@ -44,7 +44,7 @@ class Plugin:
     """
 
     makes_objects = True
-    """Whether its objects are made for one producer, which closes them; False: the program made the object."""
+    """Whether its objects are made for one producer, which closes them, rather than by the program."""
     takes_inner = True
     """Of a transport: whether its objects get the one of `security.protocol`."""
 

@@ -28,7 +28,7 @@ def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...
 
 
 def fitting_generation(found: object, kind: Kind) -> int | None:
-    """The newest generation of the kind whose attributes and signatures an object has; None: it has those of none."""
+    """The newest generation of the kind whose attributes and signatures an object has, or None if it fits none."""
     for generation in reversed(kind.generations):
         protocol = kind.protocol_of(generation)
         if not missing_attributes(found, protocol) and not any(_mismatches(found, _calls(protocol))):
@@ -75,7 +75,7 @@ def _mismatches(found: object, calls: Mapping[str, inspect.Signature]) -> Iterat
 
 
 def _mismatch(signature: inspect.Signature, call: inspect.Signature) -> str | None:
-    """The reason why a method of this signature cannot be called with the arguments of *call*; None: it can."""
+    """The reason why a method of this signature cannot be called with the arguments of *call*, or None if it can."""
     by_position = [each.name for each in call.parameters.values() if each.kind in _POSITIONAL]
     by_name = [name for name in call.parameters if name not in by_position]
     try:

@@ -32,8 +32,8 @@ class PluginCondition:
     """An installed plugin, and whether it can be used.
 
     `problem` is the reason why it cannot be used, None if it can; required settings that are missing are no problem.
-    `chosen_by` is the name that selects it in a setting; None: no name does. `priority` is None, except for encoders
-    that a producer may use by default.
+    `chosen_by` is the name that selects it in a setting, or None if no name does. `priority` is None, except for
+    encoders that a producer may use by default.
     """
 
     info: EntryInfo

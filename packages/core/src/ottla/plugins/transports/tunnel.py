@@ -117,7 +117,7 @@ class TunnelLayer:
         return self._opened
 
     def _negotiate(self) -> TransportLayer | None:
-        """Return the inner layer after the last exchange; None: the peer's bytes are waited for."""
+        """Return the inner layer after the last exchange, or None while it waits for the peer's bytes."""
         try:
             if not self._begun:
                 if not self._lower.handshake():
@@ -134,7 +134,7 @@ class TunnelLayer:
         return None
 
     def _take_turn(self) -> bool:
-        """Write and read as much as possible now; True: the exchange is complete."""
+        """Write and read as much as possible now, and return whether the exchange is complete."""
         while self._unsent:
             taken = self._lower.write([self._unsent])
             if not taken:

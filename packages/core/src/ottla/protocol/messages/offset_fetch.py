@@ -72,7 +72,7 @@ class OffsetFetchResponseTopic(Struct):
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class OffsetFetchResponsePartitions(Struct):
-    """One partition's offset, for one of several groups; -1: there is none."""
+    """One partition's offset, for one of several groups, or -1 if there is none."""
 
     partition_index: Annotated[Int32, In(8)] = 0
     committed_offset: Annotated[Int64, In(8)] = 0

@@ -63,7 +63,7 @@ class RecordStory(ValueMethods):
 
     @property
     def cause(self) -> Cause | None:
-        """The wait that took most of the time; None: nothing took any time."""
+        """The wait that took most of the time, or None if nothing took any time."""
         causes = self.causes
         return causes[0] if causes else None
 

@@ -41,7 +41,7 @@ class TelemetryCompressors:
         return NONE, content
 
     def _find(self, codec_id: int) -> Compressor | None:
-        """The compressor of a codec; None: there is none, or it has failed."""
+        """The compressor of a codec, or None if there is none, or it has failed."""
         if codec_id not in self._found:
             self._found[codec_id] = _built_in(codec_id)
         return self._found[codec_id]

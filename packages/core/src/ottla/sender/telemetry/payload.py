@@ -36,7 +36,7 @@ class Payload:
 
 @attrs.define(eq=False)
 class PayloadInProgress:
-    """A payload that is being made. Once it is *finished*, it has its *payload*; None: there is none to push."""
+    """A payload that is being made. Once it is *finished*, *payload* is set, or None if there is none to push."""
 
     finished: bool = False
     payload: Payload | None = None
@@ -92,7 +92,7 @@ class PayloadBuilder:
     def build(self, subscription: Subscription) -> Payload | None:
         """The payload of all metrics that are wanted, or only of those of the whole producer if that is too large.
 
-        None: these are too large, too.
+        Returns None if these are too large, too.
         """
         readings, at_ns = self._reader.read(subscription), self._reader.now_ns()
         for chosen in (readings, [each for each in readings if each.metric.group == PRODUCER]):

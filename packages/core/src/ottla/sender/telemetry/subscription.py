@@ -29,7 +29,8 @@ ALL_METRICS: Final = "*"
 class Subscription(ValueMethods):
     """What brokers want of this client. *compression_types* are codec ids, the preferred one first.
 
-    *max_bytes* limits a compressed payload; 0: no limit is known. *delta*: sums count from the last push on.
+    *max_bytes* limits a compressed payload; it is 0 if no limit is known. With *delta*, sums count from the last push
+    on.
     """
 
     client_instance_id: bytes

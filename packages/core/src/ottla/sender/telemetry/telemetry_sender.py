@@ -167,7 +167,7 @@ class TelemetrySender:
             self._wait_until(now + self._interval)
 
     def _choose_node(self, api: _Api, now: float) -> int | None:
-        """A broker that takes such a request now; None: the next event, or a time that is set here, may bring one.
+        """A broker that takes such a request now, or None: the next event, or a time that is set here, may bring one.
 
         A connection is made only if a broker has offered such requests, perhaps a bootstrap server.
         """

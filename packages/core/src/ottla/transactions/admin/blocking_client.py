@@ -76,7 +76,10 @@ class BlockingClient:
         return sorted(self._metadata.cluster.brokers)
 
     def cluster_id(self) -> str | None:
-        """The id that all brokers of the cluster share; None: they have none. Blocks until a broker has answered."""
+        """The id that all brokers of the cluster share, or None if they have none.
+
+        Blocks until a broker has answered.
+        """
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         answer: MetadataResponse = self.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITH_CLUSTER_ID)
         return answer.cluster_id

@@ -64,7 +64,7 @@ class LedgerReader:
     def read(
         self, client: BlockingClient, place: LedgerPartition, *, lease_ids: Collection[int] | None, timeout: float = 0.0
     ) -> LedgerScan:
-        """Read up to the current end. Only entries of these producer ids count; None: those of all.
+        """Read up to the current end. If *lease_ids* is given, only entries of these producer ids count.
 
         Waits up to *timeout* seconds for the marker of an entry whose transaction is open.
         """

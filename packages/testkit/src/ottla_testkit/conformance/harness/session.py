@@ -160,7 +160,10 @@ class LayerSession:
                 self.failure = error
 
     def read(self, free_bytes: int) -> bytes | None:
-        """Read at most *free_bytes* once, outside the turns; None: nothing arrived yet, empty: the peer has closed."""
+        """Read at most *free_bytes* once, outside the turns.
+
+        Return None if nothing arrived yet, empty if the peer closed.
+        """
         buffer = bytearray(free_bytes)
         got = self.layer.read_into(memoryview(buffer))
         return None if got is None else bytes(buffer[:got])

@@ -33,7 +33,7 @@ class TransportConnections(BoundedSuite):
     timeout: ClassVar[float] = 10.0
     """Seconds after which a call fails as blocking, and an exchange as stuck."""
     over_layers: ClassVar[bool] = True
-    """Whether connections are also opened over other layers. False: the transport has no `open_over`."""
+    """Whether connections are also opened over other layers; False if the transport has no `open_over`."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run each case over sockets, and over layers too."""
