@@ -78,7 +78,7 @@ replaces settings of earlier ones, and the environment comes last. `ottla.config
 Values of secrets are wrapped, so that printing the settings does not show them. A value may also be [a
 reference](security-sasl.md#references-to-secrets-configproviders) to a secret elsewhere.
 
-`producer.config` has the settings in force, defaults included: `producer.config["linger.ms"]` is 20 here, and
+`producer.config` contains the settings in force, defaults included: `producer.config["linger.ms"]` is 20 here, and
 `producer.config.source("linger.ms")` is `file producer.properties`. Other sources are `default`, `given` (in a
 mapping), a keyword, an environment variable, and `adjusted: ...`, with the setting that is the reason. The repr of a
 producer has the settings that are not defaults. Secrets are hidden. `check_config` returns the same without a producer,
@@ -145,7 +145,7 @@ share them; give it the class.
 
 ## Wrong settings
 
-An unknown setting is an error that names the nearest known one, or what a [setting of another
+An unknown setting is an error that names a similar known one, if there is one, or what a [setting of another
 client](other-client-names.md#settings) is called here; one error lists all problems. Keys that Java's producer
 or a plugin that is not chosen would read cause a warning, not an error.
 """

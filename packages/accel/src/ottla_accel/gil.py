@@ -1,4 +1,4 @@
-"""The check that threads take turns: the compiled code appends records without a lock of its own, under the GIL."""
+"""The check that threads take turns: the compiled code appends records without its own lock, under the GIL."""
 
 from __future__ import annotations
 

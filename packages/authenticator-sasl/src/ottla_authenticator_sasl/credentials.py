@@ -1,6 +1,6 @@
 """Name and password of a login: fixed ones, or those that functions return for each login.
 
-Functions run on threads of their own, one call at a time, so that one that hangs blocks no other connection.
+Functions run on separate threads, one call at a time, so that one that hangs blocks no other connection.
 """
 
 from __future__ import annotations

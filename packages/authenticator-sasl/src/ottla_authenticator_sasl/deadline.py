@@ -19,5 +19,5 @@ class Deadline:
         return min(remaining, maximum)
 
     def remaining_or_zero(self) -> float:
-        """Return the seconds that remain; 0 after the deadline, for a caller that raises an error of its own."""
+        """Return the seconds that remain; 0 after the deadline, for a caller that raises its own error."""
         return max(0.0, self._at - time.monotonic())

@@ -86,7 +86,10 @@ class GssapiExchange:
             return Step(reply=self._choose(self._context.unwrap(data).message), done=True)
 
     def _choose(self, offer: bytes) -> bytes:
-        """Return the choice of no layer (RFC 4752). *offer* has a byte of layers, and a maximum size in three bytes."""
+        """Return the choice of no layer (RFC 4752).
+
+        *offer* consists of a byte of layers, and a maximum size in three bytes.
+        """
         if len(offer) != 4:
             raise AuthenticationError(f"{self._service} offers security layers in {len(offer)} bytes instead of 4")
         if not offer[0] & _NO_LAYER:

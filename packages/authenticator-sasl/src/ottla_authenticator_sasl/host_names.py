@@ -1,6 +1,6 @@
 """Addresses of host names, resolved within a deadline.
 
-`getaddrinfo` waits for each name server, usually 5 s, and cannot be interrupted. So it runs on a thread of its own,
+`getaddrinfo` waits for each name server, usually 5 s, and cannot be interrupted. So it runs on a separate thread,
 which may keep running after the deadline. Each name has at most `single_flight.MAX_RUNNING` such threads,
 and a name that hangs delays no other name.
 """

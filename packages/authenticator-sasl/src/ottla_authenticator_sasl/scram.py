@@ -73,7 +73,7 @@ class ScramMechanism:
         self._keys: Keys | None = None
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """Return a new exchange, with a nonce of its own."""
+        """Return a new exchange, with a new nonce."""
         return ScramExchange(self, nonce=self._nonce())
 
     def login(self) -> UserPassword:

@@ -1,4 +1,4 @@
-"""One fetch at a time, on a thread of its own, shared by all callers that need its result.
+"""One fetch at a time, on a separate thread, shared by all callers that need its result.
 
 A fetch that exceeds its limit is abandoned: the next caller starts another one, and callers that no longer wait ignore
 its late result. Threads cannot be ended from outside, so at most `MAX_RUNNING` of them run at a time.

@@ -180,7 +180,7 @@ class TokenKeeper:
         )
 
     def _fetched(self) -> Token:
-        """Fetch and store a token, on a thread of its own; the caller may have timed out."""
+        """Fetch and store a token, on a separate thread; the caller may have timed out."""
         with self._state:
             self._begun += 1
             number = self._begun

@@ -110,7 +110,7 @@ class Grant(Protocol):
 class TokenEndpoint:
     """Fetch tokens. Transient errors are retried with growing waits, in total for no longer than the maximum wait.
 
-    AuthenticationError: the server refused, or its response has no token. ConnectionFailedError: it could not be
+    AuthenticationError: the server refused, or its response contains no token. ConnectionFailedError: it could not be
     reached.
     """
 

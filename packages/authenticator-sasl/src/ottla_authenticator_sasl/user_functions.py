@@ -18,7 +18,7 @@ from ottla.interfaces import Secret
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
     """Call a user's function, which may block, and return its result as a Secret.
 
-    An awaitable result is awaited in an event loop of its own.
+    An awaitable result is awaited in a new event loop.
 
     Raises ConnectionFailedError, which is retried, for network errors, and AuthenticationError for all others.
     """

@@ -63,7 +63,7 @@ def ottla_partitioner(config: PluginConfig, context: PluginContext) -> Partition
 def ottla_compressor(config: PluginConfig, context: PluginContext) -> Compressor | None:
     """Compress batches. Import the codec's library here, not at the top of the module.
 
-    A second implementation of a codec needs a name of its own for `compression.type`, and has the `codec_id` of the
+    A second implementation of a codec needs its own name for `compression.type`, and has the `codec_id` of the
     format that it writes. If the library is absent, raise PluginNotFoundError with what to install.
     """
 

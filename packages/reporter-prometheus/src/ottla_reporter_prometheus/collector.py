@@ -27,7 +27,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @attrs.frozen(kw_only=True, eq=False)
 class Source:
-    """A producer: its metrics, the value of its label `client_id`, and how many topics get labels of their own."""
+    """A producer: its metrics, the value of its label `client_id`, and how many topics get their own labels."""
 
     registry: MetricsRegistry
     client_id: str

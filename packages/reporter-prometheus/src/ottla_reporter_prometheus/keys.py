@@ -39,7 +39,7 @@ def config_keys() -> Sequence[ConfigKey]:
             name=MAX_TOPICS,
             type=number,
             default=TOPICS,
-            meaning="the number of topics of a producer that have metrics of their own; all others are added up",
+            meaning="the number of topics of a producer that have their own metrics; all others are added up",
         ),
     ]
 

@@ -28,7 +28,7 @@ _lock = threading.Lock()
 class PrometheusReporter:
     """Publish a producer's metrics in a registry, and over HTTP if an address is given.
 
-    A program with a registry of its own gives `functools.partial(PrometheusReporter, registry=...)`.
+    A program with its own registry gives `functools.partial(PrometheusReporter, registry=...)`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ def _collector(registry: CollectorRegistry) -> ProducersCollector:
 
 
 def _forget_in_child() -> None:
-    """Let a forked child publish its own producers alone, at addresses of its own."""
+    """Let a forked child publish only its own producers, at its own addresses."""
     global _lock
     _lock = threading.Lock()
     server.forget_in_child()

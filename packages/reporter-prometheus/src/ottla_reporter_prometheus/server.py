@@ -1,4 +1,4 @@
-"""A server for Prometheus, where a program has none of its own. Producers with the same address share it."""
+"""A server for Prometheus, for programs that have none. Producers with the same address share it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ClusterError(RuntimeError):
-    """A real cluster refused a request or could not be started; the message has the end of the log."""
+    """A real cluster refused a request or could not be started; the message quotes the end of the log."""
 
 
 class KafkaUnavailableError(ClusterError):

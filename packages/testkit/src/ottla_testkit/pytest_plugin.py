@@ -33,7 +33,7 @@ EXISTING = "OTTLA_TEST_KAFKA"
 
 
 class MakeTopic(Protocol):
-    """Create a topic with a name of its own; settings have Kafka's names, with `_` for `.`."""
+    """Create a topic with a unique name; settings have Kafka's names, with `_` for `.`."""
 
     def __call__(self, partitions: int = 1, **config: Setting) -> str: ...
 

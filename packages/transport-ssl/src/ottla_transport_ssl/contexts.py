@@ -29,9 +29,9 @@ _STRONG_ENOUGH: Final = "have a certificate issued with an EC key, or an RSA key
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """A context, and its sources: `given` has the certificates of the configuration.
+    """A context, and its sources: `given` holds the certificates of the configuration.
 
-    `allowed13` has the suites that may be used in TLS 1.3, if not all: Python cannot configure them before 3.15.
+    `allowed13` lists the suites that may be used in TLS 1.3, if not all: Python cannot configure them before 3.15.
     """
 
     context: ssl.SSLContext

@@ -57,7 +57,7 @@ request with thousands of batches would not be answered within `request.timeout.
 FILL_REQUEST_TO: Final = 32
 """A request with fewer batches is filled up to this number, if the linger time of one of its batches has ended.
 
-It is filled with batches that still linger, because otherwise each of these would take a request of its own a moment
+It is filled with batches that still linger, because otherwise each of these would take its own request a moment
 later, and only five may be in flight to a broker, which limits the rate if it is distant.
 """
 

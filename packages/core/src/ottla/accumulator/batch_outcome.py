@@ -32,7 +32,7 @@ class Acknowledged(ValueMethods):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Failed(ValueMethods):
-    """The batch failed; `record_errors` has the errors of the records that the broker names, by index."""
+    """The batch failed; `record_errors` maps the indexes of the records that the broker names to their errors."""
 
     error: DeliveryError
     record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)

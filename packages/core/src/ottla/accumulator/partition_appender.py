@@ -56,7 +56,7 @@ class PartitionAppender(RecordAppender):
         timeout: float | None = None,
         on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
-        """Queue *columns* as a batch of their own, behind the batches that their partition has so far.
+        """Queue *columns* as a separate batch, behind the batches that their partition has so far.
 
         *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does. *on_queued*
         is called with the lock held: no interrupt comes between it and the queueing.

@@ -14,10 +14,10 @@ NO_SEQUENCE = -1
 
 @attrs.define(eq=False, kw_only=True, repr=False)
 class PartitionSequences:
-    """The numbers of one partition. `in_flight` has the numbered batches without an outcome, in order.
+    """The numbers of one partition. `in_flight` lists the numbered batches without an outcome, in order.
 
-    `acknowledged_later` has the later batches that were acknowledged before the first of these, whose response is late
-    or lost. When that first batch is sent again, it must be among the few that its broker remembers.
+    `acknowledged_later` lists the later batches that were acknowledged before the first of these, whose response is
+    late or lost. When that first batch is sent again, it must be among the few that its broker remembers.
 
     `known_to_broker`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that
     they take any first number, and two batches in flight at once could be written in the wrong order.

@@ -157,7 +157,7 @@ class AsyncProducer:
     ) -> TableDelivery:
         """Queue the rows of a table; await the delivery that is returned for the outcome of all rows.
 
-        See `Producer.send_table`. The table is read and encoded on a thread of its own. *on_progress* is called on the
+        See `Producer.send_table`. The table is read and encoded on a separate thread. *on_progress* is called on the
         event loop of this task: while this call runs, at its end, and when the delivery was awaited.
         """
         if on_progress is not None:

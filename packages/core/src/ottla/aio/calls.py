@@ -1,4 +1,4 @@
-"""Blocking calls of a producer, such as `flush`, made from an event loop: on a thread of their own."""
+"""Blocking calls of a producer, such as `flush`, made from an event loop: on separate threads."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
     """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
 
-    The call has a thread of its own, because the threads of the loop's executor may all be busy. If the waiting task is
-    cancelled, the call goes on; its error is logged, because no caller gets it.
+    The call runs on a separate thread, because the threads of the loop's executor may all be busy. If the waiting task
+    is cancelled, the call goes on; its error is logged, because no caller gets it.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

@@ -96,9 +96,9 @@ def show_(
 def translate_(file: Path, client: str | None, show_secrets: bool, as_json: bool) -> None:
     """Print the configuration in FILE as a properties file for Ottla.
 
-    FILE has the settings of librdkafka or Java as properties, options of Spark's sink with kafka. before each setting,
-    or keyword arguments of kafka-python or aiokafka, one on each line. It may also be a JSON object (.json), or a
-    Python program that makes a producer (.py), which is read and never run.
+    FILE contains the settings of librdkafka or Java as properties, options of Spark's sink with kafka. before each
+    setting, or keyword arguments of kafka-python or aiokafka, one on each line. It may also be a JSON object (.json),
+    or a Python program that makes a producer (.py), which is read and never run.
 
     Comments say what changes without an error, and what became of each line. The exit code is 0, 1 if a line cannot be
     translated, 2 for wrong usage.

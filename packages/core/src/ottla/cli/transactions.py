@@ -19,7 +19,7 @@ _WIDTH_OF_A_FILE: Final = 500
 """Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
 _SHOWN: Final = 100
-"""Partitions in one cell of the table; the JSON has all."""
+"""Partitions in one cell of the table; the JSON contains all."""
 
 
 def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:

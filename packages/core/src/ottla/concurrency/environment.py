@@ -93,7 +93,7 @@ class Environment:
     rlock: Callable[[], ReentrantLock] = threading.RLock
     """Make a lock that its owner may take again. Like Python's RLock, it has a method `_is_owned`."""
     condition: Callable[[], threading.Condition] = threading.Condition
-    """Make a condition with a lock of its own, for threads on which no signal handler runs."""
+    """Make a condition with its own lock, for threads on which no signal handler runs."""
     thread: Callable[[Callable[[], object], str], Thread] = daemon_thread
     """Make a thread from its function and its name; it is not started."""
     selector: Callable[[], Any] | None = None

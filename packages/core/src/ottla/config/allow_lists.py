@@ -28,7 +28,7 @@ LOGINS: Final = "OTTLA_ALLOWED_LOGINS"
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 _HOST: Final = re.compile(r"[a-z0-9_][a-z0-9._-]*|[0-9a-f.]*:[0-9a-f:.]*")
 _KERNEL: Final = ("/proc/", "/sys/")
-"""File systems of the kernel, which options can never name: /proc/self/environ has the secrets of the process."""
+"""File systems of the kernel, which options can never name: /proc/self/environ contains the secrets of the process."""
 
 _LONGEST_PATH: Final = 4096
 

@@ -39,7 +39,7 @@ LikelyOwner: TypeAlias = Callable[[str, Collection[str]], str | None]
 class ConfigDraft:
     """The user's settings while they are read. Not thread-safe, and not usable after `finish`.
 
-    `config` can be read immediately, to choose plugins; it has the default in place of an invalid value.
+    `config` can be read immediately, to choose plugins; it holds the default in place of an invalid value.
     """
 
     config: ProducerConfig

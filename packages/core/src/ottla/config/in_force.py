@@ -41,7 +41,7 @@ class SettingInForce(ValueMethods):
 class SettingsInForce(Mapping[str, Any]):
     """The settings of a producer by Kafka's names, in Kafka's units, defaults included. Read-only.
 
-    A secret that is set has the value `[hidden]`. Settings that have no effect are left out.
+    A secret that is set is shown as `[hidden]`. Settings that have no effect are left out.
     """
 
     def __init__(self, settings: Iterable[SettingInForce] = ()) -> None:
@@ -96,7 +96,7 @@ def replaced(settings: SettingsInForce, key: str, value: Any, *, source: str) ->
 
 
 def written(value: Any) -> str:
-    """A value as a properties file would have it; a long one is cut, and an object has its repr."""
+    """A value as a properties file would have it; a long one is cut, and an object is shown by its repr."""
     match value:
         case None:
             return ""

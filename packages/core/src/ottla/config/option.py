@@ -29,6 +29,6 @@ def option(key: str, value_type: ValueType, *, default: Any, meaning: str) -> An
 
 
 def option_of(field: attrs.Attribute[Any]) -> Option | None:
-    """The option of a field; None for a field without a key of its own."""
+    """The option of a field; None for a field without its own key."""
     found: Option | None = field.metadata.get(_METADATA)
     return found

@@ -203,7 +203,7 @@ class BatchingConfig(ValueMethods):
         "batch.size",
         integer(minimum=0),
         default=16_384,
-        meaning="The size of a batch in bytes; a larger record gets a batch of its own.",
+        meaning="The size of a batch in bytes; a larger record gets its own batch.",
     )
     linger: float = option(
         "linger.ms",
@@ -499,7 +499,7 @@ class ReferencesConfig(ValueMethods):
 class ProducerConfig(ValueMethods):
     """All settings of a user. `plugin_values` are the keys of plugins, as the user wrote them.
 
-    `in_force` has all of them for display.
+    `in_force` lists all of them for display.
     """
 
     connection: ConnectionConfig = attrs.Factory(ConnectionConfig)

@@ -99,7 +99,7 @@ class SerializationError(InvalidRecordError):
 class RowSerializationError(OttlaError, ValueError):
     """Raised by the `serialize_column` of a serializer for rows that have no form. `send_table` never raises it.
 
-    `rows` has the reason for each of them, by its index in the column.
+    `rows` maps the index of each in the column to the reason.
     """
 
     def __init__(self, rows: Mapping[int, str]) -> None:
@@ -164,7 +164,7 @@ class SecurityError(ConnectionFailedError):
 
 
 class TlsHandshakeError(SecurityError):
-    """The TLS handshake was refused, by us or by the broker; the message has the reason and the setting to change."""
+    """The TLS handshake was refused, by us or by the broker; the message states the reason and the remedy."""
 
 
 class CertificateNotTrustedError(TlsHandshakeError):
@@ -172,7 +172,7 @@ class CertificateNotTrustedError(TlsHandshakeError):
 
 
 class CertificateExpiredError(TlsHandshakeError):
-    """A certificate of the broker is not valid now; the message has its dates."""
+    """A certificate of the broker is not valid now; the message states its dates."""
 
 
 class CertificateRevokedError(TlsHandshakeError):
@@ -180,7 +180,7 @@ class CertificateRevokedError(TlsHandshakeError):
 
 
 class RevocationUnknownError(TlsHandshakeError):
-    """`ssl.crl.location` has no usable list of the issuer of the broker's certificate; the message says why."""
+    """`ssl.crl.location` contains no usable list of the issuer of the broker's certificate; the message says why."""
 
 
 class HostnameMismatchError(TlsHandshakeError):
@@ -253,7 +253,7 @@ class DeliveryTimeoutError(DeliveryError):
 
 
 class UndeliveredError(OttlaError):
-    """Records failed and their errors were never retrieved; `report` has the counts, the first cause is attached."""
+    """Records failed and their errors were never retrieved. `report` holds the counts; the first cause is attached."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report
@@ -261,7 +261,7 @@ class UndeliveredError(OttlaError):
 
 
 class TableDeliveryError(OttlaError):
-    """Rows of a table failed; `result` has the counts, the first cause is attached."""
+    """Rows of a table failed; `result` contains the counts, and the first cause is attached."""
 
     def __init__(self, result: TableResult, message: str) -> None:
         self.result = result
@@ -269,11 +269,11 @@ class TableDeliveryError(OttlaError):
 
 
 class TableReadError(OttlaError):
-    """Reading the table's stream failed; the cause is attached, and `delivery` has the rows before."""
+    """Reading the table's stream failed; the cause is attached, and `delivery` is that of the rows before."""
 
 
 class FlushTimeoutError(OttlaError, TimeoutError):
-    """`flush` ran out of time; nothing was dropped, and sending continues. `report` has the counts."""
+    """`flush` ran out of time; nothing was dropped, and sending continues. `report` contains the counts."""
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report

@@ -29,7 +29,7 @@ class RobustLogger(logging.Logger):
 
 
 def robust_logger(name: str) -> logging.Logger:
-    """Return the logger of this name; if the program has set a logger class of its own, it has that class."""
+    """Return the logger of this name; if the program has set its own logger class, the logger is of that class."""
     logger = logging.getLogger(name)
     if type(logger) is logging.Logger:
         logger.__class__ = RobustLogger

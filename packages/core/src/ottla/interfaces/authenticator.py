@@ -11,7 +11,10 @@ from ottla.results.value_methods import ValueMethods
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Step(ValueMethods):
-    """One answer of an authenticator: bytes to send, if any, and whether the exchange is done. No repr has a secret."""
+    """One answer of an authenticator: bytes to send, if any, and whether the exchange is done.
+
+    No repr contains a secret.
+    """
 
     reply: bytes | None = attrs.field(repr=False)
     done: bool

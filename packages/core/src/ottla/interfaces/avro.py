@@ -65,8 +65,9 @@ class AvroColumn:
 class AvroType:
     """A type of Avro for Python's data. `BYTES` is bytes here, and `CONSTANT` is null; there are no decimals.
 
-    `names` are those of a record's fields, or the symbols of an enum; `defaults` has the bytes of each field that data
-    may lack, or None. `prepare` makes plain data of what a logical type takes. The branches are those of `AvroColumn`.
+    `names` are those of a record's fields, or the symbols of an enum; `defaults` contains the bytes of each field that
+    data may lack, or None. `prepare` makes plain data of what a logical type takes. The branches are those of
+    `AvroColumn`.
     """
 
     kind: AvroKind

@@ -20,5 +20,5 @@ class ConfigProvider(Protocol):
         """Return the values of those *keys* that exist at *path*, which is empty in a reference without one.
 
         Called by the thread that makes the producer, and again for passwords: by helper threads, at each login. It may
-        wait, with a time-out of its own.
+        wait, with its own time-out.
         """

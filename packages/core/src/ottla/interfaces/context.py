@@ -1,4 +1,4 @@
-"""The context that each plugin gets when it is made: a logger, the clock, metrics of its own."""
+"""The context that each plugin gets when it is made: a logger, the clock, and the plugin's own metrics."""
 
 from __future__ import annotations
 

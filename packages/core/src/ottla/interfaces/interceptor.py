@@ -17,7 +17,7 @@ class ProducerRecord(ValueMethods):
     """A record on its way through the interceptors: the arguments of `send`, before the serializers.
 
     *partition* None: the partitioner chooses; *timestamp_ms* None: now. *context* is any object that the interceptor
-    gets back with the outcome of this record; each interceptor has one of its own, and sees no other's.
+    gets back with the outcome of this record; each interceptor has its own, and sees no other's.
     """
 
     topic: str

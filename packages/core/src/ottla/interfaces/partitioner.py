@@ -15,11 +15,11 @@ from ottla.results.value_methods import ValueMethods
 class TopicView(ValueMethods):
     """The state of a topic that a partitioner may read. A topic has a new view whenever the cluster changes.
 
-    `available` has the partitions with a leader, and `slow` those whose leader has taken no batch for
-    `partitioner.availability.timeout.ms`. `queued_bytes` has a number for each partition; other threads change it while
-    the partitioner reads it, so a number may be out of date. `leaders` has the node id of each partition's leader, -1
-    for none, and `racks` the rack of each node that has one. Both are empty where no brokers are known: where batches
-    are made without a producer.
+    `available` lists the partitions with a leader, and `slow` those whose leader has taken no batch for
+    `partitioner.availability.timeout.ms`. `queued_bytes` contains a number for each partition; other threads change it
+    while the partitioner reads it, so a number may be out of date. `leaders` has the node id of each partition's
+    leader, -1 for none, and `racks` the rack of each node that has one. Both are empty where no brokers are known:
+    where batches are made without a producer.
     """
 
     partitions: int

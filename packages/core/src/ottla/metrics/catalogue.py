@@ -20,7 +20,7 @@ COUNT: Final = "kafka-metrics-count"
 APP: Final = "app-info"
 
 CONNECTIONS: Final = "connections"
-"""A metric that exists once there are encrypted connections, with tags of its own."""
+"""A metric that exists once there are encrypted connections, with its own tags."""
 
 OF_CIPHERS: Final = ("client-id", "cipher", "protocol")
 """The labels of its tags."""

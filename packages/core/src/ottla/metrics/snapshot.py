@@ -17,7 +17,7 @@ _SIZES: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 class MetricsSnapshot(dict[MetricName, float]):
-    """The values of all metrics at one moment, by name; `str` has the most important ones in a few lines."""
+    """The values of all metrics at one moment, by name; `str` shows the most important ones in a few lines."""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

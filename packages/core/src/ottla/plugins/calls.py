@@ -1,6 +1,6 @@
 """Calls of plugins with a time limit: `start` and `close`, which may hang or raise anything.
 
-Each call has a helper thread of its own. If the call does not return, this thread is left running; it is a daemon
+Each call has its own helper thread. If the call does not return, this thread is left running; it is a daemon
 thread, so it does not keep the program alive. The thread and the time limit are real in a simulation, too, because a
 plugin's code is not simulated.
 """

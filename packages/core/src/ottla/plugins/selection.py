@@ -142,7 +142,7 @@ def choose(
 ) -> tuple[ProducerConfig, Plugins]:
     """The checked configuration and its plugins. Raises ConfigError, or PluginError if that is the only problem.
 
-    *objects* makes the plugins; after an error they are closed. The ConfigError has all problems as text. Its frames
+    *objects* makes the plugins; after an error they are closed. The ConfigError lists all problems as text. Its frames
     are removed: they may belong to a plugin, and their variables may hold wrong values, such as half a password.
     """
     objects = objects or PluginObjects()
@@ -276,7 +276,7 @@ def _create(
 ) -> Any:
     """The objects of a role, by name if there may be several, or None if the configuration names no plugin for it.
 
-    *created* has the objects that were made before.
+    *created* are the objects that were made before.
     """
     match role:
         case "reporters" | "interceptors":

@@ -14,7 +14,7 @@ from ottla.plugins.registry import KINDS, given_plugin
 def problems_of_shared_objects(settings: Mapping[str, object], keywords: Mapping[str, object]) -> Iterator[str]:
     """Yield a problem for each object that a producer of every process would use; wrong values are no problem here.
 
-    A class, a function or a name is no problem: each process makes an object of its own.
+    A class, a function or a name is no problem: each process makes its own object.
     """
     if not isinstance(settings, Mapping):  # the first call in a process raises it
         return

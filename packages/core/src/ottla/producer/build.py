@@ -54,7 +54,7 @@ def build(
 def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send | None:
     """The version of `send` for a producer with these parts, or None for its own method, `Producer.send`.
 
-    *overridden*: a subclass of Producer has a `send` of its own. All versions have the signature `Send`.
+    *overridden*: a subclass of Producer overrides `send`. All versions have the signature `Send`.
 
     | encoder     | interceptors | other settings | `producer.send` is                                |
     |-------------|--------------|----------------|---------------------------------------------------|

@@ -23,7 +23,7 @@ P = TypeVar("P")
 class OnePerProcess(Generic[P]):
     """The producer of the current process. Call it to get the producer; the first call in a process makes it.
 
-    For any thread. A forked child gets a producer of its own. *kind* makes one from settings.
+    For any thread. A forked child gets its own producer. *kind* makes one from settings.
     """
 
     def __init__(self, kind: Callable[..., P], config: Mapping[str, Any], options: Mapping[str, Any]) -> None:

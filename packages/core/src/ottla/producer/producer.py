@@ -59,13 +59,13 @@ _new: Final = object.__new__
 
 @with_call_hints(PRODUCER_HINTS)
 class Producer:
-    """Sends records to Kafka. Threads may share one; a forked process needs one of its own.
+    """Sends records to Kafka. Threads may share one; a forked process needs its own.
 
     *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
     every problem, and PluginError, which says what to install. Does not wait for brokers: it connects in the
     background, also if nothing is sent.
 
-    It has one thread of its own, the I/O thread, which does all I/O and runs callbacks. A `with` block closes it at its
+    It has one thread, the I/O thread, which does all I/O and runs callbacks. A `with` block closes it at its
     end. A producer that was not closed is closed when the program ends, which takes at most 30 seconds; if records were
     lost by then, the log says so. All time-outs of methods are in seconds.
     """
@@ -254,8 +254,8 @@ class Producer:
         Raises IllegalStateError if the producer has an interceptor without `SupportsOnSendTable`, which would see none
         of the rows. Blocks as `send` does: for each batch of rows at most `max.block.ms`, or for all of them together
         *timeout* seconds. When the table as a whole cannot be sent, it raises InvalidRecordError, or another error of
-        `send`, before the first row is queued. An error in the middle of a table has the `delivery` of the rows before.
-        A row that cannot be sent fails alone, in the delivery.
+        `send`, before the first row is queued. An error in the middle of a table carries the `delivery` of the rows
+        before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         if self._engine.interceptors is not None:
@@ -278,9 +278,9 @@ class Producer:
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
         """Queue a batch that an `ottla.tables.sealed.TableSealer` made, perhaps in another process.
 
-        The batch goes to its partition unchanged, behind the records that are queued there; the delivery has its rows.
-        Blocks and raises as `send_table` does. Raises IllegalStateError on a producer with interceptors: the rows are
-        encoded already.
+        The batch goes to its partition unchanged, behind the records that are queued there; the delivery is that of its
+        rows. Blocks and raises as `send_table` does. Raises IllegalStateError on a producer with interceptors: the rows
+        are encoded already.
         """
         if self._engine.interceptors is not None:
             self._engine.interceptors.refuse_sealed()

@@ -46,7 +46,7 @@ class PartSerializer:
         """
         if self._serializer is None:
             return self.serialize(topic, data, headers), headers
-        # A list of its own for each attempt: one that ends in a lookup may have changed it.
+        # A new list for each attempt: one that ends in a lookup may have changed it.
         given = list(headers) if self.sets_headers else headers
         try:
             made = self.serialize(topic, data, given)

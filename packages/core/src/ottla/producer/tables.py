@@ -86,7 +86,10 @@ def send_table(
 
 @attrs.define(kw_only=True, eq=False)
 class _Sending:
-    """One call of `send_table`. `columns` name no constant headers, and `formats` has those of "key" and "value"."""
+    """One call of `send_table`.
+
+    `columns` names no constant headers, and `formats` contains those of "key" and "value".
+    """
 
     engine: Engine
     find_route: FindRoute

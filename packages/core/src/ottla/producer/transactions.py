@@ -90,7 +90,7 @@ class Transactions:
         return report
 
     def _queue_all_records(self) -> None:
-        """Close the open batches, so that the transaction has the records that are queued now, and no others."""
+        """Close the open batches, so that the transaction contains the records that are queued now, and no others."""
         self.accumulator.close_open_batches(CloseReason.TRANSACTION)
         self.manager.all_records_queued()
         self.wake()

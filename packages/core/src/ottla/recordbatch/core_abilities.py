@@ -70,7 +70,7 @@ class CallbackRunner(ABC):
 
 
 class QuickSender(ABC):
-    """An encoder with a `Producer.send` of its own, which reads open batches in memory (`native_layout`)."""
+    """An encoder with its own `Producer.send`, which reads open batches in memory (`native_layout`)."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ from ottla.interfaces import Buffer
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _FLAGS: Final = len(_MAGIC)
 _SIZED: Final = 0x08
-"""The flag of a frame that has its content size, 8 more bytes in the header."""
+"""The flag of a frame that states its content size in 8 more bytes of the header."""
 
 _UINT32: Final = 0xFFFFFFFF
 _PRIMES: Final = (2654435761, 2246822519, 3266489917, 668265263, 374761393)

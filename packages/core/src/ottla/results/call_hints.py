@@ -63,7 +63,7 @@ DELIVERY_HINTS: Final = {
     "timestamp": "call result(timeout), which returns the metadata",
     "value": f"call result(timeout) for the metadata; {_OWN_DATA}",
 }
-"""For `Delivery`: methods of kafka-python's futures, and what `concurrent.futures` reads of its own."""
+"""For `Delivery`: methods of kafka-python's futures, and private attributes that `concurrent.futures` reads."""
 
 
 METADATA_HINTS: Final = {

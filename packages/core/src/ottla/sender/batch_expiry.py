@@ -41,7 +41,7 @@ class BatchExpiry:
     def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
         """Return what keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
 
-        Returns None if the batch has an error of its own, which says more; but a SecurityError and a missing partition
+        Returns None if the batch has its own error, which says more; but a SecurityError and a missing partition
         take precedence.
         """
         missing = self.metadata.missing(batch.topic, batch.partition)

@@ -34,8 +34,8 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {0: (0, 1), 1: (2, 2), 2: (3, P
 class PartitionRefusal(ValueMethods):
     """The error code of a Produce response for one partition's batch; it may mean that the broker has the batch.
 
-    `record_errors` has the messages for the records that the response names, by index. `leader` and `leader_epoch` are
-    those of the partition's new leader, if the response names one.
+    `record_errors` maps the index of each record that the response names to the message for it. `leader` and
+    `leader_epoch` are those of the partition's new leader, if the response names one.
     """
 
     code: ErrorCode

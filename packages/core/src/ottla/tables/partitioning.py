@@ -2,7 +2,7 @@
 
 A row with a partition goes there, a row with a key to the partition that the partitioner chooses for the key. Rows
 without either go where `send` would put them. If a chunk has only such rows, they are left UNASSIGNED, and each batch
-gets a partition of its own. A partitioner by records gets each row without a partition.
+gets its own partition. A partitioner by records gets each row without a partition.
 """
 
 from __future__ import annotations

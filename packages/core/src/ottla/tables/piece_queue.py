@@ -55,7 +55,7 @@ FindTopics = Callable[[int, Sequence[int]], Iterable[tuple[str, Sequence[int]]]]
 
 
 class PieceQueue:
-    """The pieces of one table on their way into *queue*; `delivery` has the rows that were taken.
+    """The pieces of one table on their way into *queue*; `delivery` is that of the rows that were taken.
 
     *topics* splits rows that are in no piece by topic.
     """

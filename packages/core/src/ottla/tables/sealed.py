@@ -44,9 +44,9 @@ class TableSealer:
     """Seals tables into batches as a producer with these settings would. For one thread at a time.
 
     Close it when it is not used any more; a `with` block does. Without that, its plugins are closed when it is dropped.
-    *partitions* has the number of partitions of each topic. Batches have at most *max_bytes* bytes before compression,
-    unless a single record is larger. Raises ConfigError or PluginError, and IllegalStateError for interceptors, which
-    could not get the outcome of the rows.
+    *partitions* gives the number of partitions of each topic. Batches have at most *max_bytes* bytes before
+    compression, unless a single record is larger. Raises ConfigError or PluginError, and IllegalStateError for
+    interceptors, which could not get the outcome of the rows.
     """
 
     def __init__(

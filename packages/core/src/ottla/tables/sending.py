@@ -126,7 +126,7 @@ class TableSender:
         """Queue the rows of a stream. An error after the first of them were taken has their `delivery`, and so has
         KeyboardInterrupt.
 
-        *waits* has the time that was waited for the route. *delivery*, an empty one, gets the rows and is returned.
+        *waits* holds the time that was waited for the route. *delivery*, an empty one, gets the rows and is returned.
         """
         delivery = TableDelivery(topic) if delivery is None else delivery
         queue = self.piece_queue(delivery, waits, topics=lambda _offset, rows: [(topic, rows)])

@@ -1,4 +1,4 @@
-"""Sending of a table whose rows name their topics: piece by piece, the rows of each topic as a table of their own."""
+"""Sending of a table whose rows name their topics: piece by piece, the rows of each topic as a separate table."""
 
 from __future__ import annotations
 

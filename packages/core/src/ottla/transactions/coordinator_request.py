@@ -54,7 +54,7 @@ class CoordinatorRequest(abc.ABC):
 
     @property
     def floor(self) -> int:
-        """The first version that has all fields of the request."""
+        """The first version that contains all fields of the request."""
         return 0
 
     @property

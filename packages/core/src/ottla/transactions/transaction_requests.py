@@ -163,7 +163,7 @@ class TxnOffsetCommit(CoordinatorRequest):
 
     @property
     def floor(self) -> int:
-        """The first version that has the consumer's membership, if there is one."""
+        """The first version that contains the consumer's membership, if there is one."""
         group = self.sending.group
         membership = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
         return _FIRST_WITH_MEMBERSHIP if membership else 0
@@ -268,7 +268,7 @@ def invalid_node(coordinator: Any) -> ProtocolError | None:
 
 
 def _codes(partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]) -> Sequence[ErrorCode]:
-    """The code of each requested partition; one that the response leaves out has an unknown error."""
+    """The code of each requested partition; one that the response leaves out gets an unknown error."""
     return [results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in partitions]
 
 

@@ -1,4 +1,4 @@
-"""One HTTP exchange on a connection of its own, within one deadline. It decides neither on repetitions nor on statuses.
+"""One HTTP exchange on a new connection, within one deadline. It decides neither on repetitions nor on statuses.
 
 A socket's time-out starts again with each byte, so a peer that sends slowly could block forever. Here every operation
 gets the time that remains. An answer has a maximum size, and redirects are not followed: they could take a password

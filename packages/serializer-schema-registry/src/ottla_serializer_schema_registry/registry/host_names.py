@@ -1,6 +1,6 @@
 """Looking up host names within a time limit, which the system's resolver does not know.
 
-A lookup cannot be interrupted, so each runs on a thread of its own, and a caller whose time is over leaves it. The next
+A lookup cannot be interrupted, so each runs on a separate thread, and a caller whose time is over leaves it. The next
 caller with the same name waits for that lookup instead of starting another one.
 """
 

@@ -103,7 +103,7 @@ class RowSealing:
 
 
 def sealed_batches(batch: pa.RecordBatch, assignment: PartitionAssignment) -> Iterator[SealedBatch]:
-    """Yield the batches of sealed rows. Each has a copy of its bytes, so a queued batch keeps no other in memory."""
+    """Yield the batches of sealed rows. Each holds a copy of its bytes, so a queued batch keeps no other in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(assignment.places(slots)):
         [sealed] = batch.slice(number, 1).to_pylist()

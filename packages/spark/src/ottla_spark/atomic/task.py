@@ -114,7 +114,7 @@ class TaskWrite:
 
 @attrs.frozen
 class _Names:
-    """Names for the rows of a batch, which have no names of their own after the shuffle."""
+    """Names for the rows of a batch, which have no names after the shuffle."""
 
     count: int
 

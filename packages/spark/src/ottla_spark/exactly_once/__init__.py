@@ -1,6 +1,6 @@
 """Exactly-once writes: every batch of Spark becomes visible once, whatever fails and restarts.
 
-Each task writes in a transaction of its own and prepares it. A ledger in Kafka lists the transactions that make up a
+Each task writes in its own transaction and prepares it. A ledger in Kafka lists the transactions that make up a
 batch; only the holder of a lease can write it. The ledger entry is the commit point: every later driver that reads it
 can finish the batch.
 """

@@ -1,4 +1,4 @@
-"""The work of a task: write its rows in a transaction of its own, and leave that prepared for the batch's commit.
+"""The work of a task: write its rows in its own transaction, and leave that prepared for the batch's commit.
 
 Producers stay with their worker process and its transactional ids. A producer is reused without initialization if the
 ledger shows that its last transaction was committed. In any other case, initialization aborts that transaction.
@@ -109,7 +109,7 @@ class _OwnTransaction:
         self._producer: Producer | None = None
 
     def producer(self) -> Producer:
-        """Return a producer in a transaction of its own."""
+        """Return a producer in its own transaction."""
         plan = self._orders.plan
         mine = _worker(self._settings.name)
         name = mine.pool.take(plan.lease)

@@ -35,7 +35,7 @@ class ErrorTolerance:
 class WriteOptions:
     """The parsed options, for the tasks. `topic` None: each row names its own. A repr shows no secrets.
 
-    `idle`: for how many seconds a producer waits for its next task. `exactly_once` has the options of that guarantee
+    `idle`: for how many seconds a producer waits for its next task. `exactly_once` holds the options of that guarantee
     that were set. `tolerance` None: a row that cannot be sent fails its task. `trace`: the context of the write's span,
     for `worker.traces`.
     """

@@ -1,6 +1,6 @@
 """Report of a write, as a table for users and as values for a program.
 
-With a data source, Spark's commit creates it on the driver, but in a Python process of its own. So it reaches the
+With a data source, Spark's commit creates it on the driver, but in a separate Python process. So it reaches the
 program through a file, in the folder that Spark creates for one application and removes with it.
 """
 
@@ -43,9 +43,9 @@ def publish_report(what: str, messages: Sequence[object], *, wanted: bool) -> No
 class WriteReport:
     """Records that all tasks of a write, or of one micro-batch, sent and brokers acknowledged.
 
-    `partitions` has the records by topic and partition, dead letters included; `refused` counts the rows that could not
-    be sent. The seconds are sums over all tasks: waiting for Spark's rows,
-    making batches of them, waiting for the last acknowledgements.
+    `partitions` counts the records by topic and partition, dead letters included; `refused` counts the rows that could
+    not be sent. The seconds are sums over all tasks: waiting for Spark's rows, making batches of them, waiting for the
+    last acknowledgements.
     """
 
     what: str

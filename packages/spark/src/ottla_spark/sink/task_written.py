@@ -14,7 +14,7 @@ from ottla_spark.data_source_api import WriterCommitMessage
 class TaskWritten(WriterCommitMessage):
     """Records that one task sent and brokers acknowledged; `bytes` counts keys and values.
 
-    `partitions` has the records by topic and partition. `refused` counts rows that could not be sent; if they became
+    `partitions` counts the records by topic and partition. `refused` counts rows that could not be sent; if they became
     dead letters, these are among the records. Seconds: waiting for Spark's rows, making batches of them (waiting for
     free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
     """

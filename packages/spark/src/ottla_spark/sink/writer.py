@@ -1,7 +1,7 @@
 """At-least-once writers, of a batch or a micro-batch. A data source of Spark calls them, or `sink.job`.
 
 Neither `commit` nor `abort` can take a record back, so they only report what was written. Spark plans, writes and
-commits in Python processes of their own, so the methods import what one process alone needs.
+commits in separate Python processes, so the methods import what one process alone needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Immediate TCP acknowledgements for Spark's rows, which otherwise wait 40 ms.
 
-Spark sends the end of a task's rows in a segment of its own. Over TCP, the sender's kernel holds a small segment back
+Spark sends the end of a task's rows in a separate segment. Over TCP, the sender's kernel holds a small segment back
 until the one before it is acknowledged (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms: as long as
 a micro-batch of ten rows takes. With TCP_QUICKACK, the reader acknowledges immediately. Where this option is missing,
 or where Spark's workers use Unix domain sockets, rows are read as usual.

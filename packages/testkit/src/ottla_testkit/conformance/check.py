@@ -1,4 +1,4 @@
-"""The conformance suite of a plugin that is installed, run by pytest in a process of its own.
+"""The conformance suite of a plugin that is installed, run by pytest in a separate process.
 
 The suite creates the plugin as a producer does: by its entry point, its hook and its keys. A plugin whose suite needs
 more, such as the peer of its connections, names its own subclass next to its hooks:

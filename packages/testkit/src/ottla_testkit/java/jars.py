@@ -35,8 +35,8 @@ def kafka_jars(
     """Return the folder of a broker's jars; the first call fetches them, which takes from seconds to a minute.
 
     `cache` overrides OTTLA_KAFKA_CACHE and `~/.cache/ottla/kafka`; `pause` is the wait between attempts, in seconds.
-    `digests` has the SHA-512 of the jars by name, by default the pinned ones. Raises `KafkaUnavailableError`, and
-    `JarDigestError` for a jar that differs from the pinned one.
+    `digests` maps the names of the jars to their SHA-512, by default the pinned ones. Raises `KafkaUnavailableError`,
+    and `JarDigestError` for a jar that differs from the pinned one.
     """
     return fetched_jars(version, broker_artifacts(version), cache=cache, route=route, pause=pause, digests=digests)
 

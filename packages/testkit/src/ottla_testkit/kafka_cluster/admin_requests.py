@@ -1,4 +1,4 @@
-"""The few requests that the testkit sends to brokers, each on a connection of its own.
+"""The few requests that the testkit sends to brokers, each on a new connection.
 
 So the harness needs no Kafka client. Every broker from 0.10.1 to 4.x knows Metadata v1 and ListOffsets v1, and every
 broker from 0.11 on knows FindCoordinator v1. CreateTopics v1 and v2 differ in their responses: brokers before 0.11 know

@@ -26,7 +26,7 @@ from ottla_testkit.proxy import DelayingProxy
 
 class KafkaCluster:
     """`nodes` combined brokers and controllers with ids from 1; `config` adds to every broker's settings.
-    Each node has a rack of its own, `rack-1` and so on.
+    Each node has its own rack, `rack-1` and so on.
 
     With `sustained`, brokers are compiled as in production, which takes a minute of load and makes rates and latencies
     meaningful; otherwise they start quickly. `heap` is a broker's maximum heap, by default 1g with `sustained`, else

@@ -21,7 +21,7 @@ _CREATE_TOPICS_VERSION: Final = 2
 class ExistingKafka:
     """A running cluster of Kafka 0.11 or later with a listener that needs neither TLS nor a login.
 
-    It has the part of `KafkaCluster` that is about topics. Leaving the `with` block deletes the topics that were
+    It offers the part of `KafkaCluster` that is about topics. Leaving the `with` block deletes the topics that were
     created here. `ClusterError` says that no broker can be reached, or that one refused a request.
     """
 

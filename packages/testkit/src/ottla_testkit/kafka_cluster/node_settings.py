@@ -20,7 +20,7 @@ SESSION_MS = 4000
 def kraft_settings(number: int, *, port: int, controllers: Mapping[int, int], data: Path) -> dict[str, Setting]:
     """Return the settings of node `number`, broker and controller in one, before the user's own.
 
-    `controllers` has the port of every node's controller.
+    `controllers` lists the port of every node's controller.
     """
     copies = _copies(len(controllers))
     return _broker_settings(number, port=port, copies=copies, data=data) | {

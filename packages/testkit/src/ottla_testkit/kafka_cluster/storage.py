@@ -1,6 +1,6 @@
 """The empty storage of nodes with KRaft: StorageTool formats the first node, and later nodes get a copy.
 
-StorageTool runs for a second in a JVM of its own. What it writes depends on Kafka's version, its options and the
+StorageTool runs for a second in a separate JVM. What it writes depends on Kafka's version, its options and the
 settings in `_FORMAT`, and nothing else but the ids in `meta.properties` differs between nodes. So each process formats
 once for each of these and keeps the files in memory. A setting that Kafka refuses then fails the start of the broker,
 with the same reason in its log.

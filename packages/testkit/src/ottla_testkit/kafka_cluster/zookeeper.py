@@ -1,4 +1,4 @@
-"""The ZooKeeper of brokers that need one: a process with a port of its own, and the brokers that it knows."""
+"""The ZooKeeper of brokers that need one: a process with its own port, and the brokers that it knows."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ class MockProducer(Producer):
     def history(self) -> Sequence[SentRecord]:
         """All records so far, in the order of `send`, acknowledged or not.
 
-        Of transactions, it has the committed ones, and those that this producer joined and left: their owner ends them.
+        Of transactions, it contains the committed ones, and those that this producer joined and left: their owner ends
+        them.
         """
         return tuple(self._sent.records)
 

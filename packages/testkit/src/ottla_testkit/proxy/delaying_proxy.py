@@ -2,7 +2,7 @@
 
 The delay does not limit the bandwidth: any number of bytes may be in flight, and they arrive in order. A new
 connection's first bytes also wait for the round trip of the TCP handshake. On request the link becomes slow, works in
-one direction only, or loses its connections. `forwarder` runs in a process of its own, so a busy client does not make
+one direction only, or loses its connections. `forwarder` runs in a separate process, so a busy client does not make
 the delay longer.
 """
 

@@ -1,6 +1,6 @@
 """The process behind a `DelayingProxy`: it forwards connections and delivers every byte half a round trip later.
 
-It runs in an interpreter of its own, because in the client's process it would wait for the client's interpreter lock,
+It runs in a separate interpreter, because in the client's process it would wait for the client's interpreter lock,
 up to 5 ms at a time. It is started by its path, so it imports only the standard library.
 
 One thread reads bytes, notes the time at which they are due, and queues them per direction. Any number of bytes may be

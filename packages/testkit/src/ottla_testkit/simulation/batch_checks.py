@@ -51,7 +51,7 @@ class CheckedRecords:
     corrupt: CorruptBatchError | None = None
     """Why the bytes are not a batch."""
     at_log: bool = False
-    """Whether it is the partition's log that refuses them: the response then has the log's first offset."""
+    """Whether it is the partition's log that refuses them: the response then contains the log's first offset."""
     message: str | None = None
 
 
@@ -122,7 +122,7 @@ def _code_of_content(view: memoryview, compressors: Mapping[int, Compressor]) ->
 
 
 def _invalid(batch: RecordBatch) -> bool:
-    """Return whether a batch has what only brokers write, wrong offsets, or a producer without a sequence number."""
+    """Return whether a batch contains what only brokers write, wrong offsets, or a producer but no sequence number."""
     return (
         batch.control
         or not batch.records

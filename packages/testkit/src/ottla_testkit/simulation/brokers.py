@@ -297,7 +297,7 @@ class SimulatedCluster:
     def create(self, name: str, *leaders: int, min_insync: int | None = None) -> SimulatedTopic:
         """Create a topic with these leaders of its partitions.
 
-        With *min_insync*, its `min.insync.replicas`, each broker has a replica of its own; without, all share one log.
+        With *min_insync*, its `min.insync.replicas`, each broker has its own replica; without it, all share one log.
         """
         number = len(self.topics) + len(self.deleted) + 1
         topic = SimulatedTopic(name=name, id=bytes([number]) * 16, leaders=[], min_insync=min_insync)

@@ -75,7 +75,7 @@ class BatchArrival:
 class Appended:
     """The outcome of an append: the code, and the first batch's base offset and time, -1 if there is none.
 
-    `at_log`: the response has the log's first offset. A `message` says more than the code.
+    `at_log`: the response contains the log's first offset. A `message` says more than the code.
     """
 
     code: int = ErrorCode.NONE

@@ -96,7 +96,7 @@ class Simulation:
         return producer
 
     def run(self, *programs: Callable[[], object]) -> None:
-        """Run programs, each on a simulated thread of its own, until all have ended; raise the first error."""
+        """Run programs, each on its own simulated thread, until all have ended; raise the first error."""
         self.threads.run(*programs)
 
     def sleep(self, seconds: float) -> None:

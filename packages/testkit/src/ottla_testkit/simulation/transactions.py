@@ -61,7 +61,7 @@ class TransactionCoordinator:
     ) -> tuple[ErrorCode, int, int]:
         """Assign an id and epoch. A caller without *current*, or with the valid one, fences all others.
 
-        An open transaction is aborted, in an epoch of its own; the caller has to ask again. Its transactions may last
+        An open transaction is aborted, in a new epoch; the caller has to ask again. Its transactions may last
         *timeout_ms*, None: without a limit.
         """
         if not transactional_id:

@@ -47,7 +47,7 @@ def send_all(
 
 
 def reason(error: Exception) -> str:
-    """Why a run stopped: an error of the library has its name, one of the input is a sentence."""
+    """Why a run stopped: an error of the library is shown with its name, one of the input is a sentence."""
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
 
 

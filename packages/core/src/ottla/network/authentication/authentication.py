@@ -29,7 +29,7 @@ LEAST_SESSION: Final = 0.1
 
 
 class AuthExecutor(Protocol):
-    """Runs computations of a mechanism; `ottla.network.authentication.worker` has an implementation with a thread."""
+    """Runs computations of a mechanism; `ottla.network.authentication.worker` implements it with a thread."""
 
     def begin(self, work: Callable[[], Step]) -> Computation:
         """Start a computation, without waiting for its result."""

@@ -35,7 +35,7 @@ class Computation:
 
 
 class AuthWorker:
-    """Runs computations on a thread of its own, which calls *wake* after each. The methods are for the I/O thread."""
+    """Runs computations on a separate thread, which calls *wake* after each. The methods are for the I/O thread."""
 
     def __init__(self, *, name: str, wake: Callable[[], object], environment: Environment = SYSTEM) -> None:
         self._name = name

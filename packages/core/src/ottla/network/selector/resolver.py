@@ -1,6 +1,6 @@
 """Name resolution without blocking the I/O thread.
 
-Each lookup runs on a thread of its own. The system's resolver may take half a minute for one name, cannot be
+Each lookup runs on a separate thread. The system's resolver may take half a minute for one name, cannot be
 interrupted, and must not delay other names. Numeric addresses need no thread.
 """
 

@@ -46,7 +46,7 @@ class SocketLayer:
             return None
 
     def interest(self) -> Interest:
-        """Return no events: the layer waits for none of its own."""
+        """Return no events: the layer itself waits for none."""
         return Interest.NONE
 
     def may_read(self) -> bool:

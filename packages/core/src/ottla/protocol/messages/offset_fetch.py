@@ -92,7 +92,7 @@ class OffsetFetchResponseTopics(Struct):
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class OffsetFetchResponseGroup(Struct):
-    """One of several groups, with an error of its own."""
+    """One of several groups, with its own error."""
 
     group_id: Annotated[String, In(8)] = ""
     topics: Annotated[list[OffsetFetchResponseTopics], In(8)] = attrs.Factory(list)

@@ -93,7 +93,7 @@ class NodeEndpoint(Struct):
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ProduceResponse(Struct):
-    """The results by topic; `node_endpoints` has an address for each `current_leader`."""
+    """The results by topic; `node_endpoints` contains an address for each `current_leader`."""
 
     responses: list[TopicProduceResponse] = attrs.Factory(list)
     throttle_time_ms: Annotated[Int32, In(1), Ignorable()] = 0

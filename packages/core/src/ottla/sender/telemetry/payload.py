@@ -1,4 +1,4 @@
-"""The payload of a push: metrics, read, encoded and compressed on a thread of its own.
+"""The payload of a push: metrics, read, encoded and compressed on a separate thread.
 
 Reading may call functions of plugins and of the application, which may hang. On the I/O thread they would delay
 records.

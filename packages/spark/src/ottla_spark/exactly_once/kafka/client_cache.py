@@ -15,7 +15,7 @@ from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.settings import Settings
 
 MAX_CLIENTS: Final = 4
-"""Each client has connections of its own; the cache closes those unused for longest."""
+"""Each client has its own connections; the cache closes those unused for longest."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The time that a suite takes, whatever its plugin does, and the errors that a plugin's wrong results cause in it.
 
-Each test runs on a thread of its own, which is left behind when the time of the whole suite is over.
+Each test runs on a separate thread, which is left behind when the time of the whole suite is over.
 """
 
 from __future__ import annotations

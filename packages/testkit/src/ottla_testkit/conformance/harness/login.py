@@ -109,7 +109,7 @@ class CheckedMechanism(BoundedSuite):
 class Login:
     """One exchange with one broker, one message at a time.
 
-    `said` has the broker's messages, and `message` is the mechanism's last one.
+    `said` lists the broker's messages, and `message` is the mechanism's last one.
     """
 
     def __init__(self, calls: CheckedMechanism, mechanism: Mechanism, broker: SaslBroker | None) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class SaslBroker(Protocol):
-    """The broker's half of one login: it has the broker's data about the user, and checks the user against them."""
+    """The broker's half of one login: it holds the broker's data about the user, and checks the user against them."""
 
     satisfied: bool
     """Whether the user is authenticated by now."""

@@ -28,7 +28,7 @@ class Secrets:
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
 
     def check_text(self, where: str, text: str) -> None:
-        """Check that a text has no secret: plain, in base64 or in hexadecimal digits."""
+        """Check that a text contains no secret: plain, in base64 or in hexadecimal digits."""
         for number, secret in enumerate(self._secrets):
             encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
             check(

@@ -24,7 +24,7 @@ _MAX_WRITES: Final = 100
 
 
 class LayerSession:
-    """One connection. `received` has the bytes that the layer read; after its error `failure` it is only closed."""
+    """One connection. `received` holds the bytes that the layer read; after its error `failure` it is only closed."""
 
     def __init__(self, *, layer: TransportLayer, wire: Wire, peer: Peer, timeout: float) -> None:
         self.layer = CheckedLayer(layer, timeout=timeout, release=wire.release)
