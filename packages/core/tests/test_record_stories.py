@@ -105,7 +105,7 @@ def test_a_leader_that_moves_is_named() -> None:
         kind, _detail, seconds = main_cause(delivery)
         assert (kind, 1.5 < seconds < 2.5) == (WaitKind.NO_LEADER, True)
         assert [each.node for each in story.tries] == [1, 2]
-        assert story.tries[0].answer.startswith("NOT_LEADER_OR_FOLLOWER")
+        assert story.tries[0].response.startswith("NOT_LEADER_OR_FOLLOWER")
         assert any("NOT_LEADER_OR_FOLLOWER" in event.text for event in story.events)
 
 
@@ -239,7 +239,7 @@ def test_each_attempt_is_in_the_story_with_its_answer_and_wait() -> None:
         story = delivery.story()
 
         assert [(each.number, each.node) for each in story.tries] == [(1, 1), (2, 1), (3, 1)]
-        assert [each.answer.split(" ")[0] for each in story.tries] == [*["NOT_ENOUGH_REPLICAS"] * 2, "acknowledged"]
+        assert [each.response.split(" ")[0] for each in story.tries] == [*["NOT_ENOUGH_REPLICAS"] * 2, "acknowledged"]
         assert story.cause is not None
         assert (story.cause.kind, story.cause.detail) == (WaitKind.RETRY, "broker 1: NOT_ENOUGH_REPLICAS (19)")
         times = [time for each in story.tries for time in (each.sent_at, each.answered_at)]
@@ -287,7 +287,7 @@ def test_a_refused_record_has_a_story_with_the_refusal() -> None:
         assert error is not None
         assert error.story is not None
         assert error.story.attempts == 1
-        assert delivery.story().tries[-1].answer.startswith("INVALID_RECORD")
+        assert delivery.story().tries[-1].response.startswith("INVALID_RECORD")
 
 
 def test_an_error_of_a_record_that_was_not_queued_has_no_story() -> None:
@@ -312,8 +312,8 @@ def test_the_parts_of_a_split_batch_have_its_attempts() -> None:
         stories = [delivery.story() for delivery in deliveries]
 
         assert {story.closed_by for story in stories} == {CloseReason.SPLIT}
-        assert all(story.tries[0].answer.startswith("MESSAGE_TOO_LARGE") for story in stories)
-        assert all(story.tries[-1].answer.startswith("acknowledged") for story in stories)
+        assert all(story.tries[0].response.startswith("MESSAGE_TOO_LARGE") for story in stories)
+        assert all(story.tries[-1].response.startswith("acknowledged") for story in stories)
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,13 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.last_node = node
         self.sent_at = now if now > self.sealed_at else self.sealed_at
 
-    def last_try(self, answer: str) -> Try:
-        """The last attempt, with its *answer*."""
+    def last_try(self, response: str) -> Try:
+        """The last attempt, with its *response*."""
         assert self.sent_at is not None, "there was an attempt"
         node = -1 if self.last_node is None else self.last_node
         earlier = self.earlier_tries
         number = max(self.attempts, earlier[-1].number + 1) if earlier else self.attempts
-        return Try(number, node, self.sent_at, None if self.in_flight else self._since, answer)
+        return Try(number, node, self.sent_at, None if self.in_flight else self._since, response)
 
     def keep_try(self) -> None:
         """Keep the last attempt, if there is one: it failed, and is followed by another one."""

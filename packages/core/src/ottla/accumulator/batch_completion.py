@@ -1,6 +1,6 @@
 """Completion of batches: set the outcome, run callbacks, count the records, return the memory to the pool.
 
-Never under the queues' lock: callbacks run here, and may send.
+The queues' lock is never held here, because callbacks run here, and may send.
 """
 
 from __future__ import annotations

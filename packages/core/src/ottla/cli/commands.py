@@ -70,8 +70,8 @@ def doctor(
 ) -> None:
     """Find out what is wrong between this machine and a cluster, and what to change.
 
-    Checks step by step everything that a record needs. The exit code is 0 if everything works, 1 if something is wrong,
-    2 for wrong usage.
+    It checks step by step everything that a record needs. The exit code is 0 if everything works, 1 if something is
+    wrong, 2 for wrong usage.
     """
     if send and not topic:
         raise click.UsageError("--send needs --topic, the topic that the test record goes to")

@@ -1,6 +1,6 @@
 """Resolution of all names at the same time: to the transport's own targets, else to addresses by the system's resolver.
 
-Makes no findings: the caller reports names without an address.
+This module makes no findings: the caller reports names without an address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All counters of one producer, and the end of their windows. Has no metric names, and computes nothing.
+"""All counters of one producer, and the end of their windows. Names of metrics and computations are elsewhere.
 
 The code that moves a batch, a request or a connection counts it here; single records are never counted.
 """

@@ -1,7 +1,7 @@
 """The end of connections: its reason, the backoff after it, the requests that were in flight, and the log line.
 
-Decides which error describes the end, when the next attempt is allowed, and whether to raise a fatal error because all
-servers refuse us.
+It decides which error describes the end, when the next attempt is allowed, and whether to raise a fatal error because
+all servers refuse us.
 """
 
 from __future__ import annotations

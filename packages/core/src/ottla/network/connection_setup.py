@@ -1,4 +1,4 @@
-"""The setup of one connection: ApiVersions, then the login, and later logins that renew its session. Does no I/O.
+"""The setup of one connection: ApiVersions, then the login, and later logins that renew its session. It does no I/O.
 
     begin -> Ask -> response -> NodeApiVersions -> log_in -> (Ask, Token or a computation, repeated) -> LoggedIn
 

@@ -1,4 +1,4 @@
-"""The connections of one producer by node, and queries over all of them. Does no I/O."""
+"""The connections of one producer by node, and queries over all of them, without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests in flight on one connection: pairing with responses, and timeouts. Does no I/O."""
+"""The requests in flight on one connection: pairing with responses, and timeouts, without I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """CRC-32C for batches of format v2, by ottla-accel if it is installed, else by the package crc32c.
 
-Not a plugin or a setting: the result is the same. ottla-accel is preferred here so that crc32c, which has another
-license (LGPL), is not even imported.
+It is no plugin and no setting, because the result is the same. ottla-accel is preferred here so that crc32c, which has
+another license (LGPL), is not even imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Driver decisions: the transaction of each batch, and the next step after each broker response or time-out.
 
-Commits each batch once, whatever fails. Uses neither Spark nor sockets: brokers and the batch's rows are behind two
-small interfaces, so that tests can make every step fail.
+It commits each batch once, whatever fails. It uses neither Spark nor sockets: brokers and the batch's rows are behind
+two small interfaces, so that tests can make every step fail.
 
 One rule makes this safe. Before the driver writes a batch, it initializes the transactional id, which gives it a new
 epoch, and then reads the marker. The new epoch aborts an open transaction and fences the previous owner, so the marker

@@ -24,7 +24,7 @@ GATHERED_BYTES: Final = 16 * 1024 * 1024
 
 
 class RowNames:
-    """Names of a table's rows by their positions in the task's input. Keeps none of the rows."""
+    """Names of a table's rows by their positions in the task's input. It keeps none of the rows."""
 
     def __init__(self, pieces: Sequence[_BufferedRows]) -> None:
         self._pieces = [(piece.rows.rows.num_rows, piece.rows.indexes, piece.place) for piece in pieces]

@@ -30,7 +30,7 @@ _tasks_begun: dict[int, int] = {}
 def reduce_collection() -> None:
     """Reduce garbage collection and the release of memory; every function that Spark runs in a worker calls it.
 
-    Does nothing in a process that PySpark's daemon has not forked.
+    This does nothing in a process that PySpark's daemon has not forked.
     """
     if not _is_daemons():
         return

@@ -31,7 +31,7 @@ _HEX: Final = 128
 def verify(folder: Path, *, digests: Mapping[str, str] | None = None) -> None:
     """Raise `JarDigestError` unless each jar in a folder is pinned and has the pinned digest.
 
-    Reads every byte the first time. Later, a jar with the same size, times and inode counts as unchanged.
+    Every byte is read the first time. Later, a jar with the same size, times and inode counts as unchanged.
     """
     known = all_digests() if digests is None else digests
     before, now = _record_of(folder), dict[str, list[object]]()

@@ -1,7 +1,7 @@
 """A real Kafka cluster on 127.0.0.1 for the duration of a `with` block, and what a test may do to its nodes and topics.
 
-`nodes` starts and ends its processes, and `topics` creates and reads its topics. Not for use by several threads at the
-same time.
+`nodes` starts and ends its processes, and `topics` creates and reads its topics. It is not for use by several threads
+at the same time.
 """
 
 from __future__ import annotations
@@ -211,6 +211,6 @@ class KafkaCluster:
     def dump_log(self, topic: str, partition: int = 0, *, node: int | None = None) -> str:
         """Return a partition's batches and records as Kafka's own DumpLogSegments prints them, in order.
 
-        Reads the files of `node`, by default the leader's.
+        The files are those of `node`, by default the leader.
         """
         return self._topics.dump_log(topic, partition, node=node)

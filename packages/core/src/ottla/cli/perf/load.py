@@ -52,7 +52,7 @@ class Result:
 
 
 class Run:
-    """One run of a load. Closes the producer."""
+    """One run of a load, which closes the producer."""
 
     def __init__(
         self,

@@ -3,8 +3,8 @@
     SaslHandshake 1 -> SaslAuthenticate, as often as the mechanism wants -> logged in
     SaslHandshake 0 -> bare tokens, for brokers without SaslAuthenticate (before Kafka 1.0)
 
-Does no I/O and reads no clock: each call returns the next step. A computation of the mechanism may block, so it is a
-step as well; the caller chooses its thread.
+An exchange does no I/O and reads no clock: each call returns the next step. A computation of the mechanism may block,
+so it is a step as well; the caller chooses its thread.
 """
 
 from __future__ import annotations

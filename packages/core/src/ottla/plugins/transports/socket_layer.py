@@ -16,7 +16,7 @@ MAX_CHUNKS: Final = 1024
 
 
 class SocketLayer:
-    """One connection. Takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
+    """One connection. It takes nothing ahead of the socket, so there is never anything to flush or to wait for."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

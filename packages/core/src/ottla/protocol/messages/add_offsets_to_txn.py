@@ -1,6 +1,6 @@
 """AddOffsetsToTxn: adds a group's offsets to a transaction, before TxnOffsetCommit commits them.
 
-Not needed with TxnOffsetCommit 5 and `transaction.version` 2, which do both in one (KIP-890).
+It is not needed with TxnOffsetCommit 5 and `transaction.version` 2, which do both in one (KIP-890).
 """
 
 from __future__ import annotations

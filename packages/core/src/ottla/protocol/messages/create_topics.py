@@ -1,4 +1,4 @@
-"""CreateTopics: new topics. Goes to the controller; brokers on KRaft forward it.
+"""CreateTopics: new topics. It goes to the controller; brokers on KRaft forward it.
 
 From version 4 on -1 stands for the broker's default number of partitions or replicas (KIP-464). From 5 on the response
 has the topic's settings (KIP-525), from 7 on its id. Kafka 4 removed versions 0 and 1.

@@ -1,4 +1,4 @@
-"""DeleteTopics: topics by name, or from version 6 on by id. Goes to the controller; brokers on KRaft forward it.
+"""DeleteTopics: topics by name, or from version 6 on by id. It goes to the controller; brokers on KRaft forward it.
 
 Kafka 4 removed version 0.
 """

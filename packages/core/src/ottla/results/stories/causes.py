@@ -66,10 +66,10 @@ def spans_of(story: RecordStory) -> Sequence[Span]:
         timeline.until(attempt.sent_at, rest, timeline.answer, node=attempt.node)
         timeline.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
         if attempt.answered_at is not None and attempt is not story.tries[-1]:
-            timeline.retry_of, timeline.answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.answer)}"
+            timeline.retry_of, timeline.answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.response)}"
     last = story.tries[-1] if story.tries else None
     if last is not None and last.answered_at is not None and story.retrying:
-        timeline.until(None, WaitKind.RETRY, f"broker {last.node}: {_short(last.answer)}", node=story.wanted_node)
+        timeline.until(None, WaitKind.RETRY, f"broker {last.node}: {_short(last.response)}", node=story.wanted_node)
     timeline.until(None, WaitKind.PROCESS, node=story.wanted_node)
     return timeline.spans
 

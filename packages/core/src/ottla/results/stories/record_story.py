@@ -120,7 +120,7 @@ class RecordStory(ValueMethods):
             before = attempt.number
             yield attempt.sent_at, f"sent to broker {attempt.node}, attempt {attempt.number}"
             if attempt.answered_at is not None:
-                yield attempt.answered_at, f"broker {attempt.node}: {attempt.answer}"
+                yield attempt.answered_at, f"broker {attempt.node}: {attempt.response}"
         yield self.until, self.outcome
 
     def __str__(self) -> str:

@@ -24,7 +24,7 @@ class CloseReason(enum.StrEnum):
 
 
 class Try(NamedTuple):
-    """One request with the batch: its broker, when it was sent and answered (None: not yet), and the answer.
+    """One request with the batch: its broker, when it was sent and answered (None if not yet), and the response.
 
     Times are those of the producer's clock; `RecordStory.queued_at` is the same clock.
     """
@@ -33,7 +33,7 @@ class Try(NamedTuple):
     node: int
     sent_at: float
     answered_at: float | None
-    answer: str
+    response: str
 
 
 def keep(tries: list[Try], another: Try) -> None:

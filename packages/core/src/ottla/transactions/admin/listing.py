@@ -63,7 +63,7 @@ def list_transactions(
 ) -> Sequence[TransactionListing]:
     """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
-    Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Every broker is asked; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:

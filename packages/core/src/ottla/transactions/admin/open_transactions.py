@@ -34,7 +34,7 @@ def find_open_transactions(
 ) -> Sequence[OpenTransaction]:
     """The open transactions whose ids begin with *prefix*, oldest first, including those of running producers.
 
-    Asks every broker; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Every broker is asked; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
