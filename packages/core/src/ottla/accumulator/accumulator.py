@@ -399,7 +399,7 @@ class RecordAccumulator:
     # A round that failed
 
     def recover(self) -> Sequence[ProducerBatch]:
-        """Repair queues and outcomes that a failed round left half done; returns batches that have neither.
+        """Repair queues and outcomes that a failed round left half done, and return batches that have neither.
 
         They are closed, and in order of age, oldest first. For the I/O thread, when nothing is in flight.
         """

@@ -116,7 +116,7 @@ class BatchCompletion:
         return self._counts.take_report(pending)
 
     def _complete(self, batch: ProducerBatch, outcome: Acknowledged | Failed) -> Callable[[], object] | None:
-        """Set the outcome; returns the function that runs the batch's callbacks, or None: it had an outcome."""
+        """Set the outcome, and return the function that runs the batch's callbacks, or None if it had an outcome."""
         now = batch.completed_at
         if now is None:
             now = batch.completed_at = self._clock()

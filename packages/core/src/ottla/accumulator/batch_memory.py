@@ -76,7 +76,7 @@ class BatchMemory:
         return MemoryGrant.GIVEN
 
     def _hold(self, batch: ProducerBatch, *, min_bytes: int, max_bytes: int) -> bool:
-        """Let a batch hold up to *max_bytes* bytes of the pool; returns whether it holds *min_bytes*."""
+        """Let a batch hold up to *max_bytes* bytes of the pool, and return whether it holds *min_bytes*."""
         held = batch.held_bytes
         if held < max_bytes:
             batch.held_bytes += self.pool.reserve_some(min_bytes=max(min_bytes - held, 0), max_bytes=max_bytes - held)

@@ -155,7 +155,7 @@ class BatchResult(Generic[B]):
         self._lock = threading.RLock()
 
     def _set(self, outcome: Outcome[B]) -> Callbacks | None:
-        """Set the outcome and wake waiting threads; returns the callbacks, in order, or None: there was an outcome."""
+        """Set the outcome, wake waiting threads, and return the callbacks in order, or None if there was an outcome."""
         with self._lock:
             if self.outcome is not None:
                 return None

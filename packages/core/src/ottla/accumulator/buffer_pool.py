@@ -160,7 +160,7 @@ class BufferPool:
             callback()
 
     def accept_min_bytes(self, waiter: MemoryWaiter) -> bool:
-        """Let a wait whose time is over be served by what it has collected; returns False if that is not enough."""
+        """Let a wait whose time is over be served by what it has collected, and return False if that is not enough."""
         with self._guard:
             collected = waiter.size - waiter.missing
             if waiter.missing and waiter in self._waiters and collected >= waiter.min_bytes:
@@ -215,7 +215,7 @@ class BufferPool:
             _notify(waiter)
 
     def _serve(self, size: int) -> Sequence[MemoryWaiter]:
-        """Give *size* more bytes to the waiters, in their order; returns those that have all their bytes now."""
+        """Give *size* more bytes to the waiters, in their order, and return those that have all their bytes now."""
         self._free += size
         if not self._waiters:
             return ()

@@ -122,7 +122,7 @@ class IncompleteBatches:
         self.guard.notify_all()
 
     def recover(self, unassigned: Iterable[ProducerBatch]) -> list[ProducerBatch]:
-        """Repair the queues after a failed round; returns the batches in no queue, in the order of creation.
+        """Repair the queues after a failed round, and return the batches in no queue, in the order of creation.
 
         Afterwards, the open batch of each queue is its last one, and all queues with batches are in `waiting`. The
         *unassigned* batches count as queued.

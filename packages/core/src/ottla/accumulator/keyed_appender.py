@@ -110,7 +110,7 @@ class KeyedAppender(RecordAppender):
         return taken
 
     def recover_queues(self) -> Collection[ProducerBatch]:
-        """Repair the queues after a failed round; returns the unassigned batches that are queued."""
+        """Repair the queues after a failed round, and return the unassigned batches that are queued."""
         queued: list[ProducerBatch] = []
         for topic in self._batches.topics():
             queued += topic.unassigned.batches

@@ -147,7 +147,7 @@ class LockedColumns:
             raise encoder_failed(self._columns, method, cause) from cause
 
     def take_callbacks(self, given: list[tuple[int, OnDelivery]]) -> Callbacks:
-        """Remove all callbacks; returns them and those *given*, in the order of their records."""
+        """Remove all callbacks, and return them and those *given*, in the order of their records."""
         if not self._callbacks:
             return given
         taken = sorted([*self._callbacks, *given], key=first)

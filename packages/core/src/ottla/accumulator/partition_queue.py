@@ -84,7 +84,7 @@ class TopicQueues:
         self.max_bytes: int | None = None
 
     def reach(self, partitions: int) -> int:
-        """Add queues for new partitions, up to this number of partitions; returns the number of new queues."""
+        """Add queues for new partitions, up to this number of partitions, and return the number of new queues."""
         before = len(self.queues)
         for partition in range(before, partitions):
             self.queued_bytes.append(0)

@@ -145,7 +145,7 @@ class RecordAppender(ABC):
         waited: float = 0.0,
         timeout: float | None = None,
     ) -> Placed:
-        """Queue a record of *size* bytes, waiting for memory; returns its batch and index.
+        """Queue a record of *size* bytes, waiting for memory, and return its batch and index.
 
         The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already, for
         metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
@@ -317,7 +317,7 @@ class RecordAppender(ABC):
     def _reserve(
         self, memory: int, claim: Claim, *, min_bytes: int | None = None, waited: float, timeout: float | None
     ) -> float:
-        """Take memory, waiting for the rest of the time that the call may wait; returns the seconds that this took."""
+        """Take memory, waiting for it as long as the call may still wait, and return the seconds that this took."""
         limit = WaitLimit.of(timeout, max_block=self._max_block)
         # An I/O thread cannot wait: it is the one that frees memory.
         seconds = 0.0 if io_threads.on_io_thread() else max(limit.seconds - waited, 0.0)

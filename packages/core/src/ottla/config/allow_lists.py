@@ -228,7 +228,7 @@ def _covers(entry: str, real: str) -> bool:
 
 
 def open_without_links(real: str) -> int:
-    """Open a path for reading; returns a descriptor that the caller has to close.
+    """Open a path for reading, and return a descriptor that the caller has to close.
 
     No link is followed. Raises OSError if one has appeared in the path since it was checked.
     """

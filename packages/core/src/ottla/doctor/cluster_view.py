@@ -51,7 +51,7 @@ Answer: TypeAlias = ClusterView | Problem
 
 
 def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
-    """Request the cluster's brokers and, if given, *topic*; returns the problem if there is no usable response."""
+    """Request the cluster's brokers and, if given, *topic*, and return the problem if there is no usable response."""
     if METADATA.key not in broker.versions:
         return Problem(
             "the server speaks Kafka but supports no Metadata requests: this is a controller's listener",

@@ -13,7 +13,7 @@ from ottla.errors import IllegalStateError
 
 PLUGINS: Final = "plugins"
 LABELS: Final = ("client-id", "config", "class", "plugin")
-"""The labels of every plugin's metrics; labels of its own follow. KIP-877 has no `plugin`, the entry point's name."""
+"""The labels of every plugin's metrics; its own labels follow. KIP-877 has no `plugin`, the entry point's name."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -201,7 +201,7 @@ def _shown(reference: tuple[_Place, str]) -> str:
 def _providers(
     merged: dict[str, object], registry: Registry, objects: PluginObjects, problems: list[str]
 ) -> Mapping[str, ConfigProvider]:
-    """Make the providers that `config.providers` names; returns them by name.
+    """Make the providers that `config.providers` names, and return them by name.
 
     Removes their keys from *merged*, and adds what is wrong with them to *problems*.
     """

@@ -105,7 +105,7 @@ class Interceptors:
         return InterceptedRecord(self, topic, partition, on_delivery)
 
     def pass_through(self, record: InterceptedRecord, topic: str, parts: Parts) -> Parts:
-        """Call every interceptor with the record, in order; returns what they made of it."""
+        """Call every interceptor with the record, in order, and return what they made of it."""
         return self._pass(record, topic, parts)
 
     def acknowledge(self, metadata: RecordMetadata, error: Exception | None, contexts: Sequence[Any]) -> None:

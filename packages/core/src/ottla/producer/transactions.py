@@ -32,7 +32,7 @@ class Transactions:
     wake: Callable[[], object]
 
     def initialize(self, timeout: float | None, *, keep_prepared: bool) -> PreparedTransaction | None:
-        """Get a producer id, and wait for it; returns the prepared transaction that was kept, if there is one."""
+        """Get a producer id, wait for it, and return the prepared transaction that was kept, if there is one."""
         self._check("init_transactions", timeout)
         self._wait(self.manager.initialize(keep_prepared=keep_prepared), timeout)
         return self.manager.prepared if keep_prepared else None

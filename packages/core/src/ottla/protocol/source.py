@@ -38,7 +38,7 @@ class Source:
         return f"{stem}{self._count}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """Add a constant to the function's globals; returns its new name, which begins with *stem*."""
+        """Add a constant to the function's globals, and return its new name, which begins with *stem*."""
         name = self.fresh(stem)
         self._constants[name] = value
         return name

@@ -48,7 +48,7 @@ class LockingColumns(ABC):
 
     @abstractmethod
     def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Callbacks:
-        """Remove all callbacks; returns them and those *given*, in the order of their records."""
+        """Remove all callbacks, and return them and those *given*, in the order of their records."""
 
 
 class CallbackRunner(ABC):

@@ -62,7 +62,7 @@ class CoordinatorRequestSender:
         self._request_source.recover()
 
     def run(self, now: float) -> float:
-        """Send the request that is due, and fail queued batches that cannot be sent; returns the next time to run."""
+        """Send the request that is due, fail queued batches that cannot be sent, and return the next time to run."""
         request_source = self._request_source
         if self._log.active:
             self._log.write(now)

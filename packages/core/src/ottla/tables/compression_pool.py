@@ -66,7 +66,7 @@ class CompressionPool:
             yield self._next()
 
     def close(self) -> Sequence[PartitionRows]:
-        """End the threads; returns the pieces that were not yielded."""
+        """End the threads, and return the pieces that were not yielded."""
         pieces = [piece for piece, _work in self._pending]
         self._pending.clear()
         if self._pool is not None:

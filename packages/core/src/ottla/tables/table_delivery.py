@@ -133,7 +133,7 @@ class TableDelivery:
         _Progress(self._pieces, done, retrieves_error=False)(None)
 
     def begin_chunk(self, count: int) -> int:
-        """Add *count* rows, which follow; returns the number of the first one."""
+        """Add *count* rows, which follow, and return the number of the first one."""
         start = self.rows
         self._chunks[start] = []
         self.rows += count

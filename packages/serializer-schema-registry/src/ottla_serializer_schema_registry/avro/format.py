@@ -26,7 +26,7 @@ class AvroFormat:
         self.rows: AvroRows | None = None
         """The encoder's `avro_rows`, or None for Python's."""
         self.values: Callable[[AvroType], Callable[[bytes, Any], bytes | None]] | None = None
-        """The encoder's `avro_values`, or None: fastavro encodes all data."""
+        """The encoder's `avro_values`, or None if fastavro encodes all data."""
 
     def __reduce__(self) -> tuple[type[AvroFormat], tuple[()]]:
         return type(self), ()  # the encoder is another one there

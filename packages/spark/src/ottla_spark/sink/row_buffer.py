@@ -85,7 +85,7 @@ class RowBuffer:
         self.send_dead_letters()
 
     def send_dead_letters(self) -> bool:
-        """Send the dead letters of rows that were refused meanwhile; returns False if there are none."""
+        """Send the dead letters of rows that were refused meanwhile, and return False if there are none."""
         rows, topic = self._refused.take_letters(), self._refused.dead_letter_topic
         if topic is None or not rows:
             return False

@@ -64,7 +64,7 @@ class AuthenticatorConformance(ImpostorRequirements, MechanismContract):
 
     @pytest.fixture
     def broker(self) -> MakeBroker | None:
-        """A function that makes the broker's half of a login, or None: then the suite logs in nowhere."""
+        """A function that makes the broker's half of a login. If it is None, the suite does not log in."""
         return None
 
     @pytest.fixture

@@ -19,7 +19,7 @@ class FunctionPartitioner:
 
     @staticmethod
     def problem(function: Callable[..., Any]) -> str | None:
-        """The reason why a function is none of our partitioners, or None: its arguments are compared elsewhere."""
+        """The reason why a function is none of our partitioners, or None if its arguments are compared elsewhere."""
         names = _names(function)
         if names and names[0].startswith("key"):
             return (

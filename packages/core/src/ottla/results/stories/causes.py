@@ -117,7 +117,7 @@ class _Timeline:
         self.spans.sort(key=lambda span: span.start)
 
     def _take(self, free: Sequence[tuple[float, float]], interval: Interval) -> list[tuple[float, float]]:
-        """Explain what is free by an interval; returns what is still free."""
+        """Explain what is free by an interval, and return what is still free."""
         remaining: list[tuple[float, float]] = []
         for start, end in free:
             begins, ends = max(start, interval.start), min(end, interval.end)
