@@ -209,6 +209,97 @@ def test_records_that_no_broker_would_accept_are_refused(make: Make) -> None:
     assert producer.history == ()
 
 
+def place_order(producer: Producer, order: bytes) -> RecordMetadata:
+    """A function as programs have it, which waits for its record itself."""
+    return producer.send("orders", order).result()
+
+
+def test_a_function_that_waits_for_its_record_gets_the_planned_failure(mock_producer: MockProducer) -> None:
+    mock_producer.fail_next(BROKEN)
+
+    with pytest.raises(DeliveryError, match="NOT_ENOUGH_REPLICAS") as caught:
+        place_order(mock_producer, b"1")
+
+    assert caught.value.__cause__ is BROKEN
+    assert caught.value.attempts == 1
+    assert place_order(mock_producer, b"2").offset == 0
+    assert len(mock_producer.history) == 2
+
+
+def test_planned_failures_hit_as_many_records_in_turn(mock_producer: MockProducer) -> None:
+    late = DeliveryTimeoutError("too late", topic="orders", partition=0, attempts=3, possibly_persisted=True)
+    mock_producer.fail_next(late)
+    mock_producer.fail_next(BROKEN)
+
+    errors = [mock_producer.send("orders", b"1").exception() for _ in range(3)]
+
+    assert errors[0] is late
+    assert errors[1] is not None
+    assert errors[1].__cause__ is BROKEN
+    assert errors[2] is None
+
+
+def test_a_planned_failure_hits_the_next_record_that_is_sent(waiting: MockProducer) -> None:
+    first = waiting.send("orders", b"1")
+    waiting.fail_next(BROKEN)
+    second, third = waiting.send("orders", b"2"), waiting.send("orders", b"3")
+
+    assert waiting.complete_next()
+    assert first.result(0).offset == 0
+    assert not second.done()
+    assert waiting.complete_next()
+    assert isinstance(second.exception(0), DeliveryError)
+    waiting.flush()
+    assert third.result(0).offset == 1
+
+
+def test_an_error_of_the_moment_replaces_a_planned_one(waiting: MockProducer) -> None:
+    waiting.fail_next(BROKEN)
+    first, second = waiting.send("orders", b"1"), waiting.send("orders", b"2")
+    other = BrokerError(ErrorCode.MESSAGE_TOO_LARGE)
+
+    waiting.error_next(other)
+    waiting.complete_next()
+
+    error = first.exception(0)
+    assert error is not None
+    assert error.__cause__ is other
+    assert second.result(0).offset == 0
+
+
+def test_clear_drops_planned_failures(mock_producer: MockProducer) -> None:
+    mock_producer.fail_next(BROKEN)
+    mock_producer.clear()
+
+    assert place_order(mock_producer, b"1").offset == 0
+
+
+def test_a_planned_failure_hits_the_next_batch_of_a_table(mock_producer: MockProducer) -> None:
+    mock_producer.fail_next(BROKEN)
+
+    with pytest.raises(TableDeliveryError):
+        mock_producer.send_table("orders", pa.table({"value": ["1", "2"]})).result(0)
+
+
+def test_a_planned_failure_aborts_a_transaction(make: Make) -> None:
+    producer = make(transactional_id="payments")
+    producer.init_transactions()
+    producer.fail_next(BROKEN)
+    producer.begin_transaction()
+    producer.send("orders", b"1")
+
+    with pytest.raises(AbortableTransactionError):
+        producer.commit_transaction()
+    producer.abort_transaction()
+
+    assert producer.history == ()
+
+
+def test_an_error_for_no_record_names_the_method_that_plans_one(mock_producer: MockProducer) -> None:
+    with pytest.raises(IllegalStateError, match=r"no record is pending, because auto_complete .* call fail_next"):
+        mock_producer.error_next(BROKEN)
+
+
 def test_exhausted_memory_is_an_error_until_a_response_frees_it(make: Make) -> None:
     producer = make(buffer_memory=3000, auto_complete=False)
     producer.send("orders", bytes(2500))
@@ -391,6 +482,8 @@ def test_the_next_call_of_a_method_can_be_made_to_raise(mock_producer: MockProdu
 def test_an_unknown_method_cannot_be_made_to_raise(mock_producer: MockProducer) -> None:
     with pytest.raises(ValueError, match="'sent' is not a producer method that can fail; these are: abort_transaction"):
         mock_producer.raise_next("sent", BROKEN)
+    with pytest.raises(ValueError, match=r"To fail a record, so that its result\(\) raises, use fail_next\(error\)"):
+        mock_producer.raise_next("result", BROKEN)
 
 
 # Tables

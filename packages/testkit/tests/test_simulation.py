@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla import Producer
+from ottla import Delivery, Producer
 from ottla.errors import BufferExhaustedError
 from ottla_testkit.simulation import (
     PlannedNetwork,
@@ -52,6 +52,57 @@ def test_a_program_waits_for_simulated_time_only() -> None:
 
     assert completed == [pytest.approx(50.0, abs=0.1)]
     assert written(simulation) == [b"value"]
+
+
+def test_a_program_waits_for_a_result_in_simulated_time() -> None:
+    simulation = simulation_of(1)
+    producer = simulation.producer(linger_ms=50_000)
+    waited: list[float] = []
+
+    def program() -> None:
+        delivery = producer.send("t", b"value", timestamp_ms=0)
+        with pytest.raises(TimeoutError, match="is still pending after 20 s"):
+            delivery.result(timeout=20)
+        waited.append(simulation.clock())
+        assert delivery.result(timeout=60).offset == 0
+        waited.append(simulation.clock())
+        assert producer.send("t", b"value", timestamp_ms=1).exception() is None
+        waited.append(simulation.clock())
+        producer.close()
+
+    simulation.run(program)
+
+    assert waited == pytest.approx([20.0, 50.0, 100.0], abs=0.1)
+
+
+def test_results_that_are_waited_for_one_by_one_are_simulated() -> None:
+    def history() -> str:
+        simulation = simulation_of(1, seed=3, switching=0.3)
+        producer = simulation.producer(linger_ms=5)
+
+        def program() -> None:
+            for number in range(20):
+                assert producer.send("t", b"value", timestamp_ms=number).result(timeout=10).offset == number
+            producer.close()
+
+        simulation.run(program)
+        return simulation.network.trace.digest
+
+    assert history() == history()
+
+
+def test_no_time_passes_for_a_result_outside_of_a_program() -> None:
+    simulation = simulation_of(1)
+    producer = simulation.producer(linger_ms=50_000)
+    sent: list[Delivery] = []
+    simulation.run(lambda: sent.append(producer.send("t", b"value", timestamp_ms=0)))
+    [delivery] = sent
+
+    with pytest.raises(StuckError, match=r"call result\(\) in a function that simulation.run gets"):
+        delivery.result(timeout=60)
+
+    simulation.run(producer.close)
+    assert delivery.result(timeout=60).offset == 0
 
 
 def test_a_simulation_with_telemetry_repeats_byte_by_byte() -> None:

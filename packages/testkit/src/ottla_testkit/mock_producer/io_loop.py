@@ -47,11 +47,11 @@ class MockIoLoop:
         return records
 
     def answer(self, error: Exception | None = None) -> bool:
-        """Complete the oldest batch, with *error* or as a broker would; return False if there is none."""
+        """Complete the oldest batch, with *error*, as planned, or as a broker would; return False if there is none."""
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
-        all_complete = self._sent_batches.acknowledge() if error is None else self._sent_batches.fail(error)
+        all_complete = self._sent_batches.answer() if error is None else self._sent_batches.fail(error)
         if all_complete:
             self.advance()
         return all_complete

@@ -34,7 +34,8 @@ class PlannedErrors:
         """Plan an error for a call of this method; ValueError if it has no such method."""
         if method not in METHODS:
             raise ValueError(
-                f"{method!r} is not a producer method that can fail; these are: {', '.join(sorted(METHODS))}"
+                f"{method!r} is not a producer method that can fail; these are: {', '.join(sorted(METHODS))}. To fail "
+                "a record, so that its result() raises, use fail_next(error)"
             )
         self._planned.setdefault(method, deque()).append(error)
 

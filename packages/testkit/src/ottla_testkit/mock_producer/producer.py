@@ -33,8 +33,8 @@ class MockProducer(Producer):
 
     Records are serialized, partitioned, encoded and compressed, and then wait. With *auto_complete* each is
     acknowledged immediately. Without it, `complete_next` acknowledges and `error_next` fails the oldest one, and
-    `flush`, `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. Callbacks run on the calling
-    thread.
+    `flush`, `close`, `commit_transaction` and `leave_transaction` acknowledge the rest. `fail_next` plans the failure
+    of a record before it is sent. Callbacks run on the calling thread.
 
     *topics* are the cluster's topics with their numbers of partitions. By default every topic exists, with
     *partitions*. Nothing ever blocks: where a real producer would wait until a time-out, the error is raised
@@ -114,6 +114,7 @@ class MockProducer(Producer):
         with self._sending:
             self._sent.clear()
             self._planned_errors.clear()
+            self._parts.sent_batches.clear_planned()
             self.commit_count = self.abort_count = 0
 
     # The brokers' part
@@ -125,9 +126,24 @@ class MockProducer(Producer):
     def error_next(self, error: Exception) -> bool:
         """Fail the oldest pending record, or batch of a table's rows; return False if there is none.
 
-        Its caller gets a DeliveryError whose cause is *error*, or *error* itself if it is one.
+        Its caller gets a DeliveryError whose cause is *error*, or *error* itself if it is one. With *auto_complete* no
+        record is pending between two calls, so this raises IllegalStateError: use `fail_next`.
         """
-        return self._parts.rounds.answer(error)
+        failed = self._parts.rounds.answer(error)
+        if not failed and self.auto_complete:
+            raise IllegalStateError(
+                "no record is pending, because auto_complete acknowledges each as soon as it is sent; call "
+                "fail_next(error) before the record is sent, or make the producer with auto_complete=False"
+            )
+        return failed
+
+    def fail_next(self, error: Exception) -> None:
+        """Make the next record that is sent, or the next batch of a table's rows, fail with *error*, as `error_next`.
+
+        `send` returns its delivery as usual. It fails when it would be acknowledged: immediately with *auto_complete*,
+        so that a function that waits for `result()` gets the error. Several calls fail as many records, in turn.
+        """
+        self._parts.sent_batches.plan_failure(error)
 
     def raise_next(self, method: str, error: Exception) -> None:
         """Make the next call of this method raise *error* and do nothing else; several errors are raised in turn."""

@@ -61,6 +61,8 @@ class SentBatches:
         self._counters = counters
         self._clock = clock
         self._pending: deque[ProducerBatch] = deque()
+        self._planned: deque[Exception] = deque()
+        self._failing: dict[ProducerBatch, Exception] = {}
         self._ends: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
         self.on_failure: Callable[[ProducerBatch, DeliveryError], object] = lambda _batch, _error: None
@@ -70,6 +72,16 @@ class SentBatches:
         """Number of records that wait for a result."""
         with self._lock:
             return sum(batch.count for batch in self._pending)
+
+    def plan_failure(self, cause: Exception) -> None:
+        """Let the next batch that is taken fail, in place of its acknowledgement."""
+        with self._lock:
+            self._planned.append(cause)
+
+    def clear_planned(self) -> None:
+        """Drop the planned failures of batches that are not taken yet."""
+        with self._lock:
+            self._planned.clear()
 
     def take(self) -> list[SentRecord]:
         """Take all queued batches; return their records, in order."""
@@ -84,10 +96,19 @@ class SentBatches:
                     batch.mark_sent(NODE, self._clock())
                     with self._lock:
                         self._pending.append(batch)
+                        if self._planned:
+                            self._failing[batch] = self._planned.popleft()
         return taken
 
-    def acknowledge(self) -> bool:
-        """Acknowledge the oldest batch; return False if there is none."""
+    def answer(self) -> bool:
+        """Acknowledge the oldest batch, or fail it if that is planned; return False if there is none."""
+        with self._lock:
+            if not self._pending:
+                return False
+            cause = self._failing.get(self._pending[0])
+        return self._acknowledge() if cause is None else self.fail(cause)
+
+    def _acknowledge(self) -> bool:
         with self._lock:
             if not self._pending:
                 return False
@@ -135,9 +156,11 @@ class SentBatches:
 
     def _oldest(self) -> ProducerBatch | None:
         with self._lock:
-            batch = self._pending.popleft() if self._pending else None
-        if batch is not None:
-            self._mark_returned(batch)
+            if not self._pending:
+                return None
+            batch = self._pending.popleft()
+            self._failing.pop(batch, None)
+        self._mark_returned(batch)
         return batch
 
     def _mark_returned(self, batch: ProducerBatch) -> None:

@@ -21,6 +21,7 @@ from ottla.producer.build import build_engine
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation.brokers import SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
+from ottla_testkit.simulation.delivery_wait import simulate_waits
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.threads import SimulatedThreads
 
@@ -32,9 +33,9 @@ _DEFAULTS = {"bootstrap.servers": "seed:9092", "client.id": "simulated"}
 class Simulation:
     """Producers with their real threads on a simulated cluster, network and clock.
 
-    Programs that `run` gets may use producers as any program does, and `sleep`. Only `Delivery.result` with a wait and
-    `time.sleep` are not simulated: use `wait_for`. What happens is a function of the seed and of the programs, if each
-    record is sent with a timestamp.
+    Programs that `run` gets may use producers as any program does. `Delivery.result` waits in simulated time;
+    `time.sleep` and the futures of `Delivery.future` do not: use `sleep` and `wait_for`. What happens is a function of
+    the seed and of the programs, if each record is sent with a timestamp.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Simulation:
         producer = Producer.__new__(Producer)
         producer._begin(build_engine(chosen, plugins, environment))
         lifecycle._open.discard(producer._lifecycle)
+        simulate_waits(producer, self.threads)
         self.producers.append(producer)
         return producer
 
