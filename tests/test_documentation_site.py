@@ -15,7 +15,7 @@ from documents import ROOT
 from documents import pages as documents
 from ottla.config import describe
 from ottla.errors import ErrorCode
-from pages import CONFORMANCE, listed, outside, relinked, suites, text_of
+from pages import CONFORMANCE, faults, listed, outside, relinked, suites, text_of
 
 PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
@@ -110,6 +110,36 @@ def test_every_link_between_files_has_a_target() -> None:
     ]
 
     assert broken == []
+
+
+def test_no_page_has_a_heading_of_a_section_twice() -> None:
+    headings = {
+        page.relative_to(ROOT).as_posix(): re.findall(r"(?m)^##? [^\n]+$", CODE.sub("", page.read_text("utf-8")))
+        for page in documents()
+    }
+
+    assert [(page, each) for page, found in headings.items() for each in set(found) if found.count(each) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("html", "fault"),
+    [
+        ('<h2 id="a">A<a class="headerlink">¶</a></h2><h2 id="a_1"><code>A</code></h2>', "'A' stands 2 times"),
+        ('"<em>" is all columns, without "</em>"', 'as code: "<em>" is all columns'),
+        ("<p>compression.<type>.level</p>", "write <type> as code"),
+    ],
+)
+def test_a_fault_of_a_built_page_is_reported(html: str, fault: str) -> None:
+    [found] = faults(html)
+
+    assert fault in found
+
+
+def test_a_page_of_usual_elements_has_no_fault() -> None:
+    assert (
+        list(faults('<h2 id="a">A</h2><p><em>topic</em> is "given", <a href="b">as here</a></p><h2 id="b">B</h2>'))
+        == []
+    )
 
 
 def test_every_public_name_is_in_the_reference_with_a_description() -> None:

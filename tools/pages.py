@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import logging
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -41,6 +43,15 @@ _FENCE: Final = re.compile(
 )
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 _TITLE: Final = re.compile(r"^# (?P<title>[^\n]+)$", re.MULTILINE)
+_HEADING: Final = re.compile(r"<h[12] id=\"[^\"]*\">(.*?)(?:<a class=\"headerlink\"|</h[12]>)", re.DOTALL)
+_TAG: Final = re.compile(r"<[^>]*>")
+# The elements that our pages use. An autoref is what a plugin replaces later.
+_ELEMENTS: Final = (
+    "a|article|autoref|b|br|code|dd|del|details|div|dl|dt|em|figure|h[1-6]|hr|i|img|input|label|li|ol|p|pre|s|small|"
+    "span|strong|sub|summary|sup|svg|table|tbody|td|th|thead|tr|ul"
+)
+_NO_ELEMENT: Final = re.compile(rf"<(?!(?:{_ELEMENTS})\b)([a-zA-Z][\w-]*)")
+_QUOTED_EMPHASIS: Final = re.compile(r"\"<(?:em|strong)>[^<]*")
 _ABROAD: Final = re.compile(r"[a-z]+:|#|/")
 
 
@@ -160,6 +171,14 @@ def _named(entries: Iterable[Any]) -> Iterator[str]:
                 yield entry
 
 
+def faults(html: str) -> Iterator[str]:
+    """Yield a built page's faults: a heading of a section twice, text that was read as emphasis or as an element."""
+    headings = Counter(_TAG.sub("", each).strip() for each in _HEADING.findall(html))
+    yield from (f"the heading {text!r} stands {count} times" for text, count in headings.items() if count > 1)
+    yield from (f"write the asterisks as code: {found}" for found in _QUOTED_EMPHASIS.findall(html))
+    yield from (f"write <{name}> as code: HTML has no such element" for name in sorted(set(_NO_ELEMENT.findall(html))))
+
+
 # Hooks that MkDocs calls
 
 
@@ -183,6 +202,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     here = next(name for name, uri in sources.items() if uri == page.file.src_uri)
     titles = {file.src_uri: _title(file.content_string) for file in files.documentation_pages()}
     return relinked(markdown, source=here, pages=sources, repository=config.repo_url, titles=titles)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Log a warning, which ends a strict build, for each fault of the page."""
+    for fault in faults(html):
+        logging.getLogger("mkdocs.plugins.pages").warning("%s: %s", page.file.src_uri, fault)
+    return html
 
 
 def _title(text: str) -> str | None:

@@ -35,7 +35,7 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     # Batches, memory, retries
     "batch.num.messages": OtherKey("batch.size", "It is in bytes; a batch has no maximum number of records"),
     "compression.codec": OtherKey("compression.type"),
-    "compression.level": OtherKey("compression.<type>.level", "<type> is that of compression.type"),
+    "compression.level": OtherKey("compression.<type>.level", "the type is that of compression.type"),
     "max.batch.size": OtherKey("batch.size"),
     "max.in.flight": OtherKey("max.in.flight.requests.per.connection"),
     "message.max.bytes": OtherKey("max.request.size"),

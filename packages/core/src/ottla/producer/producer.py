@@ -243,8 +243,8 @@ class Producer:
         an iterable of record batches. The others name its columns, None for none; a column "key" is the key if *key* is
         not given. Values and keys are bytes or text and go as they are, past the serializers. With *value_format*,
         "json" or another serializer plugin that takes whole columns, the value is made of one column of any type that
-        the plugin takes. A list names several columns, which become its fields; "*" is all other columns.
-        *key_format* does the same for keys, without "*"; interceptors get the keys that it has made. *headers*
+        the plugin takes. A list names several columns, which become its fields; `"*"` is all other columns.
+        *key_format* does the same for keys, without `"*"`; interceptors get the keys that it has made. *headers*
         names a column, or gives the headers of all rows, as `send` takes them. *topic_column* names a column of topics;
         a null there means *topic*, which may be None. Needs pyarrow.
 
