@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import attrs
@@ -35,7 +35,10 @@ SUITES: Final = [chain for chain in CHAINS if "class Test" in chain[-1].program]
 """Those that are test modules; pytest runs them all in one process."""
 
 ADDRESS: Final = re.compile(r"\b(?:localhost|kafka(?:-\d)?):9092\b(?:,kafka-\d:9092\b)*")
-SECURE_ADDRESS: Final = re.compile(r"\bkafka(?:-\d|\.example\.com)?:909[34]\b")
+SECURE_ADDRESS: Final = re.compile(
+    r"\bkafka(?:-\d|\.example\.com)?:909[34]\b|\bb-1[\w.-]+\.amazonaws\.com:9098\b|\bexample\.servicebus\.windows\.net:9093\b"
+)
+TOKEN_URL: Final = "https://idp.example.com/realms/x/token"
 TOPICS: Final = ("orders", "invoices", "ledger", "clicks")
 SENT_TO: Final = re.compile(r'(?:send|send_table)\("(\w+)"|"topic", "(\w+)"')
 PROGRAM_TIMEOUT_S: Final = 120
@@ -139,6 +142,38 @@ class Surroundings:
         secure: SecureBroker = self.request.getfixturevalue("documented_secure")
         self.names["credential"] = Credential(fetch=secure.identity.token)
 
+    def token_url(self) -> None:
+        self.names["token_url"] = self.request.getfixturevalue("documented_secure").identity.token_url
+
+    def oauth_cb(self) -> None:
+        """A token function for confluent-kafka."""
+        secure: SecureBroker = self.request.getfixturevalue("documented_secure")
+        self.names["oauth_cb"] = lambda _config: (secure.identity.token(), time.time() + 3600, "alice", {"trace": "a"})
+
+    def amazons_package(self) -> None:
+        secure = self._public_authority()
+        provider = SimpleNamespace(
+            generate_auth_token=lambda _region: (secure.identity.token(), int(time.time() + 900) * 1000)
+        )
+        self._module("aws_msk_iam_sasl_signer", MSKAuthTokenProvider=provider)
+
+    def azures_package(self) -> None:
+        secure = self._public_authority()
+        self._module("azure.identity", DefaultAzureCredential=lambda: Credential(fetch=secure.identity.token))
+
+    def _public_authority(self) -> SecureBroker:
+        """The broker, whose certificate is trusted as that of a cloud's service is."""
+        secure: SecureBroker = self.request.getfixturevalue("documented_secure")
+        authority = str(secure.security.certificates.authority)
+        self.request.getfixturevalue("monkeypatch").setenv("SSL_CERT_FILE", authority)
+        return secure
+
+    def _module(self, name: str, **contents: Any) -> None:
+        """A module in the place of a package that needs an account of its vendor."""
+        module = ModuleType(name)
+        vars(module).update(contents)
+        self.request.getfixturevalue("monkeypatch").setitem(sys.modules, name, module)
+
     def vault(self) -> None:
         """The file with the credentials of a program's producer."""
         self.names["vault"] = SimpleNamespace(read=lambda _path: {"username": "alice", "password": PASSWORD})
@@ -165,7 +200,7 @@ class Surroundings:
             text = SECURE_ADDRESS.sub(secure.kafka.listener(listener), text)
             text = re.sub(r"[\w/]*authorit(?:y|ies)\.pem", str(files.authority), text)
             text = re.sub(r"[\w/]*client\.pem", str(files.alice), text)
-            text = text.replace('"..."', repr(PASSWORD))
+            text = text.replace('"..."', repr(PASSWORD)).replace(TOKEN_URL, secure.identity.token_url)
         return ADDRESS.sub(self.address, text) if ADDRESS.search(text) else text
 
 
@@ -184,6 +219,10 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "tmp_path": Surroundings.folder_of_the_test,
     "MyTransport": Surroundings.transport,
     "credential": Surroundings.credential,
+    "token_url": Surroundings.token_url,
+    "oauth_cb": Surroundings.oauth_cb,
+    "aws_msk_iam_sasl_signer": Surroundings.amazons_package,
+    "azure.identity": Surroundings.azures_package,
     "vault": Surroundings.vault,
     "a wrong login": Surroundings.wrong_login,
 }

@@ -8,6 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -384,7 +385,8 @@ def test_extensions_may_be_given_in_the_jaas_config(oauth: Make) -> None:
             {PROVIDER: lambda: "a", URL: "file:///a"},
             f"has two sources of tokens; leave out one of {PROVIDER} and {URL}",
         ),
-        ({PROVIDER: "abc"}, "a function without arguments"),
+        ({PROVIDER: "abc"}, "a function or a method without arguments"),
+        ({PROVIDER: SimpleNamespace(token=lambda: "a")}, "a function or a method without arguments"),
         ({URL: "https://idp/"}, f"needs {next(iter(CLIENT))}"),
         (CLIENT | {URL: f"https://user:{SECRET}@idp/"}, f"{URL}: it must have neither a user nor a fragment"),
         ({URL: "file:///etc/passwd"}, f"{URL}: '/etc/passwd' may not be read"),

@@ -49,7 +49,7 @@ OAUTH_KEYS: Final = (
         name=PROVIDER,
         type=_callable,
         default=None,
-        meaning="a function without arguments, plain or async, that returns a token",
+        meaning="a function or a method without arguments, plain or async, that returns a token",
     ),
     ConfigKey(name=URL, type=a_string, default=None, meaning="the token endpoint's URL, or file:///path of a token"),
     ConfigKey(name=CLIENT_ID, type=a_string, default=None, meaning="the client's id at the identity server"),
