@@ -1,4 +1,4 @@
-"""Numbers of things: each noun and verb agrees with its number, in every error and log line."""
+"""Numbers and articles: nouns and verbs agree with their number, and "a" or "an" fits, in every error and log line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from ottla.errors import counted, were
+from ottla.errors import counted, were, with_article
 
 pytestmark = pytest.mark.unmeasured
 
@@ -21,16 +21,14 @@ COUNTED: Final = "answer|attempt|batche|broker|call|certificate|failure|partitio
 
 BOTH_AT_ONCE: Final = re.compile(r"[a-z]\((s|es|ies)\)")
 IN_A_LOG_LINE: Final = re.compile(rf"%d (\w+ ){{0,2}}({COUNTED})s\b")
+ARTICLE: Final = re.compile(r"\b[Aa]n? $")
+A_TYPE: Final = re.compile(r"\b(__name__|class_name|kind)\b")
 IN_A_TEXT: Final = re.compile(r"^ ((more|other|failed) ){0,2}(attempt|call|failure|pause|record|round|row)s\b")
 
 NEVER_ONE: Final = (
     "%d records: sending them in",  # one record is not split
     "%d batches for",
-    "%d certificates have expired, and",  # one is written in another way
     " records in batches of ",
-    " rows for ",  # so many of all, or all of a table
-    " rows from the table",
-    " rows were taken",
 )
 """Texts whose number is of things that are hardly ever one."""
 
@@ -48,6 +46,20 @@ NEVER_ONE: Final = (
 )
 def test_a_noun_has_a_plural_ending_unless_the_count_is_one(number: int, noun: str, text: str) -> None:
     assert counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Observer", "an Observer"),
+        ("int", "an int"),
+        ("NoneType", "a NoneType"),
+        ("UnionType", "a UnionType"),
+        ("AddPartitionsToTxn", "an AddPartitionsToTxn"),
+    ],
+)
+def test_an_article_fits_its_name(name: str, text: str) -> None:
+    assert with_article(name) == text
 
 
 def test_the_verb_follows_the_number() -> None:
@@ -73,6 +85,29 @@ def wrong(source: str) -> list[str]:
         if BOTH_AT_ONCE.search(text) or IN_A_LOG_LINE.search(text) or (follows and IN_A_TEXT.search(text))
         if not any(each in text for each in NEVER_ONE)
     ]
+
+
+def unfitting(source: str) -> list[str]:
+    """Texts in which an article stands before the name of a type, which may begin with any letter."""
+    return [
+        f"{before.value!r} {ast.unparse(after)}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.JoinedStr)
+        for before, after in zip(node.values, node.values[1:], strict=False)
+        if isinstance(before, ast.Constant) and isinstance(after, ast.FormattedValue)
+        if ARTICLE.search(str(before.value)) and A_TYPE.search(ast.unparse(after))
+    ]
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "ottla_testkit"])
+def test_no_article_stands_before_the_name_of_a_type(package: str) -> None:
+    files = sorted(Path(str(importlib.import_module(package).__file__)).parent.rglob("*.py"))
+    assert {file.name: found for file in files if (found := unfitting(file.read_text("utf-8")))} == {}
+
+
+def test_a_wrong_article_is_detected() -> None:
+    assert unfitting('f"it returned a {type(made).__name__}"')
+    assert not unfitting('f"it returned {with_article(type(made).__name__)}"')
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -280,9 +280,9 @@ def test_config_and_reprs_name_the_class_and_show_no_repr_of_it() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (Unfit(), "Unfit cannot be used: the object is a Unfit, whose partition lacks the argument view; the call is"),
-        (Unfit, "Unfit cannot be used: the class returned a Unfit, whose partition lacks the argument view"),
-        (Observer(), "the object is a Observer, which is not a Partitioner: it lacks partition"),
+        (Unfit(), "Unfit cannot be used: the object is an Unfit, whose partition lacks the argument view; the call is"),
+        (Unfit, "Unfit cannot be used: the class returned an Unfit, whose partition lacks the argument view"),
+        (Observer(), "the object is an Observer, which is not a Partitioner: it lacks partition"),
         (Fails, "Fails cannot be used: the class raised LookupError: no such table; correct it, or use another"),
         (Wrapper, "the class requires the argument inner, and a producer passes only context; give an object, or a "),
         (lambda topic, key: 0, "the function is used as a Partitioner, whose partition lacks the argument view"),

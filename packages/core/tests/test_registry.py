@@ -458,7 +458,7 @@ def test_a_plugin_of_the_newest_generation_is_used_unchanged(site: Site) -> None
 
 def test_an_object_is_checked_by_the_protocol_of_its_generation(site: Site) -> None:
     other = GOOD.replace("def partition(self, topic, key, view)", "def choice(self, topic)")
-    with pytest.raises(InvalidPluginError, match="a First, which is not a OldPartitioner: it lacks choose"):
+    with pytest.raises(InvalidPluginError, match="a First, which is not an OldPartitioner: it lacks choose"):
         of_two_generations(site, other).create({})
 
 
@@ -479,7 +479,7 @@ def test_a_refused_generation_is_reported_with_those_supported(site: Site, spec:
     [
         ("None", "ottla_partitioner returned nothing"),
         ("First", "returned the class First, not an object"),
-        ("object()", "returned a object, which is not a Partitioner: it lacks partition"),
+        ("object()", "returned an object, which is not a Partitioner: it lacks partition"),
         ("1 / 0", "ottla_partitioner raised ZeroDivisionError: division by zero"),
     ],
 )

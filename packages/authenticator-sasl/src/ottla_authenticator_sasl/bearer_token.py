@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import AuthenticationError
+from ottla.errors import AuthenticationError, with_article
 from ottla_authenticator_sasl.jwt import claims
 
 MAX_TOKEN: Final = 256 * 1024
@@ -106,7 +106,7 @@ def _token(given: Any, source: str) -> Token:
             return Token(*given)
         case _:
             raise AuthenticationError(
-                f"{source} returned a {type(given).__name__}; it must return a string, an "
+                f"{source} returned {with_article(type(given).__name__)}; it must return a string, an "
                 "ottla_authenticator_sasl.Token, or a tuple of token, expiry in milliseconds since the epoch, "
                 "principal, scope and extensions"
             )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import AuthenticationError, ConfigError
+from ottla.errors import AuthenticationError, ConfigError, with_article
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.credentials import (
     CallbackCredentials,
@@ -194,7 +194,8 @@ def _by_keys(config: PluginConfig, mechanism: str, keys: str) -> UserPassword | 
 def _by_function(config: PluginConfig) -> UserPassword | str:
     pair = answer(config[PROVIDER], key=PROVIDER, wanted="name and password")
     if not isinstance(pair.reveal(), tuple | list) or len(pair.reveal()) != 2:
-        return f"{PROVIDER} returned a {type(pair.reveal()).__name__} instead of a pair; return (name, password)"
+        given = with_article(type(pair.reveal()).__name__)
+        return f"{PROVIDER} returned {given} instead of a pair; return (name, password)"
     return made(Secret(pair.reveal()[0]), Secret(pair.reveal()[1]), keys=PROVIDER, options={})
 
 

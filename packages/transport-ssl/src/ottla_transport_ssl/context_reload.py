@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from ottla.errors import ConfigError, PluginNotFoundError
+from ottla.errors import ConfigError, PluginNotFoundError, counted
 from ottla_transport_ssl.certificate import Certificate, day
 from ottla_transport_ssl.contexts import Setup, make_setup
 from ottla_transport_ssl.keys import TlsSettings
@@ -142,11 +142,12 @@ def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime)
     if more := len(certificates) - len(shown):
         shown.append(f"and {more} more")
     expired = sum(each.not_after < now for each in certificates)
+    soon = len(certificates) - expired
     logger.warning(
-        "%s: %d certificates have expired, and %d expire within %d days: %s",
+        "%s: %s expired, and %s within %d days: %s",
         where,
-        expired,
-        len(certificates) - expired,
+        f"{counted(expired, 'certificate')} {'has' if expired == 1 else 'have'}",
+        f"{soon} expires" if soon == 1 else f"{soon} expire",
         SOON.days,
         ", ".join(shown),
     )

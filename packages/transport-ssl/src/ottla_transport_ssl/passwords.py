@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from ottla.errors import ConfigError, OttlaError
+from ottla.errors import ConfigError, OttlaError, with_article
 from ottla.interfaces import Secret
 
 Password: TypeAlias = Secret[str] | Callable[[], Any]
@@ -31,7 +31,7 @@ def current(password: Password | None, *, key: str) -> Secret[str] | None:
     else:
         if isinstance(given.reveal(), str):
             return given if given.reveal() else None
-        problem = f"{key} returned a {type(given.reveal()).__name__}; a password must be a string"
+        problem = f"{key} returned {with_article(type(given.reveal()).__name__)}; a password must be a string"
     raise ConfigError([problem])  # outside the except block it has no context, whose frames may hold the secret
 
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.errors import InvalidPluginError, OttlaError
+from ottla.errors import InvalidPluginError, OttlaError, counted
 from ottla.errors.plugin_origin import described, faults, origin_of_method
 from ottla.interfaces import RecordView, TopicView
 
@@ -73,7 +73,7 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view:
     except faults():
         raise _no_partition(ask, topic, made) from None
     if count != len(keys):
-        raise _fault(ask, f"returned {count} partitions for {len(keys)} keys of topic {topic!r}")
+        raise _fault(ask, f"returned {counted(count, 'partition')} for {counted(len(keys), 'key')} of topic {topic!r}")
     if lowest < 0 or highest >= view.partitions:
         has = f"which has {view.partitions}, counted from 0"
         raise _fault(ask, f"chose partitions from {lowest} to {highest} for topic {topic!r}, {has}")

@@ -11,6 +11,7 @@ import attrs
 from ottla.config.importance import Importance, importance_of
 from ottla.config.plugin_choice import GivenPlugin
 from ottla.config.values import HIDDEN, brief
+from ottla.errors import counted
 from ottla.results import html
 from ottla.results.value_methods import ValueMethods
 
@@ -67,7 +68,7 @@ class SettingsInForce(Mapping[str, Any]):
     def __repr__(self) -> str:
         changed = [each for each in self.all() if each.source != DEFAULT]
         parts = [f"{each.key}={written(each.value)} ({each.source})" for each in changed]
-        return f"<{', '.join((*parts, f'{len(self) - len(parts)} defaults'))}>"
+        return f"<{', '.join((*parts, counted(len(self) - len(parts), 'default')))}>"
 
     def _repr_html_(self) -> str:
         """The settings and their sources for notebooks, those with their defaults folded. Secrets are hidden."""

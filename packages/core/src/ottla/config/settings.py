@@ -16,7 +16,7 @@ from typing import Any, Final
 from ottla.config.in_force import SettingInForce, SettingsInForce
 from ottla.config.properties import read_properties
 from ottla.config.values import is_secret
-from ottla.errors import ConfigError, printable
+from ottla.errors import ConfigError, printable, with_article
 from ottla.errors.secret import Secret, SourcedSecret
 from ottla.errors.setting_sources import SourcedSettings
 
@@ -87,7 +87,9 @@ def read(
             is_toml = Path(source).suffix.lower() == ".toml"
             found |= from_file(source, table=table if is_toml else None)
         else:
-            raise ConfigError([f"settings are read from a path or a mapping, not from a {type(source).__name__}"])
+            raise ConfigError(
+                [f"settings are read from a path or a mapping, not from {with_article(type(source).__name__)}"]
+            )
     return found if environment is None else found | from_environment(environment)
 
 

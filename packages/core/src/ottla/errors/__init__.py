@@ -53,7 +53,7 @@ from ottla.errors.exceptions import (
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
-from ottla.errors.plurals import counted, were
+from ottla.errors.plurals import counted, were, with_article
 from ottla.errors.quoting import Secrets, printable, quoted
 from ottla.errors.secret import without_frames
 from ottla.errors.too_many_open_files import files_remedy, has_too_many_files
@@ -118,5 +118,6 @@ __all__ = [
     "printable",
     "quoted",
     "were",
+    "with_article",
     "without_frames",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, with_article
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.connection import Connection
 from ottla.network.request import Completion, Request
@@ -55,7 +55,9 @@ class CompletedRequests(deque[tuple[Request, Completion]]):
                 request.on_complete(completion)
             except Exception as error:
                 if fault is not None:
-                    logger.exception("%s: completing a %s request failed", self._client_id, request.message.name)
+                    logger.exception(
+                        "%s: completing %s request failed", self._client_id, with_article(request.message.name)
+                    )
                 fault = fault or error
         if fault is not None:
             raise fault

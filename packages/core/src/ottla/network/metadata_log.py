@@ -61,7 +61,8 @@ class MetadataLog:
             elif NO_LEADER in topic.leaders:
                 without = [partition for partition, leader in enumerate(topic.leaders) if leader == NO_LEADER]
                 some = ", ".join(map(str, without[:SHOWN])) + (", ..." if len(without) > SHOWN else "")
-                error = f"{len(without)} of {len(topic.leaders)} partitions have no leader ({some})"
+                verb = "has" if len(without) == 1 else "have"
+                error = f"{len(without)} of {counted(len(topic.leaders), 'partition')} {verb} no leader ({some})"
                 self.active = True
                 self._topics.failed(name, "no leader", error, now)
             elif name in self._topics:

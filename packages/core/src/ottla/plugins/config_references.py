@@ -18,7 +18,7 @@ from ottla.config import ConfigDraft, PluginValues, allow_lists
 from ottla.config.plugin_choice import GivenPlugin, is_data
 from ottla.config.reference import Reference
 from ottla.config.value_types import items
-from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable
+from ottla.errors import ConfigError, ConnectionFailedError, OttlaError, PluginError, printable, with_article
 from ottla.errors.plugin_origin import faults, origin_of, text_of
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import Secret, revealed
@@ -175,7 +175,7 @@ def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mappin
     try:
         given = Secret(provider.get(path, frozenset(keys)))
         if not isinstance(given.reveal(), Mapping):
-            return f"the {_name(provider)} returned a {type(given.reveal()).__name__}, not a mapping"
+            return f"the {_name(provider)} returned {with_article(type(given.reveal()).__name__)}, not a mapping"
         return Secret({key: value for key in keys if isinstance(value := given.reveal().get(key), str)})
     except ConfigError as error:
         return "; ".join(error.problems)

@@ -26,6 +26,7 @@ from ottla.errors import (
     SerializationError,
     TableReadError,
     TopicUnavailableError,
+    counted,
 )
 from ottla.interfaces import Columns, RecordEncoder, TableRows
 from ottla.recordbatch.arrow import FRAME
@@ -151,7 +152,7 @@ def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableD
             raise
         error.delivery = delivery
         error.add_note(
-            f"send_table had taken {delivery.rows} rows from the table; those of them that were not "
+            f"send_table had taken {counted(delivery.rows, 'row')} from the table; those of them that were not "
             "queued are among failed_rows() of this error's `delivery`"
         )
         raise

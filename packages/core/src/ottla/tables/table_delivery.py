@@ -17,7 +17,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.config.wait_limit import check_timeout
-from ottla.errors import DeliveryError, TableDeliveryError
+from ottla.errors import DeliveryError, TableDeliveryError, counted, were
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult, html
 from ottla.results.stories import RecordStory
@@ -93,7 +93,7 @@ class TableDelivery:
         Each call searches the row's chunk, some ten thousand rows: do not call it for all rows of a table.
         """
         if not 0 <= row < self.rows:
-            raise IndexError(f"no row {row}: {self.rows} rows were taken from the table")
+            raise IndexError(f"no row {row}: {counted(self.rows, 'row')} {were(self.rows)} taken from the table")
         batch, index = self._place(row)
         match batch.outcome:
             case Acknowledged() as acknowledged:
@@ -199,7 +199,9 @@ class TableDelivery:
         if first is None:
             return result, None
         error = TableDeliveryError(
-            result, f"{result.failed} of {result.rows} rows for {self._target} were not delivered: {first}"
+            result,
+            f"{result.failed} of {counted(result.rows, 'row')} for {self._target} {were(result.failed)} not delivered: "
+            f"{first}",
         )
         error.__cause__ = first
         return result, error
@@ -269,7 +271,7 @@ class TableDelivery:
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"
-        return f"<TableDelivery of {self.rows} rows for {self._target}: {state}>"
+        return f"<TableDelivery of {counted(self.rows, 'row')} for {self._target}: {state}>"
 
 
 class _CompletedRows:

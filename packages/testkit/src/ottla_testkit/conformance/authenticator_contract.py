@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
+from ottla.errors import with_article
 from ottla.interfaces import Authenticator, Mechanism
 from ottla_testkit.conformance.harness.abilities import check_spelling
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
@@ -38,9 +39,12 @@ class MechanismContract(CheckedMechanism):
         blocking: object = mechanism.blocking
         check(isinstance(blocking, bool), f"blocking is {blocking!r}, which is neither True nor False")
         identity: object = getattr(mechanism, "identity", None)
-        check(identity is None or isinstance(identity, str), f"identity is a {kind(identity)}; it is a name, or None")
+        check(
+            identity is None or isinstance(identity, str),
+            f"identity is {with_article(kind(identity))}; it is a name, or None",
+        )
         remedy: object = getattr(mechanism, "remedy", "")
-        check(isinstance(remedy, str), f"remedy is a {kind(remedy)}; it is what helps, in words")
+        check(isinstance(remedy, str), f"remedy is {with_article(kind(remedy))}; it is what helps, in words")
 
     def test_every_connection_has_its_own_exchange(self, mechanism: Mechanism) -> None:
         one, other = self._begun(mechanism), self._begun(mechanism)

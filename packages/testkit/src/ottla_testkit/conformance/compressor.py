@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.errors import PluginNotFoundError, ProtocolError
+from ottla.errors import PluginNotFoundError, ProtocolError, with_article
 from ottla.interfaces import Buffer, Compressor
 from ottla.plugins.registry import Registry
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
@@ -126,7 +126,8 @@ class CompressorConformance(BoundedSuite):
             unpacked = self._unpack(compressor, buffer, limit=len(plain))
             check(
                 unpacked == plain,
-                f"decompress() of a {type(buffer).__name__} {_outcome(unpacked, 'gave other bytes than were packed')}",
+                f"decompress() of {with_article(type(buffer).__name__)} "
+                f"{_outcome(unpacked, 'gave other bytes than were packed')}",
             )
 
     def test_the_level_is_used(self, compressor: Compressor, chance: random.Random) -> None:
@@ -306,7 +307,7 @@ class CompressorConformance(BoundedSuite):
         except Exception as error:
             kinds = ", ".join(sorted({type(chunk).__name__ for chunk in chunks})) or "none"
             fail(f"compress() of {len(chunks)} chunks ({kinds}) with level {level} raised {error!r}", error)
-        check(type(packed) is bytes, f"compress() returned a {type(packed).__name__}; it must be bytes")
+        check(type(packed) is bytes, f"compress() returned {with_article(type(packed).__name__)}; it must be bytes")
         return bytes(packed)
 
     def _unpack(self, compressor: Compressor, packed: Buffer, *, limit: int) -> bytes | ProtocolError:
@@ -321,7 +322,7 @@ class CompressorConformance(BoundedSuite):
                 "limit, is a ProtocolError",
                 error,
             )
-        check(type(plain) is bytes, f"decompress() returned a {type(plain).__name__}; it must be bytes")
+        check(type(plain) is bytes, f"decompress() returned {with_article(type(plain).__name__)}; it must be bytes")
         check(len(plain) <= limit, f"decompress() gave {len(plain)} bytes with a limit of {limit}")
         return bytes(plain)
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from ottla.config.allow_lists import FILES, NotAllowedError, check_file, options_of_others
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, with_article
 from ottla.interfaces import ConfigProvider
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail
@@ -217,10 +217,12 @@ class ConfigProviderConformance(BoundedSuite):
         given = within(
             self.timeout, "get", lambda: provider.get(path, frozenset(keys)), remedy="it needs a time-out of its own"
         )
-        check(isinstance(given, Mapping), f"get returned a {type(given).__name__}, not a mapping")
+        check(isinstance(given, Mapping), f"get returned {with_article(type(given).__name__)}, not a mapping")
         for key, value in given.items():  # no message has a value, which may be a secret
-            check(isinstance(key, str), f"get returned a {type(key).__name__} as a key, not a string")
-            check(isinstance(value, str), f"get returned a {type(value).__name__} for {key!r}, not a string")
+            check(isinstance(key, str), f"get returned {with_article(type(key).__name__)} as a key, not a string")
+            check(
+                isinstance(value, str), f"get returned {with_article(type(value).__name__)} for {key!r}, not a string"
+            )
         return given
 
 

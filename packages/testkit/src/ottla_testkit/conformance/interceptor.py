@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
+from ottla.errors import with_article
 from ottla.interfaces import Header, Interceptor, ProducerRecord
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
@@ -175,8 +176,8 @@ class InterceptorConformance(TableRequirements):
             kept = not isinstance(before, bytes) or isinstance(after, bytes | None)
             check(
                 kept or not self.keeps_types,
-                f"{what} made a {type(after).__name__} of the {part}, which no producer without a serializer takes; "
-                "keeps_types = False allows it",
+                f"{what} made {with_article(type(after).__name__)} of the {part}, which no producer without a "
+                "serializer takes; keeps_types = False allows it",
             )
         return new_key, new_value, tuple(new_headers)
 

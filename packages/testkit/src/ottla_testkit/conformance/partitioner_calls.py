@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from ottla.errors import with_article
 from ottla.interfaces import (
     Partitioner,
     RecordView,
@@ -77,7 +78,8 @@ class PartitionerCalls(BoundedSuite):
         check(given == list(keys), "partition_column() changed the list of keys, which is the core's")
         check(
             hasattr(column, "__len__") and hasattr(column, "__getitem__"),
-            f"partition_column() returned {column!r}, a {type(column).__name__}; a sequence of partitions is needed",
+            f"partition_column() returned {column!r}, {with_article(type(column).__name__)}; a sequence of "
+            "partitions is needed",
         )
         check(len(column) == len(keys), f"partition_column() gave {len(column)} partitions for {len(keys)} keys")
         # Any integer type is fine: numpy arrays have their own.
@@ -130,7 +132,7 @@ def _index(partition: Any) -> Any:
 def check_partition(call: str, chosen: object, view: TopicView) -> None:
     check(
         isinstance(chosen, int) and not isinstance(chosen, bool),
-        f"{call} returned {chosen!r}, a {type(chosen).__name__}; a partition is an int",
+        f"{call} returned {chosen!r}, {with_article(type(chosen).__name__)}; a partition is an int",
     )
     check(
         isinstance(chosen, int) and 0 <= chosen < view.partitions,

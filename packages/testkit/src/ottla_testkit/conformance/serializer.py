@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.errors import NotPreparedError
+from ottla.errors import NotPreparedError, with_article
 from ottla.interfaces import (
     Header,
     Serializer,
@@ -303,7 +303,9 @@ class SerializerConformance(SerializerCalls):
         except Exception as error:
             fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
         is_array = isinstance(made, pa.Array)
-        result = f"a {type(made).__name__}" + (f" of {len(made)} rows of {made.type}" if hasattr(made, "type") else "")
+        result = f"{with_article(type(made).__name__)}" + (
+            f" of {len(made)} rows of {made.type}" if hasattr(made, "type") else ""
+        )
         check(
             is_array
             and len(made) == len(column)

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ottla import hookspecs
 from ottla.config.plugin_choice import GivenPlugin
-from ottla.errors import InvalidPluginError
+from ottla.errors import InvalidPluginError, with_article
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import ConfigKey
 from ottla.plugins.registry.confluent import ConfluentSerializer, is_confluent_serializer
@@ -84,9 +84,9 @@ class ProgramPlugin(Plugin):
     def _returned(self, class_name: str) -> str:
         match self._form:
             case "object":
-                return f"the object is a {class_name}"
+                return f"the object is {with_article(class_name)}"
             case "call":
-                return f"the function is used as a {self.info.kind.protocol.__name__}"
+                return f"the function is used as {with_article(self.info.kind.protocol.__name__)}"
             case _:
                 return super()._returned(class_name)
 

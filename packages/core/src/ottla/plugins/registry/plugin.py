@@ -12,7 +12,7 @@ import pluggy
 
 from ottla import hookspecs
 from ottla.config import PluginValues
-from ottla.errors import InvalidPluginError, OttlaError, printable
+from ottla.errors import InvalidPluginError, OttlaError, printable, with_article
 from ottla.errors.plugin_origin import faults, note_origin, text_of
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.similar_names import most_similar
@@ -132,7 +132,9 @@ class Plugin:
                 f"{_module(self.info)}"
             )
         if lacking:
-            return f"{self._returned(name)}, which is not a {protocol.__name__}: it lacks {', '.join(lacking)}"
+            return (
+                f"{self._returned(name)}, which is not {with_article(protocol.__name__)}: it lacks {', '.join(lacking)}"
+            )
         if uncallable := uncallable_methods(made, kind, protocol):
             return f"{self._returned(name)}, and these attributes of it are not methods: {', '.join(uncallable)}"
         if mismatches:
@@ -142,7 +144,7 @@ class Plugin:
 
     def _returned(self, class_name: str) -> str:
         """The beginning of an error about an object that is none of the kind."""
-        return f"{self._maker} returned a {class_name}"
+        return f"{self._maker} returned {with_article(class_name)}"
 
     def _declared(self) -> tuple[ConfigKey, ...]:
         declared = self._call(_KEYS_HOOK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, with_article
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.network.authentication.exchange import MAX_TOKEN, MAX_TURNS
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
@@ -38,16 +38,19 @@ class CheckedMechanism(BoundedSuite):
 
     def _start(self, mechanism: Mechanism, exchange: Authenticator) -> bytes:
         said: Any = self._called("start()", mechanism, exchange.start)
-        check(isinstance(said, bytes), f"start() returned a {kind(said)}; it must be bytes")
+        check(isinstance(said, bytes), f"start() returned {with_article(kind(said))}; it must be bytes")
         self._check_size("start()", said)
         return bytes(said)
 
     def _challenge(self, mechanism: Mechanism, exchange: Authenticator, data: bytes) -> Step:
         step: Any = self._called(shown(data), mechanism, lambda: exchange.challenge(data))
-        check(isinstance(step, Step), f"{shown(data)} returned a {kind(step)}, which is not a Step")
+        check(isinstance(step, Step), f"{shown(data)} returned {with_article(kind(step))}, which is not a Step")
         assert isinstance(step, Step)
         reply: object = step.reply
-        check(reply is None or isinstance(reply, bytes), f"{shown(data)} replied with a {kind(reply)}, not bytes")
+        check(
+            reply is None or isinstance(reply, bytes),
+            f"{shown(data)} replied with {with_article(kind(reply))}, not bytes",
+        )
         check(isinstance(step.done, bool), f"{shown(data)} said done={step.done!r}, which is neither True nor False")
         check(
             step.done or reply is not None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from ottla.errors import with_article
 from ottla_testkit.conformance.harness.checked_layer import check
 
 
@@ -24,7 +25,7 @@ class Secrets:
         seen: BaseException | None = error
         while seen is not None:
             notes = " ".join(getattr(seen, "__notes__", ()))
-            self.check_text(f"a {type(seen).__name__} that it raised", f"{seen} {seen!r} {notes}")
+            self.check_text(f"{with_article(type(seen).__name__)} that it raised", f"{seen} {seen!r} {notes}")
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
 
     def check_text(self, where: str, text: str) -> None:

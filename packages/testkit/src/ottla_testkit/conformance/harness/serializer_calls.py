@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.errors import NotPreparedError
+from ottla.errors import NotPreparedError, with_article
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, supports
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
@@ -39,7 +39,7 @@ class SerializerCalls(BoundedSuite):
             )
         check(
             made is None or type(made) is bytes,
-            f"serialize() of {shown(data)} returned a {type(made).__name__}; it must be bytes, or None",
+            f"serialize() of {shown(data)} returned {with_article(type(made).__name__)}; it must be bytes, or None",
         )
         return made  # type: ignore[no-any-return]
 
