@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import (
@@ -15,52 +16,50 @@ from ottla.errors import (
     were,
 )
 
+E = TypeVar("E", bound=DeliveryError)
+
 
 def delivery_failed(batch: ProducerBatch, cause: Exception, now: float, *, why: str | None = None) -> DeliveryError:
     """The error of a batch that fails for a reason other than time; *why* replaces the text of its *cause*."""
-    error = DeliveryError(
-        f"{_records(batch)} not delivered: {why or cause}" + _history(batch, now),
-        topic=batch.topic,
-        partition=batch.partition,
-        attempts=batch.attempts,
-        possibly_persisted=batch.possibly_persisted,
-    )
-    error.__cause__ = cause
-    error.story = batch.story(failing_at=now)
-    return error
+    return _failed(DeliveryError, batch, f"not delivered: {why or cause}", cause, now)
 
 
 def dropped(batch: ProducerBatch, cause: OttlaError, now: float) -> TransactionAbortedError:
     """The error of a batch whose transaction cannot be committed."""
-    error = TransactionAbortedError(
-        f"{_records(batch)} dropped: {cause}" + _history(batch, now),
-        topic=batch.topic,
-        partition=batch.partition,
-        attempts=batch.attempts,
-        possibly_persisted=batch.possibly_persisted,
-    )
+    return _failed(TransactionAbortedError, batch, f"dropped: {cause}", cause, now)
+
+
+def expired(batch: ProducerBatch, now: float) -> DeliveryTimeoutError:
+    """The error of a batch whose `delivery.timeout.ms` has passed."""
+    seconds = f"{now - batch.created_at:.3f} s after the batch was opened"
+    what = f"not delivered within delivery.timeout.ms: {seconds}"
+    return _failed(DeliveryTimeoutError, batch, what, batch.last_error, now)
+
+
+def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryError]:
+    """Errors of the records that the broker names, by index; the others failed because of these (KIP-467)."""
+    refused = f"the broker refused the record for {batch}: "
+    reasons = {index: printable(message or "") or "no reason given" for index, message in messages.items()}
+    return {index: _error(DeliveryError, batch, refused + reason) for index, reason in reasons.items()}
+
+
+def _failed(kind: type[E], batch: ProducerBatch, what: str, cause: Exception | None, now: float) -> E:
+    """The error of all records of a batch, with its story; *what* happened to them."""
+    records = f"{counted(batch.count, 'record')} for {batch} {were(batch.count)}"
+    error = _error(kind, batch, f"{records} {what}{_history(batch, now)}")
     error.__cause__ = cause
     error.story = batch.story(failing_at=now)
     return error
 
 
-def expired(batch: ProducerBatch, now: float) -> DeliveryTimeoutError:
-    """The error of a batch whose `delivery.timeout.ms` has passed."""
-    error = DeliveryTimeoutError(
-        f"{_records(batch)} not delivered within "
-        f"delivery.timeout.ms: {now - batch.created_at:.3f} s after the batch was opened" + _history(batch, now),
+def _error(kind: type[E], batch: ProducerBatch, text: str) -> E:
+    return kind(
+        text,
         topic=batch.topic,
         partition=batch.partition,
         attempts=batch.attempts,
         possibly_persisted=batch.possibly_persisted,
     )
-    error.__cause__ = batch.last_error
-    error.story = batch.story(failing_at=now)
-    return error
-
-
-def _records(batch: ProducerBatch) -> str:
-    return f"{counted(batch.count, 'record')} for {batch} {were(batch.count)}"
 
 
 def _history(batch: ProducerBatch, now: float) -> str:
@@ -73,17 +72,3 @@ def _history(batch: ProducerBatch, now: float) -> str:
     why = f", last error: {batch.last_error}" if batch.last_error is not None else ""
     perhaps = "; the broker may have written them" if batch.possibly_persisted else ""
     return f" ({tries}{spent}{last}{why}){perhaps}"
-
-
-def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) -> Mapping[int, DeliveryError]:
-    """Errors of the records that the broker names, by index; the others failed because of these (KIP-467)."""
-    return {
-        index: DeliveryError(
-            f"the broker refused the record for {batch}: " + (printable(message or "") or "no reason given"),
-            topic=batch.topic,
-            partition=batch.partition,
-            attempts=batch.attempts,
-            possibly_persisted=batch.possibly_persisted,  # by an earlier attempt
-        )
-        for index, message in messages.items()
-    }

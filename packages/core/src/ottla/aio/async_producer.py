@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
@@ -314,7 +315,8 @@ class AsyncProducer:
                 assert step is not None, "it was advanced when it was made"
                 waited = loop.time() - started_at
                 if isinstance(step, Lookup):
-                    await self._look_up(step, pending.begin_lookup(step, waited=waited))
+                    seconds = pending.begin_lookup(step, waited=waited)
+                    await on_a_thread(name="prepare", call=partial(step.prepare, seconds))
                 elif not await _ready(step, pending.limit.seconds - waited):
                     pending.time_out(waited=loop.time() - started_at)
                 step = pending.advance()
@@ -325,9 +327,6 @@ class AsyncProducer:
             pending.cancel(ProducerClosedError("the task that sent the record was cancelled; nothing was queued"))
             raise
         return step
-
-    async def _look_up(self, lookup: Lookup, seconds: float) -> None:
-        await on_a_thread(name="prepare", call=lambda: lookup.prepare(seconds))
 
     def _call_on_loop(self, delivery: Delivery, callback: LoopCallback) -> None:
         inbox = running_inbox()
