@@ -10,13 +10,14 @@ import click
 from ottla.cli.config_commands import config
 from ottla.cli.document import document
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.options import json_option, timeout_option
 from ottla.cli.perf.command import perf
 from ottla.cli.plugin_commands import plugins
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.send.command import send
 from ottla.cli.table import show
 from ottla.cli.transactions import show_transactions, transactions_document
-from ottla.doctor import DEFAULT_TIMEOUT, examine
+from ottla.doctor import examine
 from ottla.errors import OttlaError
 from ottla.transactions.admin.blocking_client import blocking_client
 from ottla.transactions.admin.listing import listed_transactions
@@ -52,15 +53,8 @@ ottla.add_command(send)
 @settings_options("required")
 @click.option("--topic", metavar="NAME", help="A topic to check; it is never created.")
 @click.option("--send", is_flag=True, help="Send one test record to the topic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, max=3600, min_open=True),
-    default=DEFAULT_TIMEOUT,
-    show_default=True,
-    help="The time for everything.",
-)
+@json_option("JSON instead of a table")
+@timeout_option
 def doctor(
     settings: dict[str, Any],
     topic: str | None,
@@ -88,15 +82,8 @@ def doctor(
 @ottla.command(short_help="Show transactional ids and their transactions.")
 @click.argument("prefix")
 @settings_options("required")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, max=3600, min_open=True),
-    default=DEFAULT_TIMEOUT,
-    show_default=True,
-    help="The time for everything.",
-)
+@json_option("JSON instead of a table")
+@timeout_option
 def transactions(
     prefix: str,
     settings: dict[str, Any],

@@ -12,6 +12,7 @@ import click
 
 from ottla.cli.foreign_config import read_configuration
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.options import json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.settings_in_force import in_force, show_settings
 from ottla.config.importance import Importance
@@ -41,7 +42,7 @@ def config() -> None:
     multiple=True,
     help="Only settings of this importance in Java's producer.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("JSON")
 def show_(
     settings: dict[str, Any],
     keys: tuple[str, ...],
@@ -92,7 +93,7 @@ def show_(
     help="The client that FILE is for; by default what its settings look like.",
 )
 @click.option("--show-secrets", is_flag=True, help="Print passwords and keys, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a properties file.")
+@json_option("JSON instead of a properties file")
 def translate_(file: Path, client: str | None, show_secrets: bool, as_json: bool) -> None:
     """Print the configuration in FILE as a properties file for Ottla.
 

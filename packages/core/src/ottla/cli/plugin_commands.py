@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.options import json_option
 from ottla.cli.plugin_table import document, show
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import InvalidPluginError, OttlaError, PluginNotFoundError
@@ -30,7 +31,7 @@ _LONGEST: Final = 30.0
 
 
 @click.group(invoke_without_command=True, short_help="List, check and write plugins.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option("JSON instead of a table")
 @click.pass_context
 def plugins(context: click.Context, as_json: bool) -> None:
     """List the installed plugins, with the reason for each one that cannot be used.
@@ -45,7 +46,7 @@ def plugins(context: click.Context, as_json: bool) -> None:
 
 
 @plugins.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option("JSON instead of a table")
 def list_(as_json: bool) -> None:
     """List the installed plugins, like `ottla plugins` alone."""
     _list(as_json=as_json)

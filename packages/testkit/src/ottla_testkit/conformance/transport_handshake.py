@@ -78,11 +78,7 @@ class HandshakeRequirements(TransportConnections):
 
     def test_garbage_instead_of_a_handshake_is_an_error_or_ignored(self, begin: Begin, chance: random.Random) -> None:
         for garbage in (*GARBAGE, *(chance.randbytes(chance.randrange(1, 600)) for _ in range(20))):
-            talk = begin()
-            talk.turn()
-            talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
-            talk.wire.say(garbage)
-            talk.run_out(f"a peer said {garbage[:24]!r}...")
+            begin_with_garbage(begin, garbage)
 
     def test_garbage_between_bytes_of_the_peer_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
         for _ in range(20):
@@ -98,6 +94,16 @@ def _length(talk: LayerSession) -> int:
     talk.open()
     talk.exchange(b"ping", b"pong")
     return talk.wire.to_layer.carried
+
+
+def begin_with_garbage(begin: Begin, garbage: bytes) -> LayerSession:
+    """Send garbage to a layer in place of the rest of its handshake, and run it until it ends."""
+    talk = begin()
+    talk.turn()
+    talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
+    talk.wire.say(garbage)
+    talk.run_out(f"a peer said {garbage[:24]!r}...")
+    return talk
 
 
 def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:

@@ -14,7 +14,7 @@ from ottla_testkit.conformance.harness.checked_layer import check
 from ottla_testkit.conformance.harness.secret_leaks import Secrets
 from ottla_testkit.conformance.harness.session import LayerSession
 from ottla_testkit.conformance.harness.transport_connections import Begin, MakePeer, TransportConnections
-from ottla_testkit.conformance.transport_handshake import GARBAGE
+from ottla_testkit.conformance.transport_handshake import GARBAGE, begin_with_garbage
 
 _LONGEST: Final = 2000
 """Characters of an error: a peer's text in it must be shortened."""
@@ -70,12 +70,7 @@ class RefusalRequirements(TransportConnections):
         secrets.check_text("details()", str(honest.layer.details()))
         secrets.check_text("a layer", honest.layer.shown())
         for garbage in GARBAGE:
-            talk = begin()
-            talk.turn()
-            talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
-            talk.wire.say(garbage)
-            talk.run_out(f"a peer said {garbage[:24]!r}...")
-            _check_failure(secrets, talk)
+            _check_failure(secrets, begin_with_garbage(begin, garbage))
         if refusing_peer is not None:
             talk = begin(by=refusing_peer)
             talk.until(lambda: talk.over or talk.ready, "the peer has refused, and nothing reports it", ends=True)

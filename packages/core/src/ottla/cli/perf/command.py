@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import OttlaError
 
@@ -67,18 +68,11 @@ _INTERRUPTED: Final = 130
     show_default=True,
     help="The time between two lines.",
 )
-@click.option(
-    "--flush-timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    show_default=True,
-    help="After Ctrl-C, the time for records that were sent.",
-)
+@flush_timeout_option("records that were sent")
 @click.option(
     "--report", metavar="FILE", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write HTML, too."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option("the result as JSON")
 def perf(
     topic: str,
     settings: dict[str, Any],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import OttlaError
 
@@ -41,15 +42,8 @@ _INTERRUPTED: Final = 130
     type=click.Path(dir_okay=False, path_type=Path),
     help="Send in transactions, and keep the position in this file.",
 )
-@click.option(
-    "--flush-timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=10.0,
-    show_default=True,
-    help="After Ctrl-C, the time for records that were read.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@flush_timeout_option("records that were read")
+@json_option("the result as JSON")
 def send(
     topic: str,
     files: tuple[str, ...],
