@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from ottla.errors import CorruptBatchError
 from ottla.interfaces import Buffer, Compressor
+from ottla.recordbatch.header_v2 import MAGIC_OFFSET
 from ottla.recordbatch.parse_message_sets import message_size, read_message
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
 from ottla.recordbatch.parsed_batches import ControlMarker, Record, RecordBatch
@@ -18,9 +19,6 @@ __all__ = ["UNPACKED_LIMIT", "ControlMarker", "Record", "RecordBatch", "parse_ba
 
 UNPACKED_LIMIT: Final = 128 * 1024 * 1024
 """Maximum unpacked bytes of one batch, unless the caller passes another limit."""
-
-_MAGIC_AT: Final = 16
-"""Every format begins with offset and length, and has the magic byte at the same place."""
 
 
 class _Read(Protocol):
@@ -59,9 +57,9 @@ def parse_batches(
 
 def _first(view: memoryview) -> tuple[int, _Read] | None:
     """The size of the first batch, and the function that reads it; None if its end is missing."""
-    if len(view) <= _MAGIC_AT:
+    if len(view) <= MAGIC_OFFSET:
         return None
-    magic = view[_MAGIC_AT]
+    magic = view[MAGIC_OFFSET]
     if magic not in _FORMATS:
         raise CorruptBatchError(f"record format v{magic} is not supported, only v0 to v{max(_FORMATS)}")
     size_of, read = _FORMATS[magic]

@@ -11,51 +11,39 @@ from ottla.errors import CorruptBatchError, ProtocolError, counted
 from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
 from ottla.recordbatch.checksum import crc32c
-from ottla.recordbatch.codecs import CODEC_MASK, unpack
-from ottla.recordbatch.header_v2 import (
-    CHECKED,
-    CHECKED_FROM,
-    COUNTED_FROM,
-    HEADER_SIZE,
-    LENGTH_OFFSET,
-    MAGIC,
-    UNCHECKED,
-    Attributes,
-)
+from ottla.recordbatch.codecs import unpack
+from ottla.recordbatch.header_v2 import CHECKED_FROM, HEADER_SIZE, MAGIC, BatchHeader, announced_size
 from ottla.recordbatch.parsed_batches import Record, RecordBatch
 
 
 def read_batch(view: memoryview, *, compressors: Mapping[int, Compressor], limit: int) -> RecordBatch:
     """The single batch in *view*; its records may unpack to *limit* bytes."""
-    base_offset, _length, leader_epoch, _magic, crc = UNCHECKED.unpack_from(view)
-    if crc32c(view[CHECKED_FROM:]) != crc:
+    header = BatchHeader.read(view)
+    base_offset = header.base_offset
+    if crc32c(view[CHECKED_FROM:]) != header.crc:
         raise CorruptBatchError(f"the checksum of the batch at offset {base_offset} is wrong")
-    checked = CHECKED.unpack_from(view, CHECKED_FROM)
-    bits, last_delta, first_timestamp, max_timestamp, producer_id, epoch, sequence, count = checked
-    codec_id = bits & CODEC_MASK
-    log_append_time = bool(bits & Attributes.LOG_APPEND_TIME)
     try:
-        section = unpack(view[HEADER_SIZE:], codec_id=codec_id, compressors=compressors, limit=limit)
-        records = tuple(_records(section, count, base_offset, first_timestamp))
+        section = unpack(view[HEADER_SIZE:], codec_id=header.codec_id, compressors=compressors, limit=limit)
+        records = tuple(_records(section, header.count, base_offset, header.first_timestamp))
     except ProtocolError as error:
         raise CorruptBatchError(f"the batch at offset {base_offset}: {error}") from error
-    _check_offsets(records, base_offset, last_delta)
-    if log_append_time:
-        records = tuple(attrs.evolve(record, timestamp_ms=max_timestamp) for record in records)
+    _check_offsets(records, base_offset, header.last_offset_delta)
+    if header.log_append_time:
+        records = tuple(attrs.evolve(record, timestamp_ms=header.max_timestamp) for record in records)
     return RecordBatch(
         magic=MAGIC,
         base_offset=base_offset,
-        last_offset=base_offset + last_delta,
-        leader_epoch=leader_epoch,
-        codec_id=codec_id,
-        log_append_time=log_append_time,
-        transactional=bool(bits & Attributes.TRANSACTIONAL),
-        control=bool(bits & Attributes.CONTROL),
-        first_timestamp=first_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        epoch=epoch,
-        sequence=sequence,
+        last_offset=base_offset + header.last_offset_delta,
+        leader_epoch=header.leader_epoch,
+        codec_id=header.codec_id,
+        log_append_time=header.log_append_time,
+        transactional=header.transactional,
+        control=header.control,
+        first_timestamp=header.first_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        epoch=header.epoch,
+        sequence=header.sequence,
         size=len(view),
         records=records,
     )
@@ -71,7 +59,7 @@ def _check_offsets(records: Sequence[Record], base_offset: int, last_delta: int)
 
 def batch_size(view: memoryview) -> int:
     """The size of the first batch in *view*, by its length field; the view includes its magic."""
-    size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
+    size = announced_size(view)
     if size < HEADER_SIZE:
         raise CorruptBatchError(f"a batch of {size} bytes is shorter than its header")
     return size

@@ -15,14 +15,13 @@ from ottla.interfaces import Buffer, Compressor
 from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import CODEC_MASK, ZSTD, unpack
 from ottla.recordbatch.header_v2 import (
-    CHECKED,
     CHECKED_FROM,
     COUNTED_FROM,
     HEADER_SIZE,
-    LENGTH_OFFSET,
     MAGIC,
-    UNCHECKED,
-    Attributes,
+    MAGIC_OFFSET,
+    BatchHeader,
+    announced_size,
 )
 from ottla.recordbatch.parse import UNPACKED_LIMIT, RecordBatch, parse_batches
 
@@ -36,7 +35,6 @@ REJECTED: Final = "One or more records have been rejected"
 SMALLEST: Final = 14
 """A batch of fewer bytes has a wrong size: the header of the oldest format is longer."""
 
-_MAGIC_AT: Final = 16
 _CODEC_AT: Final = CHECKED_FROM + 1
 
 
@@ -64,7 +62,7 @@ def check_records(
         refused = _refuse_form(view, version)
         if refused is not None:
             return refused
-        view = view[: _size(view)]
+        view = view[: announced_size(view)]
     try:
         batches = list(parse_batches(view, compressors=compressors))
     except CorruptBatchError as error:
@@ -81,35 +79,31 @@ def check_records(
 def transaction_owner(records: Buffer) -> tuple[int, int] | None:
     """Return the producer's id and epoch of a transactional batch, as its header says; None for any other bytes."""
     view = memoryview(records)
-    if len(view) < HEADER_SIZE or view[_MAGIC_AT] != MAGIC or not HEADER_SIZE <= _size(view) <= len(view):
+    if len(view) < HEADER_SIZE or view[MAGIC_OFFSET] != MAGIC or not HEADER_SIZE <= announced_size(view) <= len(view):
         return None
-    bits, _last_delta, _first, _newest, producer_id, epoch, *_rest = CHECKED.unpack_from(view, CHECKED_FROM)
-    return (producer_id, epoch) if bits & Attributes.TRANSACTIONAL else None
+    header = BatchHeader.read(view)
+    return (header.producer_id, header.epoch) if header.transactional else None
 
 
 def _refuse_form(view: memoryview, version: int) -> CheckedRecords | None:
     """Return the refusal of bytes that are not one batch with a correct checksum; None if they are."""
-    if len(view) <= _MAGIC_AT:
+    if len(view) <= MAGIC_OFFSET:
         return CheckedRecords(code=ErrorCode.INVALID_RECORD)
-    size = _size(view)
-    if size < COUNTED_FROM + SMALLEST or (size <= len(view) and view[_MAGIC_AT] > MAGIC):
+    size = announced_size(view)
+    if size < COUNTED_FROM + SMALLEST or (size <= len(view) and view[MAGIC_OFFSET] > MAGIC):
         return CheckedRecords(code=ErrorCode.CORRUPT_MESSAGE, message="the header is wrong")
-    if size > len(view) or view[_MAGIC_AT] < MAGIC or _is_whole(view[size:]):
+    if size > len(view) or view[MAGIC_OFFSET] < MAGIC or _is_whole(view[size:]):
         return CheckedRecords(code=ErrorCode.INVALID_RECORD)
     if version < FIRST_WITH_ZSTD and view[_CODEC_AT] & CODEC_MASK == ZSTD:
         return CheckedRecords(code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if size < HEADER_SIZE or crc32c(view[CHECKED_FROM:size]) != UNCHECKED.unpack_from(view)[-1]:
+    if size < HEADER_SIZE or crc32c(view[CHECKED_FROM:size]) != BatchHeader.read(view).crc:
         return CheckedRecords(code=ErrorCode.CORRUPT_MESSAGE, corrupt=CorruptBatchError("the checksum is wrong"))
     return None
 
 
 def _is_whole(view: memoryview) -> bool:
     """Return whether these bytes begin with another batch; an incomplete one counts for nothing."""
-    return len(view) > _MAGIC_AT and _size(view) <= len(view)
-
-
-def _size(view: memoryview) -> int:
-    return COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
+    return len(view) > MAGIC_OFFSET and announced_size(view) <= len(view)
 
 
 def _code_of_content(view: memoryview, compressors: Mapping[int, Compressor]) -> ErrorCode:

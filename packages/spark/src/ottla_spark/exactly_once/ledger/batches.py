@@ -16,15 +16,14 @@ from ottla.errors import CorruptBatchError, ProtocolError
 from ottla.interfaces import Buffer
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.protocol.primitives import read_varint, read_varlong
-from ottla.recordbatch.codecs import CODEC_MASK, NONE
+from ottla.recordbatch.codecs import NONE
 from ottla.recordbatch.header_v2 import (
-    CHECKED,
-    CHECKED_FROM,
-    COUNTED_FROM,
     HEADER_SIZE,
     LENGTH_OFFSET,
     MAGIC,
-    Attributes,
+    MAGIC_OFFSET,
+    BatchHeader,
+    announced_size,
 )
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
 from ottla.recordbatch.parsed_batches import ControlMarker, Record
@@ -37,7 +36,6 @@ COMPRESSORS: Final = {GZIP: Gzip(-1)}
 LARGEST_ENTRY: Final = 4 * 1024 * 1024
 """Maximum bytes of an entry with its key, decompressed: a batch of fifty thousand tasks."""
 
-_MAGIC_AT: Final = 16
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _BEFORE_A_KEY: Final = 1 + 5 + 10 + 5 + 5
 """Maximum length of attributes, length, timestamp, offset and the size of the key."""
@@ -112,8 +110,8 @@ class LedgerBatch:
 def split(data: Buffer) -> Iterator[LedgerBatch]:
     """Yield the batches of a response without decompressing them; an incomplete last batch is left out."""
     view = memoryview(data)
-    while len(view) > _MAGIC_AT:
-        old = view[_MAGIC_AT] != MAGIC
+    while len(view) > MAGIC_OFFSET:
+        old = view[MAGIC_OFFSET] != MAGIC
         size = _old_size(view) if old else batch_size(view)
         if size > len(view):
             return
@@ -122,18 +120,17 @@ def split(data: Buffer) -> Iterator[LedgerBatch]:
 
 
 def _of_v2(view: memoryview) -> LedgerBatch:
-    first = int.from_bytes(view[:LENGTH_OFFSET], "big", signed=True)
-    bits, last_delta, _first, _max, producer_id, epoch, sequence, count = CHECKED.unpack_from(view, CHECKED_FROM)
+    header = BatchHeader.read(view)
     return LedgerBatch(
-        first_offset=first,
-        last_offset=first + max(0, last_delta),
-        codec_id=bits & CODEC_MASK,
-        transactional=bool(bits & Attributes.TRANSACTIONAL),
-        control=bool(bits & Attributes.CONTROL),
-        producer_id=producer_id,
-        epoch=epoch,
-        sequence=sequence,
-        count=count,
+        first_offset=header.base_offset,
+        last_offset=header.base_offset + max(0, header.last_offset_delta),
+        codec_id=header.codec_id,
+        transactional=header.transactional,
+        control=header.control,
+        producer_id=header.producer_id,
+        epoch=header.epoch,
+        sequence=header.sequence,
+        count=header.count,
         whole=view,
     )
 
@@ -145,7 +142,7 @@ def _of_old_format(view: memoryview) -> LedgerBatch:
 
 
 def _old_size(view: memoryview) -> int:
-    size = COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
-    if size <= _MAGIC_AT:
+    size = announced_size(view)
+    if size <= MAGIC_OFFSET:
         raise CorruptBatchError(f"a message of {size} bytes is shorter than its header")
     return size
