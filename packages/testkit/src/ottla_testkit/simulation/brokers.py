@@ -25,6 +25,7 @@ from ottla.protocol import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
     Message,
+    MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
@@ -141,49 +142,58 @@ class SimulatedBroker:
             return None
         body = frame[_HEADER + max(client_size, 0) + message.flexible(version) :]
         prefix: bytes = correlation_id.to_bytes(4, "big")
+        tags = bytes(message.flexible(version))
         telemetry = self.cluster.telemetry
         if message in TELEMETRY and telemetry is not None:
             content = telemetry.answer(message, message.request(version).decode(body))
-            return prefix + bytes(message.flexible(version)) + message.response(version).encode(content)
+            return prefix + tags + message.response(version).encode(content)
         if message.key not in self.versions:
             self._misunderstand(f"{message.name}, which the broker does not offer")
-        low, high = self.versions[message.key]
         if message is API_VERSIONS:
-            if not low <= version <= high:
-                return prefix + API_VERSIONS.response(0).encode(_unknown_version(low, high))
-            code = _software_code(API_VERSIONS.request(version).decode(body), version)
-            versions = ApiVersionsResponse(error_code=code) if code else self._api_versions()
-            return prefix + API_VERSIONS.response(version).encode(versions)
+            return prefix + self._negotiate(body, version)
+        low, high = self.versions[message.key]
         if not low <= version <= high:
             self._misunderstand(f"{message.name} {version}, and the broker supports {low} to {high}")
-        if message is METADATA:
-            tags = bytes(message.flexible(version))
-            asked = METADATA.request(version).decode(body).topics
-            if version == 0:  # which has no null
-                asked = asked or None
-            metadata = self.outdated_metadata or self.cluster.answer_metadata(broker=self.id)
-            metadata = self.cluster.asked_for(metadata, asked)
-            return prefix + tags + METADATA.response(version).encode(metadata)
-        if message in COORDINATING:
-            codes = self.errors_by_request.get(message.name)
-            code = codes.popleft() if codes else ErrorCode.NONE
-            request = message.request(version).decode(body)
-            if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):
-                code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            content = coordinate(
-                self.cluster.transactions,
-                message,
-                request,
-                version=version,
-                node=self.id,
-                coordinates=self.cluster.coordinates,
-                partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
-                code=code,
-            )
-            tags = bytes(message.flexible(version))
-            return prefix + tags + message.response(version).encode(content)
-        self.produce_version = version
-        return self._produce(PRODUCE.request(version).decode(body), version, prefix + bytes(message.flexible(version)))
+        request = message.request(version).decode(body)
+        if message is PRODUCE:
+            self.produce_version = version
+            return self._produce(request, version, prefix + tags)
+        content = (
+            self._metadata(request, version) if message is METADATA else self._coordinate(message, request, version)
+        )
+        return prefix + tags + message.response(version).encode(content)
+
+    def _negotiate(self, body: bytes, version: int) -> bytes:
+        """Return the response to ApiVersions, whose header never has tags."""
+        low, high = self.versions[API_VERSIONS.key]
+        if not low <= version <= high:
+            return API_VERSIONS.response(0).encode(_unknown_version(low, high))
+        code = _software_code(API_VERSIONS.request(version).decode(body), version)
+        versions = ApiVersionsResponse(error_code=code) if code else self._api_versions()
+        return API_VERSIONS.response(version).encode(versions)
+
+    def _metadata(self, request: MetadataRequest, version: int) -> MetadataResponse:
+        asked = request.topics
+        if version == 0:  # which has no null
+            asked = asked or None
+        metadata = self.outdated_metadata or self.cluster.answer_metadata(broker=self.id)
+        return self.cluster.asked_for(metadata, asked)
+
+    def _coordinate(self, message: Message[Any, Any], request: Any, version: int) -> Any:
+        codes = self.errors_by_request.get(message.name)
+        code = codes.popleft() if codes else ErrorCode.NONE
+        if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return coordinate(
+            self.cluster.transactions,
+            message,
+            request,
+            version=version,
+            node=self.id,
+            coordinates=self.cluster.coordinates,
+            partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
+            code=code,
+        )
 
     def _produce(self, request: ProduceRequest, version: int, prefix: bytes) -> bytes | None:
         pending = PendingResponse()
