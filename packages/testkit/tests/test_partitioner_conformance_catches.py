@@ -30,6 +30,8 @@ WRONG = [
         r"for no key and a topic of 1 partitions, 0 of them .*raised IndexError",
     ),
     ("NeedsAByte", "in_range", r"partition\(\) for the key b'' .*raised IndexError"),
+    ("DividesHalfOfThePartitions", "in_range", r"for the key b'eu-.*raised ZeroDivisionError"),
+    ("HashesARegionAsPython", "every_process", r"the key b'eu' goes to .* depending on Python's hash\(\)"),
     ("ReadsTextOnly", "in_range", r"for the key b'.xff.xfe not UTF-8'.*raised UnicodeDecodeError"),
     ("FloatingPoint", "in_range", "returned 0.0, a float; a partition is an int"),
     ("RollsDice", "same_partition", r"records of one key have to stay in order"),
@@ -55,7 +57,7 @@ WRONG = [
         r"returned <generator .*, a generator; a sequence of partitions is needed",
     ),
     ("EatsTheKeys", "many_keys_at_once", r"partition_column\(\) changed the list of keys"),
-    ("NearlyMurmur2", "other_clients", 'hashes is "murmur2", and the key .* Java\'s producer puts it on'),
+    ("NearlyMurmur2", "javas_producer", 'hashes is "murmur2", and the key .* Java\'s producer puts it on'),
     ("StaysForEver", "appended_bytes_change", r"only the partitions \[0\] of 4 were chosen"),
     ("LearnsNothing", "notified_of_appended", "sticky is True without `appended`"),
     ("KnowsOnlyItsTopics", "unknown_partitions", r"appended\(\) for partition 0 raised KeyError"),
@@ -91,7 +93,7 @@ def test_a_broken_promise_of_a_partitioner_is_named(
 
 
 def test_a_key_in_the_wrong_partition_is_caught(pytester: pytest.Pytester) -> None:
-    result = SUITE.run(pytester, "Right()", "-k", "other_clients", more="places = {(b'a', 100): 11}")
+    result = SUITE.run(pytester, "Right()", "-k", "places_requires", more="places = {(b'a', 100): 11}")
 
     assert_caught(result, "the key b'a' went to partition 7 of 100; it belongs on 11")
 
@@ -102,6 +104,24 @@ def test_a_partitioner_may_declare_what_it_does_about_slow_leaders(pytester: pyt
 
     assert_caught(run("avoids_slow_leaders = True"), "whose leader is slow")
     run("avoids_lost_leaders = True; avoids_slow_leaders = False").assert_outcomes(skipped=1)
+
+
+def test_the_sample_keys_of_a_class_reach_a_branch_that_the_suite_does_not_find(pytester: pytest.Pytester) -> None:
+    declared = "keys_decide = True; sample_keys = (b'7' * 77,)"
+
+    result = SUITE.run(pytester, "RollsDiceForItsOwn()", "-k", "same_partition", more=declared)
+
+    assert_caught(result, "the key b'7+' went to partition .* records of one key have to stay in order")
+
+
+def test_a_partitioner_may_refuse_the_keys_of_a_prefix(pytester: pytest.Pytester) -> None:
+    SUITE.assert_passes(pytester, "RefusesAPrefix()")
+
+
+def test_skipped_tests_say_that_the_ability_is_optional(pytester: pytest.Pytester) -> None:
+    result = SUITE.run(pytester, "RightByTurns()", "-rs", "-k", "any_view", more="keys_decide = True")
+
+    result.stdout.re_match_lines([r".*optional: the plugin has no partition_column \(SupportsPartitionColumn\)"])
 
 
 def test_a_partitioner_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

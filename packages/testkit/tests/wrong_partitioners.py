@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from ottla.errors import InvalidRecordError
 from ottla.interfaces import RecordView, TopicView
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 
@@ -97,6 +98,33 @@ class NeedsAHeader(RightByRecord):
 class LongValues(RightByRecord):
     def partition_record(self, record: RecordView, view: TopicView) -> int:
         return len(record.value or b"")
+
+
+class DividesHalfOfThePartitions(Right):
+    """Keys of a region have half of the partitions, which may be none."""
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        if key.startswith(b"eu-"):
+            return zlib.crc32(key) % (view.partitions // 2)
+        return super().of_key(key, view)
+
+
+class HashesARegionAsPython(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        region, _, rest = key.decode("latin-1").partition("-")
+        return hash(rest) % view.partitions if region == "eu" else super().of_key(key, view)
+
+
+class RollsDiceForItsOwn(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        return random.randrange(view.partitions) if len(key) == 77 else super().of_key(key, view)
+
+
+class RefusesAPrefix(Right):
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        if key[:4] == b"bad-":
+            raise InvalidRecordError("keys of bad- are refused")
+        return super().of_key(key, view)
 
 
 class OneTooMany(Right):

@@ -43,6 +43,7 @@ from ottla_testkit.conformance.partitioner_calls import (
     all_views,
     call_of,
     check_partition,
+    record_of,
     view_of,
 )
 from ottla_testkit.conformance.partitioner_keys import PartitionerKeys
@@ -90,15 +91,17 @@ class PartitionerConformance(PartitionerKeys, PartitionerLeaders):
     # One record
 
     def test_every_partition_is_in_range_for_any_topic(self, partitioner: Partitioner, chance: random.Random) -> None:
+        keys = self._keys(partitioner)
         for view in all_views(chance):
-            for key in (None, *KEYS, chance.randbytes(16)):
+            for key in (None, *keys, chance.randbytes(16)):
                 for _ in range(3):
                     self._ask(partitioner, key, view)
 
     def test_every_record_has_a_partition_in_range(self, partitioner: Partitioner, chance: random.Random) -> None:
         partition_record = needed(partitioner, SupportsPartitionRecord).partition_record
+        keys = self._keys(partitioner)
         for view in all_views(chance):
-            for record in _records():
+            for record in (*_records(), *(record_of(TOPIC, key) for key in keys)):
                 chosen = call_of(
                     f"partition_record() for {record!r:.200} and a topic of {view.partitions} partitions",
                     partial(partition_record, record, view),
@@ -108,9 +111,10 @@ class PartitionerConformance(PartitionerKeys, PartitionerLeaders):
     def test_a_topic_that_grows_or_shrinks_is_seen_in_its_current_state(
         self, partitioner: Partitioner, chance: random.Random
     ) -> None:
+        keys = self._keys(partitioner)
         for count in (12, 3, 100, 1, 7, 2):
             view = view_of(count)
-            for key in (None, *KEYS):
+            for key in (None, *keys):
                 for _ in range(count + 2):
                     self._ask(partitioner, key, view)
                     self._append(partitioner, chance.randrange(count), LARGE)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from ottla.errors import with_article
+from ottla.errors import OttlaError, with_article
 from ottla.interfaces import (
     Partitioner,
     RecordView,
@@ -22,11 +22,12 @@ from ottla.interfaces import (
 )
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
+from ottla_testkit.conformance.partitioner_probes import keys_for_branches
 
 COUNTS: Final = (1, 2, 3, 7, 12, 100, 5000)
 TOPIC: Final = "conformance"
 
-KEYS: Final = (b"", b"\0", b"a", b"\xff\xfe not UTF-8", b"key-1", bytes(255), bytes(range(256)) * 40)
+KEYS: Final[Sequence[bytes]] = (b"", b"\0", b"a", b"\xff\xfe not UTF-8", b"key-1", bytes(255), bytes(range(256)) * 40)
 LARGE: Final = 1 << 20
 _RACKS: Final[Mapping[int, str]] = {1: "rack-1", 2: "rack-2"}
 """The racks of two brokers; the third one has none."""
@@ -51,8 +52,33 @@ class PartitionerCalls(BoundedSuite):
     """Whether records without a key reach all partitions that have a leader. By default, as `avoids_lost_leaders`."""
     spreads_keys: ClassVar[bool] = True
     """Whether many different keys reach at least half of a topic's partitions, and the last one."""
+    sample_keys: ClassVar[Sequence[bytes]] = ()
+    """Keys that the partitioner treats in its own ways, such as one with each of its prefixes; all tests use them, too.
+
+    The suite finds constants with which the partitioner compares a key, `key.startswith(b"eu-")`, without this.
+    """
     places: ClassVar[Mapping[tuple[bytes, int], int]] = {}
     """Required partitions by key and number of partitions, for compatibility with others, such as Java's producer."""
+
+    def _keys(self, partitioner: Partitioner) -> Sequence[bytes]:
+        """Return keys of many forms, and those that reach the branches of this partitioner."""
+
+        def ask(key: bytes) -> object:
+            if supports(partitioner, SupportsPartitionRecord):
+                return partitioner.partition_record(record_of(TOPIC, key), view_of(12))
+            return partitioner.partition(TOPIC, key, view_of(12))
+
+        def is_refused(key: bytes) -> bool:
+            try:
+                ask(key)
+            except OttlaError:
+                return True  # as the interface allows
+            except Exception:
+                return False
+            return False
+
+        found = [key for key in keys_for_branches(ask) if not is_refused(key)]
+        return [*KEYS, *self.sample_keys, *found]
 
     def _ask(self, partitioner: Partitioner, key: bytes | None, view: TopicView, *, topic: str = TOPIC) -> int:
         what = "no key" if key is None else f"the key {key[:24]!r}"

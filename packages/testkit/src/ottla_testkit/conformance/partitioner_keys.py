@@ -22,6 +22,7 @@ from ottla_testkit.conformance.partitioner_calls import (
     view_of,
     views_of,
 )
+from ottla_testkit.conformance.partitioner_probes import rehashed
 
 _MANY: Final = 2000
 
@@ -32,7 +33,7 @@ class PartitionerKeys(PartitionerCalls):
     def test_a_key_always_has_the_same_partition(self, partitioner: Partitioner, chance: random.Random) -> None:
         if not self._keys_decide(partitioner):
             pytest.skip("keys do not decide where records go")
-        keys = [*KEYS, *(chance.randbytes(chance.randrange(1, 40)) for _ in range(200))]
+        keys = [*self._keys(partitioner), *(chance.randbytes(chance.randrange(1, 40)) for _ in range(200))]
         for count in COUNTS:
             first = [self._ask(partitioner, key, view_of(count)) for key in keys]
             for view in views_of(count, chance):
@@ -66,23 +67,28 @@ class PartitionerKeys(PartitionerCalls):
     def test_a_key_has_the_same_partition_in_every_process(self, partitioner: Partitioner) -> None:
         if not self._keys_decide(partitioner):
             pytest.skip("keys do not decide where records go")
-        for number in range(50):
-            key = b"key-%d" % number
-            chosen, rehashed = (self._ask(partitioner, one, view_of(100)) for one in (key, _Rehashed(key)))
+        for key in (*(b"key-%d" % number for number in range(50)), *self._keys(partitioner)):
+            chosen, otherwise = (self._ask(partitioner, one, view_of(100)) for one in (key, rehashed(key)))
             check(
-                chosen == rehashed,
-                f"the key {key!r} goes to partition {chosen} or {rehashed}, depending on Python's hash(), which "
+                chosen == otherwise,
+                f"the key {key[:24]!r} goes to partition {chosen} or {otherwise}, depending on Python's hash(), which "
                 "differs in each process; use zlib.crc32 or hashlib, for example",
             )
 
-    def test_keys_have_the_partitions_of_other_clients(self, partitioner: Partitioner, chance: random.Random) -> None:
+    def test_keys_have_the_partitions_that_places_requires(self, partitioner: Partitioner) -> None:
+        if not self.places:
+            pytest.skip("optional: the class requires no `places`")
         for (key, count), expected in self.places.items():
             chosen = self._ask(partitioner, key, view_of(count))
             check(
                 chosen == expected, f"the key {key!r} went to partition {chosen} of {count}; it belongs on {expected}"
             )
+
+    def test_murmur2_keys_have_the_partitions_of_javas_producer(
+        self, partitioner: Partitioner, chance: random.Random
+    ) -> None:
         if ignores_keys(partitioner) or hash_of(partitioner) != "murmur2":
-            return
+            pytest.skip('optional: the partitioner has no hashes = "murmur2"')
         for key, count in itertools.product((*KEYS, *(chance.randbytes(size) for size in range(40))), COUNTS):
             chosen, expected = self._ask(partitioner, key, view_of(count)), partition_for_key(key, count)
             check(
@@ -99,6 +105,7 @@ class PartitionerKeys(PartitionerCalls):
             [chance.randbytes(chance.choice((0, 1, 7, 16, 300))) for _ in range(number)],
             [b"%016d" % one for one in range(number)],
             [b"the same"] * number,
+            list(itertools.islice(itertools.cycle(self._keys(partitioner)), number)),
         ):
             for count in COUNTS:
                 view = view_of(count)
@@ -118,33 +125,14 @@ class PartitionerKeys(PartitionerCalls):
     ) -> None:
         if not self._keys_decide(partitioner):
             pytest.skip("keys do not decide where records go")
-        keys = [b"key-%d" % number for number in range(40)]
+        keys = [*(b"key-%d" % number for number in range(40)), *self._keys(partitioner)]
         for count in (2, 3, 12):
             alone = [self._ask(partitioner, key, view_of(count)) for key in keys]
             for view in views_of(count, chance):
                 for key, before, chosen in zip(keys, alone, self._column(partitioner, keys, view), strict=True):
                     check(
                         chosen == before,
-                        f"partition_column() put the key {key!r} on partition {chosen} of {count} when "
+                        f"partition_column() put the key {key[:24]!r} on partition {chosen} of {count} when "
                         f"{len(view.available)} have a leader, and partition() on {before}: only the key and the "
                         "number of partitions may decide",
                     )
-
-
-class _Rehashed(bytes):
-    """A key with another hash, as in a process with another PYTHONHASHSEED; its text has another hash, too."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return ~super().__hash__()
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return _RehashedText(super().decode(encoding, errors))
-
-
-class _RehashedText(str):
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return ~super().__hash__()

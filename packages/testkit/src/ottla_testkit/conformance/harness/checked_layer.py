@@ -166,7 +166,8 @@ def has_ability(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_
 def needed(plugin: object, ability: Callable[..., _Ability]) -> _Ability:
     """The plugin's object with an optional ability; skip the test if it lacks the ability."""
     if not has_ability(plugin, ability):
-        pytest.skip(f"it lacks {ability.__name__}")
+        members = [name for name in (*vars(ability), *getattr(ability, "__annotations__", {})) if name[0] != "_"]
+        pytest.skip(f"optional: the plugin has no {' or '.join(members)} ({ability.__name__})")
     return plugin
 
 

@@ -59,7 +59,9 @@ class TransportConnections(BoundedSuite):
         """Open connections whose handshake has not begun: over sockets, and over layers if the transport can."""
         over_layer = request.param == "layer"
         if over_layer and not has_ability(transport, SupportsOpenOver):
-            pytest.skip("it lacks SupportsOpenOver; over_layers = False leaves these cases out")
+            pytest.skip(
+                "optional: the plugin has no open_over (SupportsOpenOver); over_layers = False leaves these cases out"
+            )
         begun: list[LayerSession] = []
 
         def open_layer(sock: socket.socket, always_may_read: bool) -> TransportLayer:
