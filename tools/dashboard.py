@@ -114,6 +114,16 @@ PANELS: Final = (
         "From a Produce request to its response. One slow broker stands out here.",
     ),
     Panel(
+        "What waits now",
+        "s",
+        [
+            ("max by (client_id) (kafka_producer_oldest_record_age_seconds{%s})", "{{client_id}} record"),
+            ("max by (client_id) (kafka_producer_oldest_request_age_seconds{%s})", "{{client_id}} request"),
+        ],
+        "The age of the oldest record without a result, and of the oldest request without a response. While a broker "
+        "hangs, the other times show nothing.",
+    ),
+    Panel(
         "Throttle time",
         "s",
         [(mean("produce_throttle_time_seconds"), "{{client_id}}")],
@@ -191,7 +201,16 @@ ALERTS: Final = (
         "0m",
         "critical",
         f"Records of {PRODUCER} failed.",
-        "The program's log has the error of the first one; docs/reliability.md says what each error means.",
+        "The program's log has the error of the first one, with what to do.",
+    ),
+    Alert(
+        "OttlaRecordsWait",
+        "kafka_producer_oldest_record_age_seconds > 30",
+        "0m",
+        "warning",
+        f"The oldest record of {PRODUCER} has waited for {{{{ $value | humanizeDuration }}}}.",
+        "If kafka_producer_oldest_request_age_seconds is as high, a broker does not answer; the program's log names "
+        "it. A record fails after delivery.timeout.ms.",
     ),
     Alert(
         "OttlaDeliverySlow",

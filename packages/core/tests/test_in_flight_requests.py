@@ -26,7 +26,7 @@ def sent(number: int, *, expects_response: bool = True, **fields: Any) -> InFlig
         on_complete=lambda _completion: None,
         expects_response=expects_response,
     )
-    values = {"version": 0, "correlation_id": 100 + number, "deadline": 30.0 + number, **fields}
+    values = {"version": 0, "correlation_id": 100 + number, "sent_at": 0.0, "deadline": 30.0 + number, **fields}
     return InFlight(request=request, number=number, **values)
 
 

@@ -36,6 +36,10 @@ JAVA = {
 """Metrics of Java's producer of Kafka 4.3, by group and name."""
 
 
+OURS = {(PRODUCER, "oldest-request-age"), (PRODUCER, "oldest-record-age")}
+"""Metrics that Java's producer does not have: while a broker hangs, all others stay as they were."""
+
+
 def of_producer(simulation: Simulated, name: str) -> float:
     return read(simulation, MetricName(PRODUCER, name, (("client-id", "me"),)))
 
@@ -70,7 +74,8 @@ def test_every_java_metric_exists_or_has_a_documented_reason() -> None:
 def test_no_metric_name_is_unknown_to_java_or_duplicate() -> None:
     names = [(metric.group, metric.name) for metric in METRICS]
 
-    assert set(names) <= JAVA
+    assert set(names) - OURS <= JAVA
+    assert not OURS & JAVA
     assert len(names) == len(set(names))
     assert set(MISSING) <= JAVA
 
@@ -179,6 +184,34 @@ def test_a_request_without_a_response_is_in_flight() -> None:
 
         assert of_producer(simulation, "requests-in-flight") == 1
         assert math.isnan(of_producer(simulation, "request-latency-avg"))
+
+
+def test_a_broker_that_hangs_is_seen_while_it_hangs() -> None:
+    with simulated(1, 2, client_id="me", linger_ms=0) as simulation:
+        assert of_producer(simulation, "oldest-request-age") == of_producer(simulation, "oldest-record-age") == 0
+        simulation.network.freeze(1)
+        simulation.producer.send("t", b"value", partition=0)
+        simulation.pass_time(3.0)
+        simulation.producer.send("t", b"value", partition=1)
+        simulation.pass_time(2.0)
+
+        assert of_producer(simulation, "oldest-request-age") == pytest.approx(5.0, abs=0.1)
+        assert of_producer(simulation, "oldest-record-age") == pytest.approx(5.0, abs=0.1)
+        assert simulation.producer.metrics("oldest-record-age") == pytest.approx(5.0, abs=0.1)
+        assert "waiting now: the oldest record for 5" in str(simulation.producer.metrics())
+        simulation.network.thaw(1)
+        simulation.run_until_idle()
+        assert of_producer(simulation, "oldest-request-age") == of_producer(simulation, "oldest-record-age") == 0
+        assert "waiting now" not in str(simulation.producer.metrics())
+
+
+def test_a_record_that_lingers_has_an_age_and_no_request_has() -> None:
+    with simulated(1, client_id="me", linger_ms=60_000) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.pass_time(20.0)
+
+        assert of_producer(simulation, "oldest-record-age") == pytest.approx(20.0, abs=0.1)
+        assert of_producer(simulation, "oldest-request-age") == 0
 
 
 def test_a_retry_counts_its_records_and_sends_them_again() -> None:
@@ -420,4 +453,5 @@ def test_many_threads_read_while_topics_and_windows_come_and_go() -> None:
 def test_names_on_the_page_are_those_of_the_code() -> None:
     page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 
-    assert {name for _group, name in JAVA} >= set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) > set()
+    known = {name for _group, name in JAVA | OURS}
+    assert known >= set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) > set()

@@ -451,8 +451,60 @@ def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytes
         simulation.pass_time(0.1)
     lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
 
-    assert len(lines) == (seconds > 1.0)
+    outcomes = ["pending after 1.0", "acknowledged after 5.0"] if seconds > 1.0 else []
+    assert len(lines) == len(outcomes)
+    assert all(outcome in line for outcome, line in zip(outcomes, lines, strict=True))
     assert all("for broker 1 to answer" in line for line in lines)
+
+
+def test_a_batch_that_is_not_complete_is_logged_once_while_it_waits(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1, slow_record_threshold_ms=1_000, request_timeout_ms=100_000) as simulation:
+        simulation.network.freeze(1)
+        sent(simulation)
+        simulation.pass_time(0.9)
+        assert not _slow_lines(caplog)
+        simulation.pass_time(0.2)
+        [line] = _slow_lines(caplog)
+        assert "1 in a batch for t-0, pending after 1.0" in line
+        simulation.pass_time(40.0)
+
+        assert _slow_lines(caplog) == [line]
+
+
+def test_batches_that_are_not_complete_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(
+        1,
+        slow_record_threshold_ms=1_000,
+        request_timeout_ms=100_000,
+        linger_ms=0,
+        max_in_flight_requests_per_connection=1,
+    ) as simulation:
+        simulation.network.freeze(1)
+        for _ in range(8):
+            sent(simulation)
+            simulation.pass_time(0.5)
+        first = _slow_lines(caplog)
+        simulation.pass_time(40.0)
+        lines = _slow_lines(caplog)
+
+    assert ["pending after 1.0" in line for line in first] == [True]
+    assert lines[0].endswith("0 other slow batches since the last such line")
+    assert len(lines) == 2
+    assert "pending after 10.5" in lines[1]
+
+
+def test_an_idle_producer_is_not_woken_by_the_threshold() -> None:
+    with simulated(1, slow_record_threshold_ms=100) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.pass_time(0.5)
+
+        assert not simulation.producer._accumulator.slow.watches
+        assert simulation.producer._accumulator.slow.due_at() > simulation.clock()
+
+
+def _slow_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
 
 
 def test_the_line_about_slow_batches_is_about_the_slowest(caplog: pytest.LogCaptureFixture) -> None:

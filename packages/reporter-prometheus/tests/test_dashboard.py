@@ -60,6 +60,7 @@ def test_prometheus_reads_the_alert_rules() -> None:
 FIRES = {
     "failed records": ("OttlaRecordsFailed", {"record_error_total": "0x20 3x60"}, "6m"),
     "records that failed before the first scrape": ("OttlaRecordsFailed", {"record_error_total": "_x4 5x40"}, "3m"),
+    "a broker that hangs": ("OttlaRecordsWait", {"oldest_record_age_seconds": "0x20 0+15x40"}, "10m"),
     "slow deliveries": (
         "OttlaDeliverySlow",
         {

@@ -96,6 +96,13 @@ class IncompleteBatches:
                 pending += outcome.parts
         return False
 
+    def oldest_created_at(self) -> float | None:
+        """The time at which the first record of the oldest incomplete batch was queued; None: there is none.
+
+        For any thread, without the lock.
+        """
+        return min((batch.created_at for batch in list(self.all)), default=None)
+
     def find_oldest(self) -> None:
         """Search all queues for the creation time of the oldest batch."""
         self.oldest = min((queue.batches[0].created_at for queue in self.waiting), default=FOREVER)

@@ -1,7 +1,11 @@
-"""Log lines about slow batches (`slow.record.threshold.ms`): now and then the slowest, with what it waited for."""
+"""Log lines about slow batches (`slow.record.threshold.ms`): now and then the slowest, with what it waited for.
+
+A batch is slow once it is incomplete for that long, and again with its whole story when it is complete.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from ottla.accumulator.batch import ProducerBatch
@@ -14,6 +18,11 @@ logger = robust_logger(__name__)
 EVERY: Final = 10.0
 """Seconds between two lines. The first slow batch is logged at once, later ones are counted."""
 
+_CHECKS: Final = 10
+"""Checks of the incomplete batches within the threshold, at most."""
+
+_NEVER: Final = float("inf")
+
 
 class SlowRecords:
     """The slow batches since the last line: how many, and the slowest one's story.
@@ -22,8 +31,12 @@ class SlowRecords:
     """
 
     def __init__(self) -> None:
-        self.threshold = float("inf")
+        self.threshold = _NEVER
         """Seconds from the queueing of a batch until its outcome; a batch that took longer is slow."""
+        self.incomplete: Collection[ProducerBatch] = ()
+        """All incomplete batches of the producer."""
+        self._check_at = float("-inf")
+        self._checked_until = float("-inf")  # incomplete batches that were created before this are noted
         self._count = 0
         self._slowest: RecordStory | None = None
         self._next_at = float("-inf")
@@ -39,9 +52,31 @@ class SlowRecords:
         if self._slowest is None or now - batch.created_at > self._slowest.until - self._slowest.queued_at:
             self._slowest = batch.story()
 
+    @property
+    def watches(self) -> bool:
+        """Return whether incomplete batches are to be checked."""
+        return self.threshold != _NEVER and bool(self.incomplete)
+
+    def check(self, now: float) -> None:
+        """Note the incomplete batches that have become slow, each once, if a line about them could be written."""
+        if now < max(self._check_at, self._next_at):
+            return
+        next_at = now + self.threshold
+        for batch in list(self.incomplete):  # a copy, since other threads add batches
+            if batch.created_at <= self._checked_until:
+                continue
+            slow_at = batch.created_at + self.threshold
+            if slow_at <= now:
+                self.note(batch, now)
+            else:
+                next_at = min(next_at, slow_at)
+        self._checked_until = max(self._checked_until, now - self.threshold)
+        self._check_at = max(next_at, now + self.threshold / _CHECKS)
+
     def due_at(self) -> float:
-        """The time at which a line is due."""
-        return self._next_at
+        """The time at which a line or a check is due."""
+        line_at = self._next_at if self.active else _NEVER
+        return min(line_at, max(self._check_at, self._next_at)) if self.watches else line_at
 
     def write(self, client_id: str, now: float) -> None:
         """Write a line if it is due."""

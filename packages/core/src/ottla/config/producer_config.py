@@ -471,7 +471,8 @@ class ObservationConfig(ValueMethods):
         milliseconds_or_never(),
         default=-1,
         meaning="If a batch is not complete within this time after its first record was queued, a log line says what "
-        "it waited for, at most one line in 10 s. With -1, there is no line.",
+        "it waits for, and another one what it waited for once it is complete: at most one line in 10 s, about the "
+        "slowest batch, and a last one at `close`. With -1, there is no line.",
     )
     interceptors: tuple[PluginChoice, ...] = option(
         "interceptor.classes",

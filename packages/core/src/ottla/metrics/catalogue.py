@@ -165,6 +165,15 @@ METRICS: Final[tuple[Metric, ...]] = (
     *_measured(PRODUCER, "record-queue-time", "waits", "Milliseconds that a batch waited before it was sent"),
     *_requests(PRODUCER),
     _gauge("requests-in-flight", "Requests that wait for their response."),
+    _gauge(
+        "oldest-request-age",
+        "Seconds since the oldest request that waits for its response was sent; 0 without one. Not in Java's producer.",
+    ),
+    _gauge(
+        "oldest-record-age",
+        "Seconds since the oldest record that is neither acknowledged nor failed was queued; 0 without one. Not in "
+        "Java's producer.",
+    ),
     *_measured(
         PRODUCER,
         "produce-throttle-time",

@@ -75,6 +75,11 @@ def _indented(of: _Of) -> Iterator[str]:
         f"  connections: {of('connection-count'):.0f} open, {of('connection-close-total'):.0f} closed so far, "
         f"{of('failed-authentication-total'):.0f} refused; requests in flight: {of('requests-in-flight'):.0f}"
     )
+    if of("oldest-record-age") > 0:
+        yield (
+            f"  waiting now: the oldest record for {_ms(of('oldest-record-age') * 1000)}, "
+            f"the oldest request for {_ms(of('oldest-request-age') * 1000)}"
+        )
 
 
 def _requests(of: _Of) -> str:

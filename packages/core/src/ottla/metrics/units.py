@@ -44,6 +44,8 @@ AMOUNTS: Final[Mapping[str, str]] = {
 
 GAUGES: Final[Mapping[str, str]] = {
     "requests-in-flight": "requests",
+    "oldest-request-age": "s",
+    "oldest-record-age": "s",
     "connection-count": "connections",
     "connections": "connections",
     "buffer-total-bytes": "bytes",

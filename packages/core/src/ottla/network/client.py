@@ -71,6 +71,7 @@ class NetworkClient:
         )
         self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
         self._connections, self._completions = context.connections, context.completions
+        self.oldest_sent_at = self._connections.oldest_sent_at
         self._log, self._throttled = context.log, context.throttled
         self._writer = RequestWriter(
             selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout

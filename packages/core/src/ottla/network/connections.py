@@ -47,6 +47,19 @@ class Connections:
             )
         return connection
 
+    def oldest_sent_at(self) -> float | None:
+        """The time at which the oldest request that waits for its response was sent; None: there is none.
+
+        For any thread.
+        """
+        times = []
+        for connection in list(self.all):
+            try:
+                times.append(connection.in_flight[0].sent_at)
+            except IndexError:
+                continue  # none, or its response has just come
+        return min(times, default=None)
+
     def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
         """The connection for the next request; a random one of the best.
 

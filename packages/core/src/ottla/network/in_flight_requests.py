@@ -29,6 +29,7 @@ class InFlight:
     number: int
     version: int
     correlation_id: int
+    sent_at: float
     deadline: float
     setup: bool = False
     bare: bool = False

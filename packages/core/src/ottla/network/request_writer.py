@@ -52,6 +52,7 @@ class RequestWriter:
                 version=version,
                 number=self._requests,
                 correlation_id=correlation_id,
+                sent_at=now,
                 deadline=now + self._request_timeout,
                 setup=setup,
                 bare=bare,

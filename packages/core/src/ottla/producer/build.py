@@ -165,7 +165,12 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     accumulator = queueing.accumulator
     client = build_client(config, selector, metadata, authentication, client_id, environment, counters=counters)
     metric_values = build_metric_values(
-        plugins, queueing, metadata, in_flight=client.in_flight, environment=environment
+        plugins,
+        queueing,
+        metadata,
+        in_flight=client.in_flight,
+        oldest_sent_at=client.oldest_sent_at,
+        environment=environment,
     )
     telemetry = build_telemetry(config, plugins, client, metric_values, io_handoff.wake, environment)
     sender = build_sender(

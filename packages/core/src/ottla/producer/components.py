@@ -30,15 +30,26 @@ def build_metric_values(
     metadata: Metadata,
     *,
     in_flight: Callable[[], int],
+    oldest_sent_at: Callable[[], float | None],
     environment: Environment,
 ) -> MetricValues:
-    """Build the metrics of a producer with these parts; *in_flight* counts its requests."""
+    """Build the metrics of a producer with these parts.
+
+    *in_flight* counts its requests, and *oldest_sent_at* returns when the oldest of them was sent.
+    """
     pool, spent, clock = queueing.pool, queueing.counters.producer, environment.clock
+    accumulator = queueing.accumulator
+
+    def age(since: float | None) -> float:
+        return 0.0 if since is None else max(0.0, clock() - since)
+
     return MetricValues(
         counters=queueing.counters,
         client_id=plugins.client_id,
         gauges={
             "requests-in-flight": in_flight,
+            "oldest-request-age": lambda: age(oldest_sent_at()),
+            "oldest-record-age": lambda: age(accumulator.oldest_created_at()),
             "connection-count": lambda: spent.connected.count - spent.closed.count,
             "buffer-total-bytes": lambda: pool.capacity,
             "buffer-available-bytes": lambda: pool.free,

@@ -110,8 +110,11 @@ class Sender:
             next_at = min(next_at, unretrieved.due_at())
         if self._pool.short:
             next_at = min(next_at, self._memory_log.due_at())
-        if self._slow.active:
-            next_at = min(next_at, self._slow.due_at())
+        slow = self._slow
+        if slow.watches:
+            slow.check(now)
+        if slow.active or slow.watches:
+            next_at = min(next_at, slow.due_at())
         self.due_at = next_at
         if next_at < until:
             until = next_at
@@ -119,8 +122,8 @@ class Sender:
         now = self._client.poll(until - now, now)
         if now > due:
             self._waits.woke_late(due, now)
-        if self._slow.active:
-            self._slow.write(self._client_id, now)
+        if slow.active:
+            slow.write(self._client_id, now)
         if self._pool.short:
             self._memory_log.note(now)
         if log.active:

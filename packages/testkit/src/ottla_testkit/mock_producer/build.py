@@ -93,7 +93,12 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         io_thread=cast(IoThread, rounds),
         manager=transactions.manager,
         metric_values=build_metric_values(
-            plugins, queueing, metadata, in_flight=lambda: sent_batches.pending, environment=SYSTEM
+            plugins,
+            queueing,
+            metadata,
+            in_flight=lambda: sent_batches.pending,
+            oldest_sent_at=accumulator.oldest_created_at,
+            environment=SYSTEM,
         ),
         wake=rounds.advance,
         max_lookup=max_lookup,
