@@ -78,7 +78,7 @@ def test_an_error_of_a_reporter_is_logged_and_affects_nothing_more(caplog: pytes
     assert first.events == rude.events == last.events == ["start", "close"]
     assert wrong.events == ["start"]
     assert caplog.messages == [
-        "the wrong failed to start; the producer continues without it",
+        "the wrong cannot be started; the producer continues without it: no such server",
         "the rude failed to close",
     ]
 

@@ -288,6 +288,19 @@ def test_a_forked_child_exports_its_own_producers_alone() -> None:
     assert refused, "the child has kept the parent's socket"
 
 
+def test_an_address_in_use_costs_one_line_and_the_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings = {"metric.reporters": "prometheus", "prometheus.listen": address, "prometheus.registry": "own"}
+        with MockProducer(settings) as producer:
+            assert producer.send("orders", b"1").result().offset == 0
+    [line] = [record for record in caplog.records if record.levelname == "ERROR"]
+
+    assert line.exc_info is None
+    assert "cannot be started; the producer continues without it: " in line.getMessage()
+    assert f"{address}: Address already in use; another process serves there" in line.getMessage()
+
+
 # Registries
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from typing import Any, Final
 
@@ -9,6 +10,11 @@ import attrs
 from prometheus_client import CollectorRegistry, start_http_server
 
 Address = tuple[str, int]
+
+_REMEDY: Final = (
+    "; another process serves there, so give each process its own prometheus.listen, or leave it out in a program that "
+    "serves Prometheus itself"
+)
 
 
 @attrs.define
@@ -34,7 +40,8 @@ def open_at(address: Address, registry: CollectorRegistry) -> None:
             try:
                 httpd, thread = start_http_server(address[1], addr=address[0], registry=registry)
             except OSError as error:
-                raise OSError(error.errno, f"{address[0]}:{address[1]}: {error.strerror}") from error
+                remedy = _REMEDY if error.errno == errno.EADDRINUSE else ""
+                raise OSError(error.errno, f"{address[0]}:{address[1]}: {error.strerror}{remedy}") from error
             server = _servers[address] = _Server(httpd, thread, registry)
         elif server.registry is not registry:
             raise ValueError(

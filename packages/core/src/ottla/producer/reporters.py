@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from ottla.concurrency.environment import SYSTEM, Environment
+from ottla.errors import OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import MetricsRegistry, MetricsReporter
 from ottla.plugins.calls import LEAST_SECONDS, BoundedCall, PluginCloser
@@ -45,7 +46,7 @@ class Reporting:
         try:
             call = BoundedCall(begin, thread_name="ottla-reporter-start", environment=self._environment)
         except RuntimeError as error:  # no thread is left
-            logger.error("the %s cannot be started; the producer continues without it: %s", name, error)
+            _log_refusal(name, error)
             return
         if not call.wait(seconds):
             logger.warning(
@@ -55,9 +56,15 @@ class Reporting:
                 seconds,
                 call.current_position(),
             )
+        elif isinstance(call.error, OSError | OttlaError):  # such as a port in use: no fault of the reporter's code
+            _log_refusal(name, call.error)
         elif call.error is not None:
             logger.error("the %s failed to start; the producer continues without it", name, exc_info=call.error)
 
     def _start_and_close_later(self, name: str, reporter: MetricsReporter) -> None:
         reporter.start(self._registry)
         self._closer.add(name, reporter, first=True)
+
+
+def _log_refusal(name: str, error: BaseException) -> None:
+    logger.error("the %s cannot be started; the producer continues without it: %s", name, error)
