@@ -86,7 +86,7 @@ def test_a_program_without_brokers_ends_and_counts_lost_records(mock_cluster: Mo
     assert len(reported) == 1
     assert reported[0].startswith("shop (made at <string>:4): the program ended without closing its producer: ")
     assert "1 acknowledged, 10 failed, 0 pending" in reported[0]
-    assert "first error: 10 records for topic 't', partition 0 were not delivered" in reported[0]
+    assert "first error: a batch of 10 records for topic 't', partition 0 was not delivered" in reported[0]
 
 
 @pytest.mark.kafka

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import AuthenticationError, PluginNotFoundError
+from ottla import check_config
+from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla_authenticator_sasl.conformance.kerberos_library import (
     Context,
@@ -161,3 +162,36 @@ def test_the_real_library_has_the_functions_that_are_used() -> None:
             found = getattr(found, part)
     assert {flag.name for flag in RequirementFlag} <= {flag.name for flag in library.RequirementFlag}
     assert all(hasattr(library.SecurityContext, method) for method in ("step", "complete", "wrap", "unwrap"))
+
+
+def refused(**settings: str) -> tuple[str, ...]:
+    """The problems of a producer's settings without `sasl.mechanism`."""
+    with pytest.raises(ConfigError) as caught:
+        check_config({"bootstrap.servers": "kafka:9092", "security.protocol": "SASL_PLAINTEXT"}, **settings)
+    return tuple(caught.value.problems)
+
+
+def test_a_password_without_a_mechanism_needs_a_mechanism_and_nothing_of_kerberos(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    [problem] = refused(sasl_username="alice", sasl_password="secret")
+
+    assert problem == (
+        "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java; set it to the mechanism of the "
+        "brokers, such as SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
+    )
+    assert caplog.records == []
+
+
+def test_a_problem_of_the_default_mechanism_says_that_it_is_the_default() -> None:
+    [problem] = refused()
+
+    assert problem.startswith("sasl.mechanism=GSSAPI needs sasl.kerberos.service.name; it is kafka for most brokers (")
+    assert "sasl.mechanism was left out" in problem
+
+
+@pytest.mark.usefixtures("library")
+def test_settings_of_kerberos_without_a_mechanism_are_those_of_gssapi() -> None:
+    settings = {"sasl.kerberos.service.name": "kafka", "sasl.username": "alice"}
+
+    check_config({"bootstrap.servers": "kafka:9092", "security.protocol": "SASL_PLAINTEXT"} | settings)

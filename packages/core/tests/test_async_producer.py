@@ -155,6 +155,17 @@ def test_an_error_for_missing_memory_names_the_timeout() -> None:
         assert simulation.pool.waiting == 0
 
 
+@pytest.mark.rule("producer.send.timeout")
+def test_an_error_for_missing_memory_counts_the_wait_once() -> None:
+    with simulated(1, config={"buffer.memory": 3_000, "linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+        run(producer.send("t", bytes(2_000)))
+        with pytest.raises(BufferExhaustedError) as refused:
+            run(producer.send("t", bytes(2_000), timeout=0.01))
+
+    assert "other waits" not in str(refused.value)
+
+
 @pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
 @pytest.mark.parametrize(
     ("timeout", "lookups", "said"),

@@ -11,7 +11,7 @@ import pytest
 from another_thread import Meanwhile
 
 from machine import Machine
-from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode
 from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
@@ -366,6 +366,23 @@ def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptur
     log.note(clock())
 
     assert lines(caplog)[-1][1].endswith("after 99.0 s; calls of send that were refused: 100")
+
+
+@pytest.mark.rule("pool.log")
+@pytest.mark.parametrize(("waited", "said"), [(0.5, "exhausted for 0.5 s, calls"), (0.0, "exhausted, calls")])
+def test_a_refusal_has_the_time_of_its_wait(waited: float, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    pool = BufferPool(100, clock=clock)
+    pool.reserve(100, timeout=0.0)
+    waiter = pool.join_queue(100)
+    clock.advance(waited)
+    with suppress(BufferExhaustedError):
+        pool.take(waiter, Claim())
+
+    BufferMemoryLog(pool, client_id="test").note(clock())
+
+    [(_level, message)] = lines(caplog)
+    assert said in message
 
 
 @pytest.mark.unmeasured

@@ -74,6 +74,7 @@ def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> Non
     assert texts[2] == "the broker refused the record for topic 't', partition 0: no reason given"
     for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
         assert error is errors[0]
+        assert text.startswith("a batch of 4 records for topic 't', partition 0 was not delivered: ")
         assert "INVALID_RECORD (87): some records are not valid" in text
     assert all(isinstance(error, DeliveryError) and not error.possibly_persisted for error in errors)
     assert [error.__cause__.code for error in errors if error and isinstance(error.__cause__, BrokerError)] == [

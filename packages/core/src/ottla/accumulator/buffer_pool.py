@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 
@@ -15,6 +16,9 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch, SignalSafeLock
 from ottla.errors import BufferExhaustedError, OttlaError
 from ottla.metrics import Counters
+
+_REPORTED_WAIT: Final = 0.001
+"""Seconds. The text of an error leaves out other waits that were shorter."""
 
 
 @attrs.define(eq=False, repr=False)
@@ -59,6 +63,8 @@ class BufferPool:
         self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
         self._refusal: OttlaError | None = None
+        self.refused_since = 0.0
+        """The time at which the wait of the last refused call began; read it after `refusals` has grown."""
         self.short = False
         """Whether a call has had to wait; the I/O thread resets it when no call waits and that is logged."""
 
@@ -243,9 +249,10 @@ class BufferPool:
                 return
             if self._refusal is not None:
                 raise self._refusal
+            self.refused_since = waiter.since
             self._counters.memory_refusals.add(1)
             free = self._free
-        earlier = f" after {before:.3f} s of other waits of this call" if before > 0 else ""
+        earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""
         raise BufferExhaustedError(
             f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {free} of "
             f"buffer.memory={self.capacity} bytes free; records are sent faster than the broker accepts them"

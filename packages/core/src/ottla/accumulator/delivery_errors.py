@@ -13,7 +13,6 @@ from ottla.errors import (
     TransactionAbortedError,
     counted,
     printable,
-    were,
 )
 
 E = TypeVar("E", bound=DeliveryError)
@@ -45,8 +44,10 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
 
 def _failed(kind: type[E], batch: ProducerBatch, what: str, cause: Exception | None, now: float) -> E:
     """The error of all records of a batch, with its story; *what* happened to them."""
-    records = f"{counted(batch.count, 'record')} for {batch} {were(batch.count)}"
-    error = _error(kind, batch, f"{records} {what}{_history(batch, now)}")
+    records = counted(batch.count, "record")
+    # One error stands for all of them, and its reader may have sent only one: so the text names the batch.
+    subject = records if batch.count == 1 else f"a batch of {records}"
+    error = _error(kind, batch, f"{subject} for {batch} was {what}{_history(batch, now)}")
     error.__cause__ = cause
     error.story = batch.story(failing_at=now)
     return error

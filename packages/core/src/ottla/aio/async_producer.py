@@ -318,7 +318,7 @@ class AsyncProducer:
                     seconds = pending.begin_lookup(step, waited=waited)
                     await on_a_thread(name="prepare", call=partial(step.prepare, seconds))
                 elif not await _ready(step, pending.limit.seconds - waited):
-                    pending.time_out(waited=loop.time() - started_at)
+                    pending.time_out(waited=waited)
                 step = pending.advance()
         except Exception as error:  # of a lookup; interceptors get the others from the pending record
             pending.cancel(error)

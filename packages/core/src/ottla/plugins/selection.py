@@ -83,6 +83,11 @@ _CORE: Final = "ottla"
 
 _DEFAULT_MECHANISM: Final = "sasl.mechanism was left out, and that means GSSAPI (Kerberos), as in Java"
 
+_SET_THE_MECHANISM: Final = "set it to the mechanism of the brokers, such as SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
+
+_PASSWORD_KEYS: Final = ("sasl.username", "sasl.password")
+_KERBEROS_KEYS: Final = ("sasl.jaas.config", "sasl.kerberos.service.name", "sasl.kerberos.principal")
+
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Plugins:
@@ -163,6 +168,9 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
     for role, requests in _requests(draft).items():
         found[role] = [plugin for request in requests for plugin in resolver.resolve(request)]
         _check_distinct(found[role], draft)
+    if found["mechanism"] and _lacks_mechanism(draft):
+        draft.object_to(f"{_DEFAULT_MECHANISM}; {_SET_THE_MECHANISM}")
+        found["mechanism"] = []  # GSSAPI's own problems would mislead
     # Here, because a compressor is made only once all else is right: its library would be missed in a second round.
     resolver.errors += _missing_libraries(found["compressor"])
     try:
@@ -179,7 +187,8 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
             created[role] = _create(role, found[role], created, registry, objects)
         except ConfigError as error:
             login = [] if "mechanism" in created or role == "mechanism" else found["mechanism"]
-            raise ConfigError([*error.problems, *early_problems([], login)]) from None
+            problems = _of_the_default(error.problems, draft) if role == "mechanism" else error.problems
+            raise ConfigError([*problems, *early_problems([], login)]) from None
     return config, Plugins(
         transport=created["connection_via"] if found["connection_via"] else created["transport"],
         mechanism=created["mechanism"],
@@ -195,6 +204,19 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         key_formats=_key_formats(draft, registry, created, objects),
         objects=objects,
     )
+
+
+def _lacks_mechanism(draft: ConfigDraft) -> bool:
+    """Whether a name or password is given that the default mechanism does not read, and no setting of Kerberos."""
+    kerberos = any(map(draft.given, ("sasl.mechanism", *_KERBEROS_KEYS)))
+    return not kerberos and any(map(draft.given, _PASSWORD_KEYS))
+
+
+def _of_the_default(problems: Sequence[str], draft: ConfigDraft) -> Sequence[str]:
+    """Problems of the mechanism, which say so if the user has not chosen it."""
+    if draft.given("sasl.mechanism"):
+        return problems
+    return [f"{problem} ({_DEFAULT_MECHANISM}; {_SET_THE_MECHANISM})" for problem in problems]
 
 
 def _problems_of(error: ConfigError | PluginError) -> Sequence[str]:

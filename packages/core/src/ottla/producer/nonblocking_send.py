@@ -127,7 +127,10 @@ class PendingSend:
         return self.step
 
     def time_out(self, *, waited: float) -> None:
-        """End the wait, after *waited* seconds: raises the error of `Producer.send`; returns if the wait is over."""
+        """End the wait: raises the error of `Producer.send`; returns if the wait is over.
+
+        *waited* has the seconds of the call's other waits, before this one.
+        """
         try:
             if isinstance(self.step, MemoryWait | MetadataWait):
                 self._parts.appender.time_out(self.step, waited=waited, timeout=self._timeout)

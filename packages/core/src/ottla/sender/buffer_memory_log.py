@@ -47,7 +47,9 @@ class BufferMemoryLog:
         waits = first is not None and now - self._waits_since >= LOGGED_AFTER
         if refused or waits:
             self._short_at = now
-            self._outages.failed(_MEMORY, _MEMORY, "", now, started_at=self._waits_since if waits else None)
+            self._outages.failed(
+                _MEMORY, _MEMORY, "", now, started_at=self._waits_since if waits else self._pool.refused_since
+            )
         elif now >= self._over_at:
             self._outages.recovered(_MEMORY, self._short_at)
         self._write(now)
@@ -69,10 +71,12 @@ class BufferMemoryLog:
             refused = self._refusals - self._refusals_before
             if isinstance(line, OutageUpdate):
                 logger.warning(
-                    "%s: buffer.memory is exhausted for %.1f s, calls of send that wait: %d, refused: %d; all %d "
+                    "%s: buffer.memory is exhausted%s, calls of send that wait: %d, refused: %d; all %d "
                     "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",
                     self._client_id,
-                    line.lasting,
+                    f" for {line.lasting:.1f} s"
+                    if line.lasting >= 0.05
+                    else "",  # else a call of send had no time to wait
                     self._pool.waiting,
                     refused,
                     self._pool.capacity,
