@@ -34,7 +34,10 @@ class Encoded(ValueMethods):
 
 
 class Facts(NamedTuple):
-    """Timestamps of a batch's records, and the sizes of their keys and values, -1 for null. Without keys, None."""
+    """Timestamps of a batch's records, and the sizes of their keys and values, -1 for null.
+
+    `key_sizes` is None if no record has a key.
+    """
 
     timestamps_ms: Sequence[int]
     key_sizes: Sequence[int] | None

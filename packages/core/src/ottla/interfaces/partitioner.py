@@ -17,7 +17,7 @@ class TopicView(ValueMethods):
 
     `available` lists the partitions with a leader, and `slow` those whose leader has taken no batch for
     `partitioner.availability.timeout.ms`. `queued_bytes` contains a number for each partition; other threads change it
-    while the partitioner reads it, so a number may be out of date. `leaders` has the node id of each partition's
+    while the partitioner reads it, so a number may be out of date. `leaders` holds the node id of each partition's
     leader, -1 for none, and `racks` the rack of each node that has one. Both are empty where no brokers are known:
     where batches are made without a producer.
     """
