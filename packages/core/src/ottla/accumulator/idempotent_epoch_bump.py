@@ -1,5 +1,7 @@
 """The next epoch of a producer without transactions, which the producer chooses itself (KIP-360).
 
+`ottla.accumulator.sequences` decides when it is needed, and sets it.
+
 A transactional producer requests its next epoch from the coordinator, see `ottla.transactions`.
 """
 

@@ -147,7 +147,7 @@ class RecordAppender(ABC):
     ) -> Placed:
         """Queue a record of *size* bytes, waiting for memory, and return its batch and index.
 
-        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already, for
+        *timeout* limits the whole call in seconds; None means `max.block.ms`. *waited* is how much of it is over, for
         metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
         """
         charge = self._memory.charge(size)

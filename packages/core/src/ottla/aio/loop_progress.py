@@ -1,4 +1,4 @@
-"""`on_progress` of a table that is sent from an event loop: its calls run there."""
+"""Calls `on_progress` on the event loop from which the table is sent."""
 
 from __future__ import annotations
 

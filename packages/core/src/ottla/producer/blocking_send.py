@@ -22,7 +22,7 @@ STICKY: Final = -2
 class BlockingSend:
     """Finds routes and queues records, for any thread; *check_sendable* raises if the producer takes no records.
 
-    A call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
+    *timeout* limits a whole call in seconds; None means `max.block.ms`. *waited* is how much of it is over.
     """
 
     def __init__(self, engine: Engine, check_sendable: Callable[[], object]) -> None:

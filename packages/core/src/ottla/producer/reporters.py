@@ -35,7 +35,10 @@ class Reporting:
         self._environment = environment
 
     def start(self) -> None:
-        """Start each reporter; drop those that fail to start. One that starts later than that is used all the same."""
+        """Start each reporter; drop those that fail to start.
+
+        One that takes longer than `START_SECONDS` is not waited for; it is used once it has started.
+        """
         clock = self._environment.clock
         deadline = clock() + START_SECONDS
         for name, reporter in self._reporters.items():

@@ -1,4 +1,6 @@
-"""The transaction methods of a producer: a state change, the end of open batches, and a bounded wait."""
+"""The transaction methods of a producer.
+
+Ending a transaction changes the state, closes the open batches, and waits for a limited time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking up host names within a time limit, which the system's resolver does not know.
+"""Looking up host names with a time limit. The system's resolver has none.
 
 A lookup cannot be interrupted, so each runs on a separate thread, and a caller whose time is over leaves it. The next
 caller with the same name waits for that lookup instead of starting another one.

@@ -71,7 +71,10 @@ def ledger_status(
 def predicted(
     name: str, entry: Entry | None, open_ids: Sequence[str], outcomes: Sequence[TransactionOutcome]
 ) -> LedgerStatus:
-    """Return the status by the *outcomes* of the entry's transactions, in its order, and the ids of all open ones."""
+    """Return the status that follows from *outcomes* and *open_ids*.
+
+    *outcomes* has one for each transaction of the entry, in the entry's order; *open_ids* are those of all open ones.
+    """
     found: dict[str, str] = {}
     of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
     for each, outcome in zip(of_entry, outcomes, strict=False):

@@ -60,7 +60,10 @@ def load() -> ctypes.CDLL:
 
 
 def library_path() -> str:
-    """Return the path of the wheel's own library, or else the system's. `MockUnavailableError` if there is neither."""
+    """Return the path of the librdkafka in confluent-kafka's wheel, or of the system's if that wheel has none.
+
+    Raises MockUnavailableError if there is neither, or if confluent-kafka is not installed.
+    """
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         raise MockUnavailableError("the mock cluster needs librdkafka; try: pip install 'ottla-testkit[mock]'")

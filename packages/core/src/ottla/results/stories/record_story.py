@@ -29,8 +29,8 @@ class RecordStory(ValueMethods):
 
     Times are seconds; those named `_at` are of the producer's clock, by default `time.monotonic`. `queued_at` is the
     time of the batch's first record. `until` is when the batch was completed, or now while it is `pending`. `tries` has
-    at most the first and the last attempts. `waited_for_topic` and `waited_for_memory` are the longest waits in `send`
-    of one of its records, before it was queued.
+    at most the first and the last attempts. `waited_for_topic` and `waited_for_memory` are the waits in `send` of the
+    record that waited longest before it was queued.
     """
 
     topic: str

@@ -114,7 +114,7 @@ class PayloadBuilder:
             counted(len(chosen), "metric"),
             size,
             max_bytes,
-            "those of topics and nodes are left out" if all_of_them else "nothing is pushed",
+            "only those of the whole producer are pushed" if all_of_them else "nothing is pushed",
         )
 
     def _pack(self, readings: Sequence[Reading], at_ns: int, accepted: Sequence[int]) -> Payload:

@@ -1,4 +1,6 @@
-"""Writer of ledger entries. It writes each entry in a transaction of the lease, in any process that has the lease.
+"""Writer of ledger entries. Each is written in a transaction of the lease's producer id and epoch.
+
+Any process that holds the lease can write them.
 
 Brokers refuse an entry once another driver has the lease. Each request may be repeated: its sequence number makes the
 record idempotent, and its epoch makes EndTxn idempotent.
