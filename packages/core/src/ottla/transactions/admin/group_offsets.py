@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -34,6 +34,8 @@ _FIRST_STABLE = 7
 _FIRST_WITH_GROUPS = 8
 _LAST_WITH_NAMES = 9
 _A_CLIENT = -1
+
+T = TypeVar("T")
 
 Partitions = Mapping[str, Sequence[int]]
 
@@ -93,29 +95,12 @@ def _fetched(client: BlockingClient, group: str, partitions: Partitions | None) 
 
     With partitions it waits until no open transaction may change one of them.
     """
-    stable = partitions is not None
-
-    def content(version: int) -> OffsetFetchRequest:
-        if version >= _FIRST_WITH_GROUPS:
-            wanted = (
-                None
-                if partitions is None
-                else [OffsetFetchRequestTopics(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
-            )
-            groups = [OffsetFetchRequestGroup(group_id=group, topics=wanted)]
-            return OffsetFetchRequest(groups=groups, require_stable=stable)
-        named = (
-            None
-            if partitions is None
-            else [OffsetFetchRequestTopic(name=topic, partition_indexes=[*of]) for topic, of in partitions.items()]
-        )
-        return OffsetFetchRequest(group_id=group, topics=named, require_stable=stable and version >= _FIRST_STABLE)
 
     def one() -> OffsetFetchResponse:
         response: OffsetFetchResponse = client.ask(
             client.coordinator(group, group=True),
             OFFSET_FETCH,
-            content,
+            partial(_offsets_request, group, partitions),
             floor=_FIRST_WITH_AN_ERROR,
             ceiling=_LAST_WITH_NAMES,
         )
@@ -135,6 +120,22 @@ def _fetched(client: BlockingClient, group: str, partitions: Partitions | None) 
         for topic in topics
         for each in topic.partitions
     ]
+
+
+def _offsets_request(group: str, partitions: Partitions | None, version: int) -> OffsetFetchRequest:
+    """The request for the committed offsets of these partitions, or of all."""
+    stable = partitions is not None
+    if version >= _FIRST_WITH_GROUPS:
+        wanted = OffsetFetchRequestGroup(group_id=group, topics=_topics(OffsetFetchRequestTopics, partitions))
+        return OffsetFetchRequest(groups=[wanted], require_stable=stable)
+    topics = _topics(OffsetFetchRequestTopic, partitions)
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable and version >= _FIRST_STABLE)
+
+
+def _topics(kind: Callable[..., T], partitions: Partitions | None) -> list[T] | None:
+    if partitions is None:
+        return None
+    return [kind(name=topic, partition_indexes=[*indexes]) for topic, indexes in partitions.items()]
 
 
 def ends(client: BlockingClient, partitions: Partitions) -> Mapping[tuple[str, int], int]:

@@ -20,7 +20,6 @@ from ottla.recordbatch.header_v2 import batch_header
 from ottla.recordbatch.number_columns import Timestamps
 from ottla.recordbatch.records_v2 import encode_records
 from ottla.transactions.admin.blocking_client import BlockingClient
-from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.transaction_requests import AddPartitionsToTxn, EndTxn
 from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
@@ -54,29 +53,46 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
             "that drivers read: the batch has too many tasks. Use fewer tasks, for example with coalesce; nothing was "
             "recorded"
         )
-    producer_id_and_epoch = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
     txn_v2 = lease.level >= TXN_V2
-    transactions = transactions_right(lease.name)
     if not txn_v2:
-        coordinator_request = AddPartitionsToTxn(
-            lease.transactional_id, producer_id_and_epoch, [(place.topic, place.partition)]
-        )
-        _check(
-            lease,
-            _joined(client, coordinator_request, lease.transactional_id),
-            "join its transaction",
-            right=transactions,
-        )
-    batch = _batch(lease, value)
+        code = _join(client, place, lease)
+        _check(lease, code, "join its transaction", right=transactions_right(lease.name))
+    code = _append(client, place, lease, value, txn_v2=txn_v2)
+    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose response was lost
+        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
+    end = EndTxn(
+        transactional_id=lease.transactional_id, producer_id_and_epoch=_producer(lease), commit=True, txn_v2=txn_v2
+    )
+    answer, code = client.run(end, lease.transactional_id)
+    _check(lease, code, "be committed", right=transactions_right(lease.name))
+    if answer.producer_id >= 0:
+        return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
+    return attrs.evolve(lease, sequence=lease.sequence + 1)
+
+
+def _join(client: BlockingClient, place: LedgerPartition, lease: Lease) -> ErrorCode:
+    """Add the partition to the transaction and return the error code."""
+    request = AddPartitionsToTxn(lease.transactional_id, _producer(lease), [(place.topic, place.partition)])
+
+    def one() -> Any:
+        return client.send(client.coordinator(lease.transactional_id), request)
+
+    def code(answer: Any) -> ErrorCode:
+        return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    return code(client.until_answered(lease.transactional_id, one, code))
+
+
+def _append(
+    client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None, *, txn_v2: bool
+) -> ErrorCode:
+    """Append the entry, which is not committed yet, and return the error code."""
+    partition = PartitionProduceData(index=place.partition, records=_batch(lease, value))
     request = ProduceRequest(
         transactional_id=lease.transactional_id,
         acks=_ALL_REPLICAS,
         timeout_ms=_TIMEOUT_MS,
-        topic_data=[
-            TopicProduceData(
-                name=place.topic, partition_data=[PartitionProduceData(index=place.partition, records=batch)]
-            )
-        ],
+        topic_data=[TopicProduceData(name=place.topic, partition_data=[partition])],
     )
     _found, code = place.ask(
         client,
@@ -86,28 +102,11 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
         floor=_LAST_WITH_NAMES if txn_v2 else _FIRST_WITH_TRANSACTIONS,
         ceiling=_LAST_WITH_NAMES if txn_v2 else _LAST_PRODUCE_OF_V1,
     )
-    if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose response was lost
-        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
-    end = EndTxn(
-        transactional_id=lease.transactional_id, producer_id_and_epoch=producer_id_and_epoch, commit=True, txn_v2=txn_v2
-    )
-    answer, code = client.run(end, lease.transactional_id)
-    _check(lease, code, "be committed", right=transactions)
-    if answer.producer_id >= 0:
-        return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
-    return attrs.evolve(lease, sequence=lease.sequence + 1)
+    return code
 
 
-def _joined(client: BlockingClient, request: CoordinatorRequest, transactional_id: str) -> ErrorCode:
-    """Add the partition to the transaction and return the error code."""
-
-    def one() -> Any:
-        return client.send(client.coordinator(transactional_id), request)
-
-    def code(answer: Any) -> ErrorCode:
-        return error_code(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
-
-    return code(client.until_answered(transactional_id, one, code))
+def _producer(lease: Lease) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
 
 
 def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
