@@ -106,7 +106,7 @@ def test_a_partitioner_may_declare_what_it_does_about_slow_leaders(pytester: pyt
     run("avoids_lost_leaders = True; avoids_slow_leaders = False").assert_outcomes(skipped=1)
 
 
-def test_the_sample_keys_of_a_class_reach_a_branch_that_the_suite_does_not_find(pytester: pytest.Pytester) -> None:
+def test_sample_keys_reach_a_branch_that_the_suite_does_not_find(pytester: pytest.Pytester) -> None:
     declared = "keys_decide = True; sample_keys = (b'7' * 77,)"
 
     result = SUITE.run(pytester, "RollsDiceForItsOwn()", "-k", "same_partition", more=declared)
