@@ -9,6 +9,7 @@ Settings of the core are the options of its sections; those of plugins come from
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -295,13 +296,19 @@ def other_client_names() -> str:
     ):
         for name, hint in sorted(hints.items()):
             if owner != "AsyncProducer" or hint != PRODUCER_HINTS.get(name):
-                lines.append(f"| `{SYNTAX.get(name, f'{{}}.{name}').format(owner)}` | {hint} |")
-    lines += [f"| `from ottla import {name}` | {hint} |" for name, hint in sorted(IMPORT_HINTS.items())]
+                lines.append(f"| `{SYNTAX.get(name, f'{{}}.{name}').format(owner)}` | {markdown(hint)} |")
+    lines += [f"| `from ottla import {name}` | {markdown(hint)} |" for name, hint in sorted(IMPORT_HINTS.items())]
     lines += ["", KEYS.rstrip("\n")]
     for key, other in sorted(OTHER_CLIENTS.items()):
         named = "" if other.name is None else f"`{other.name}`{'. ' if other.remark else ''}"
-        lines.append(f"| `{key}` | {named}{other.remark} |")
+        lines.append(f"| `{key}` | {named}{markdown(other.remark)} |")
     return "\n".join([*lines, ""])
+
+
+def markdown(hint: str) -> str:
+    """Return the text of an error for a page: code in backticks, and links to pages."""
+    hint = re.sub(r"(?<!`)(__\w+__|<\w+>)", r"`\1`", hint)
+    return re.sub(r"docs/([\w-]+)\.md", r"[\1.md](\1.md)", hint)
 
 
 def configuration(root: Path) -> str:

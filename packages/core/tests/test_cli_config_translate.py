@@ -69,6 +69,30 @@ def test_the_other_default_partitioner_is_warned_of_first(tmp_path: Path) -> Non
     assert lines.index("partitioner.class=consistent_random") < lines.index("bootstrap.servers=kafka:9092")
 
 
+def test_the_default_time_out_of_a_record_is_named_where_it_is_used(tmp_path: Path) -> None:
+    default = translated("metadata.broker.list=k:1\n", tmp_path=tmp_path).stdout
+    given = translated("metadata.broker.list=k:1\nmessage.timeout.ms=60000\n", tmp_path=tmp_path).stdout
+
+    assert "a record fails after 120 s" in default
+    assert "a record fails after" not in given
+
+
+def test_a_setting_that_is_left_out_is_so_once(tmp_path: Path) -> None:
+    text = "metadata.broker.list=k:1\nsocket.keepalive.enable=true\nclient.software.name=x\ngroup.id=g\n"
+    lines = translated(text, tmp_path=tmp_path).stdout
+
+    assert "socket.keepalive.enable: left out; TCP keep-alive is always on" in lines
+    assert "client.software.name: left out; there is nothing to set in its place" in lines
+    assert "group.id: left out; it is for consumers" in lines
+
+
+def test_a_codec_of_an_extra_is_kept_with_what_to_install(tmp_path: Path) -> None:
+    result = translated("metadata.broker.list=k:1\ncompression.type=lz4\n", tmp_path=tmp_path)
+
+    assert "compression.type=lz4" in result.stdout.splitlines()
+    assert 'compression.type: kept; lz4 needs an extra: pip install "ottla[lz4]"' in result.stdout
+
+
 def test_a_partitioner_that_was_set_is_kept(tmp_path: Path) -> None:
     result = translated("metadata.broker.list=k:1\npartitioner=fnv1a_random\n", tmp_path=tmp_path)
 

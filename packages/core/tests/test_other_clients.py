@@ -21,6 +21,7 @@ from ottla.config.key_names import KEYS_OF_OWN_PLUGINS
 from ottla.config.other_clients import OTHER_CLIENTS
 from ottla.errors import BrokerError, ConfigError, ErrorCode
 from ottla.plugins.registry import Registry
+from ottla.results import DeliveryReport, TopicReport
 from ottla.results.call_hints import (
     ASYNC_HINTS,
     DELIVERY_HINTS,
@@ -87,9 +88,15 @@ def test_keys_of_our_own_packages_are_all_listed() -> None:
         ("ssl_cafile", "did you mean 'ssl.truststore.location'?"),
         (
             "statistics.interval.ms",
-            "other clients have it; leave it out; producer.metrics() returns all metrics at any time",
+            "other clients have it; leave it out; call producer.metrics() where you need figures, or set "
+            "metric.reporters",
         ),
-        ("stats_cb", "other clients have it; leave it out; producer.metrics() returns all metrics at any time"),
+        (
+            "stats_cb",
+            "other clients have it; leave it out; call producer.metrics() where you need figures, or set "
+            "metric.reporters",
+        ),
+        ("api_version_auto_timeout_ms", "other clients have it; leave it out; brokers say which versions they support"),
         ("group.id", "other clients have it; it is for consumers; leave it out"),
         ("sasl.kerberos.keytab", "a plugin that is not installed has it; try: pip install ottla-authenticator-sasl"),
         ("ssl.crl.location", "a plugin that is not installed has it; try: pip install ottla-transport-ssl"),
@@ -225,3 +232,18 @@ def test_a_mock_has_the_hints_of_a_producer() -> None:
 def test_any_other_missing_attribute_has_the_usual_error() -> None:
     with pytest.raises(AttributeError, match=r"object has no attribute 'sned'$"):
         object.__new__(Producer).sned("orders")  # type: ignore[attr-defined]
+
+
+def test_a_report_is_true_while_records_are_pending_and_no_number() -> None:
+    report = DeliveryReport({"orders": TopicReport(acknowledged=5)})
+
+    assert not report
+    assert DeliveryReport({"orders": TopicReport(pending=1)})
+    for number in (lambda: report > 0, lambda: report <= 0, lambda: int(report)):
+        with pytest.raises(TypeError, match=r"a DeliveryReport is not a number, .* read its pending, acknowledged or"):
+            number()
+
+
+def test_the_groups_of_kafka_python_are_a_hint() -> None:
+    with MockProducer() as producer, pytest.raises(KeyError, match="for one value call producer"):
+        producer.metrics()["producer-metrics"]  # type: ignore[index]

@@ -136,7 +136,7 @@ def _properties(translation: Translation, *, guessed: bool, secrets: bool) -> It
 
 def _lines(line: Translated, *, secrets: bool) -> Iterator[str]:
     subject = f"line {line.given.line}, {_printable(line.given.key)}"
-    if line.outcome is not Outcome.KEPT:
+    if line.outcome is not Outcome.KEPT or line.remark:
         yield f"# {subject}: {line.outcome}" + (f"; {line.remark}" if line.remark else "")
     for key, value in line.settings.items():
         if secrets or not is_secret(key):

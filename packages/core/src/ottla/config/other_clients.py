@@ -54,13 +54,18 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     ),
     "queuing.strategy": OtherKey(None, "leave it out; each partition's records are sent in order"),
     # Partitions
-    "partitioner": OtherKey("partitioner.class", "librdkafka's partitioners have the same names here, except murmur2"),
+    "partitioner": OtherKey(
+        "partitioner.class",
+        "librdkafka's names are taken. Only records without a key differ with murmur2: librdkafka puts all of them in "
+        "one partition, Ottla as Java's producer does",
+    ),
     "partitioner.cb": OtherKey(
         "partitioner.class", "It takes a function partition(topic, key, view), see docs/plugins-partitioner.md"
     ),
     "msg.order.cmp": OtherKey(None, "leave it out; records are sent in the order of their calls of send"),
     # Connections and metadata
     "api.version.fallback.ms": OtherKey(None, "leave it out; brokers say which versions they support"),
+    "api.version.auto.timeout.ms": OtherKey(None, "leave it out; brokers say which versions they support"),
     "api.version": OtherKey(None, "leave it out; brokers say which versions they support"),
     "api.version.request": OtherKey(None, "leave it out; brokers say which versions they support"),
     "api.version.request.timeout.ms": OtherKey("socket.connection.setup.timeout.ms"),
@@ -159,7 +164,10 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "logger": OtherKey(None, "leave it out; the logger is 'ottla'"),
     **_all(("log.cb", "log.level", "log.queue", "log.thread.name"), "leave it out; configure the logger 'ottla'"),
     "log.connection.close": OtherKey(None, "leave it out; the logger 'ottla.network' reports connections"),
-    **_all(("stats.cb", "statistics.interval.ms"), "leave it out; producer.metrics() returns all metrics at any time"),
+    **_all(
+        ("stats.cb", "statistics.interval.ms"),
+        "leave it out; call producer.metrics() where you need figures, or set metric.reporters",
+    ),
     "metrics.enabled": OtherKey(None, "leave it out; metrics cost nothing until they are read"),
     **_all(
         ("error.cb", "throttle.cb", "background.event.cb", "enabled.events"),

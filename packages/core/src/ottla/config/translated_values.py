@@ -51,6 +51,15 @@ def _algorithm(value: object, _values: Mapping[str, object]) -> tuple[Mapping[st
     return {"ssl.endpoint.identification.algorithm": str(value)}, ""
 
 
+def _compression(value: object, values: Mapping[str, object]) -> tuple[Mapping[str, str], str]:
+    codec = str(value).strip().lower()
+    if codec not in _CODECS_OF_EXTRAS:
+        return {
+            "compression.type": str(value)
+        }, "" if "compression.type" in values else "it is called compression.type here"
+    return {"compression.type": str(value)}, f'{codec} needs an extra: pip install "ottla[{codec}]"'
+
+
 def _level(value: object, values: Mapping[str, object]) -> tuple[Mapping[str, str], str]:
     codec = str(values.get("compression.codec", values.get("compression.type", "none"))).strip().lower()
     if str(value).strip() == "-1":
@@ -97,6 +106,7 @@ def _partitioner(value: object, _values: Mapping[str, object]) -> tuple[Mapping[
 
 
 _SAME_PARTITIONERS: Final = frozenset({"consistent", "consistent_random", "fnv1a", "fnv1a_random", "murmur2_random"})
+_CODECS_OF_EXTRAS: Final = frozenset({"lz4", "snappy", "zstd"})
 _CERTIFICATE_FILES: Final = (
     "ssl.certificate.location",
     "ssl.certfile",
@@ -106,7 +116,9 @@ _CERTIFICATE_FILES: Final = (
 
 CONVERSIONS: Final[Mapping[str, Convert]] = {
     "batch.num.messages": _left_out("batches are limited by bytes only: batch.size"),
+    "compression.codec": _compression,
     "compression.level": _level,
+    "compression.type": _compression,
     "enable.ssl.certificate.verification": _verification,
     "partitioner": _partitioner,
     "queue.buffering.max.kbytes": _kilobytes,

@@ -88,10 +88,9 @@ def translate(given: Sequence[Given], client: Client) -> Translation:
     lines = [_translated(each, client, values) for each in given]
     lines = list(_without_duplicates(lines))
     set_here = {key for line in lines for key in line.settings}
+    warnings = [each for each in _WARNINGS[client] if each != _TIME_OUT or "delivery.timeout.ms" not in set_here]
     added = {} if set_here & {"partitioner.class", "partitioner.ignore.keys"} else _ADDED.get(client, {})
-    return Translation(
-        client=client, warnings=_WARNINGS[client], added=added, lines=lines, problems=_problems(lines, added)
-    )
+    return Translation(client=client, warnings=warnings, added=added, lines=lines, problems=_problems(lines, added))
 
 
 def _problems(lines: Iterable[Translated], added: Mapping[str, str]) -> Sequence[str]:
@@ -118,7 +117,8 @@ def _translated(given: Given, client: Client, values: Mapping[str, object]) -> T
         _check(settings)
     except TranslationError as reason:
         return Translated(given=given, outcome=Outcome.FAILED, remark=str(reason))
-    outcome = Outcome.CHANGED if {*settings} != {dotted(given.key).removeprefix(prefix)} or remark else Outcome.KEPT
+    unchanged = {*settings} == {key} and (not remark or settings[key] == str(revealed(given.value)))
+    outcome = Outcome.KEPT if unchanged else Outcome.CHANGED
     if not settings:
         outcome = Outcome.LEFT_OUT
     return Translated(
@@ -139,15 +139,16 @@ def _converted(key: str, value: object, values: Mapping[str, object]) -> tuple[M
             problem = REFUSED[key].problem(value)
             if problem is not None:
                 raise TranslationError(problem)
-            return {}, "leave it out; it has this value anyway"
+            return {}, "it has this value anyway"
         if key not in _KNOWN:
             raise TranslationError(unknown(key, known=_KNOWN))
         if key in _WITHOUT_EFFECT and not key.startswith(("sasl.", "ssl.", "https.")):
             return {}, "it has no effect here"
         return {key: text_of(value)}, ""
     if other.name is None:
-        if other.remark.startswith(("leave it out", "it is for consumers")):
-            return {}, other.remark
+        if other.remark.startswith(("leave it out", "it is for consumers")):  # the outcome says that it is left out
+            why = other.remark.removeprefix("leave it out").lstrip("; ").removesuffix("; leave it out")
+            return {}, why or "there is nothing to set in its place"
         raise TranslationError(other.remark)
     if other.remark:
         raise TranslationError(f"set {other.name}. {other.remark}")
@@ -178,7 +179,7 @@ def _check(settings: Mapping[str, str]) -> None:
 def _spark_option(given: Given) -> Translated:
     if dotted(given.key) in _SPARK_OPTIONS:
         return Translated(given=given, outcome=Outcome.KEPT, settings={given.key: text_of(given.value)})
-    return Translated(given=given, outcome=Outcome.LEFT_OUT, remark="it is not for writing; leave it out")
+    return Translated(given=given, outcome=Outcome.LEFT_OUT, remark="it is not for writing")
 
 
 def _without_duplicates(lines: Iterable[Translated]) -> Iterable[Translated]:
@@ -196,13 +197,14 @@ def _without_duplicates(lines: Iterable[Translated]) -> Iterable[Translated]:
 
 _KEYLESS: Final = "records without a key go to one partition until a batch is full, not to a random one each"
 _IDEMPOTENT: Final = "the producer is idempotent and waits for all replicas (acks=all), unless acks says otherwise"
+_TIME_OUT: Final = "a record fails after 120 s (delivery.timeout.ms), librdkafka's after 300 s (message.timeout.ms)"
 _JAVAS: Final = ("nothing: names, defaults and the partitions of keys are those of Java's producer",)
 
 _WARNINGS: Final[Mapping[Client, Sequence[str]]] = {
     Client.LIBRDKAFKA: (
         "librdkafka's default partitioner hashes keys with CRC-32, Ottla's with murmur2 as Java's: "
         "partitioner.class=consistent_random keeps each key in its partition, so leave it out for new topics only",
-        "a record fails after 120 s (delivery.timeout.ms), librdkafka's after 300 s (message.timeout.ms)",
+        _TIME_OUT,
         _IDEMPOTENT,
     ),
     Client.KAFKA_PYTHON: (_KEYLESS, _IDEMPOTENT),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NoReturn
 
 from ottla.errors import printable
 from ottla.interfaces import MetricName
@@ -18,6 +18,14 @@ _SIZES: Final = ("B", "kB", "MB", "GB", "TB")
 
 class MetricsSnapshot(dict[MetricName, float]):
     """The values of all metrics at one moment, by name; `str` shows the most important ones in a few lines."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        if isinstance(name, str):  # kafka-python's are by group, Java's by MetricName
+            raise KeyError(
+                f"{printable(name)!r}: the keys are of MetricName; for one value call producer.metrics(name), such as "
+                "producer.metrics('request-rate')"
+            )
+        raise KeyError(name)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

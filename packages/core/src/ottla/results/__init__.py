@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import attrs
 
@@ -43,7 +43,7 @@ class DeliveryReport(ValueMethods):
     """Counts of records acknowledged or failed since the previous report, and pending now, by topic.
 
     Returned by `flush`, `close`, `commit_transaction`, `abort_transaction` and `leave_transaction`; each resets the
-    counts.
+    counts. It is true while records are pending.
     """
 
     topics: Mapping[str, TopicReport]
@@ -68,6 +68,18 @@ class DeliveryReport(ValueMethods):
         """Records that are neither acknowledged nor failed."""
         return sum(topic.pending for topic in self.topics.values())
 
+    def __bool__(self) -> bool:
+        """Return whether records are pending: `if remaining:` of a program for confluent-kafka means that."""
+        return self.pending > 0
+
+    def __index__(self) -> NoReturn:
+        raise _no_number()
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise _no_number()
+
+    __gt__ = __le__ = __ge__ = __lt__
+
     def __str__(self) -> str:
         counts = f"{self.acknowledged} acknowledged, {self.failed} failed, {self.pending} pending"
         if self.possibly_persisted:
@@ -82,6 +94,12 @@ class DeliveryReport(ValueMethods):
         )
         columns = ("topic", "acknowledged", "failed", "possibly persisted", "pending")
         return html.table(str(self), columns, rows, more="topics")
+
+
+def _no_number() -> TypeError:
+    return TypeError(
+        "a DeliveryReport is not a number, as confluent-kafka's flush returns; read its pending, acknowledged or failed"
+    )
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
