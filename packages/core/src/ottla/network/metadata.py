@@ -85,7 +85,7 @@ class Metadata:
         self.last_error: OttlaError | None = None
         """The last error, if it came after the last metadata response."""
         self.fatal_error: OttlaError | None = None
-        """The error of a server that refuses us for a reason that a retry cannot fix, once every other one has failed, too."""
+        """The error of a server that refuses us, which a retry cannot fix, once all others have failed, too."""
         self._refusal: OttlaError | None = None
 
     @property
@@ -272,7 +272,7 @@ class Metadata:
         return True
 
     def fail_fatally(self, error: OttlaError) -> None:
-        """Note that a server refuses us for a reason that a retry cannot fix, and no other one works; raise it to waiters.
+        """Note that a server refuses us, which a retry cannot fix, and that no other one works; raise it to waiters.
 
         The next metadata response ends this state.
         """

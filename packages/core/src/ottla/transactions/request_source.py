@@ -69,7 +69,7 @@ class RequestSource(Protocol):
         """Handle a fatal error: no broker accepts us, for a reason that a retry cannot fix."""
 
     def recover(self) -> None:
-        """After a failed round, wake the callers whose results were already decided, in case the round did not get that far."""
+        """After a failed round, wake the callers whose results were decided, in case it did not get that far."""
 
     def close(self) -> None:
         """The producer is closing: abort an open transaction; a prepared one stays. For any thread."""

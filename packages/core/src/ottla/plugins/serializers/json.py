@@ -40,7 +40,10 @@ class JsonSerializer:
             raise ValueError("it is nested too deeply for JSON, or holds itself") from None
 
     def serialize_column(self, topic: str, column: Any) -> Any:
-        """The values of an Arrow column as JSON texts; a null stays null. Raises TypeError for a type that JSON lacks."""
+        """The values of an Arrow column as JSON texts; a null stays null.
+
+        Raises TypeError for a type that JSON lacks.
+        """
         try:
             from ottla.plugins.serializers.json_columns import fits, texts
         except ImportError as cause:
