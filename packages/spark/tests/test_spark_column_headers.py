@@ -65,7 +65,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"id": pa.array(numbers, pa.int64())})
 
 
-def test_headers_are_asked_once_for_all_batches_after_rows_were_serialized() -> None:
+def test_headers_are_asked_for_once_after_rows_were_serialized() -> None:
     chosen = options(Numbered())
     for _ in range(3):
         records, refused, headers = records_of(batch(1, 2), {}, options=chosen)
@@ -84,7 +84,7 @@ WRONG_HEADERS = [[("schema", 7)], [("schema",)], 5, [("\ud800", b"")], {"schema"
 
 
 @pytest.mark.parametrize("wrong", WRONG_HEADERS, ids=repr)
-def test_headers_that_no_record_can_have_fail_the_task_and_name_the_option(wrong: Any) -> None:
+def test_impossible_headers_fail_the_task_and_name_the_option(wrong: Any) -> None:
     with pytest.raises(
         WriteError, match=r"^option value\.format='numbered': column_headers of the .* returned no headers"
     ):
