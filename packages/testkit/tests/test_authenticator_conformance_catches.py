@@ -52,7 +52,7 @@ WRONG = [
     ("ComparesHalfOfTheProof", "changed_proof", r"the broker's proof with another byte 63 ended a login well"),
     ("TakesALongerProof", "changed_proof", "the broker's proof with a byte appended ended a login well"),
     ("TakesItsOwnProof", "its_own_messages", "own messages, sent back, ended a login well; .* proofs must differ"),
-    ("TellsItAfterAWrongProof", "changed_proof", r"secrets\[0\] is seen in a AuthenticationError that it raised"),
+    ("TellsItAfterAWrongProof", "changed_proof", r"secrets\[0\] is seen in an AuthenticationError that it raised"),
     ("LogsItWhenItIsMade", "secrets", r"secrets\[0\] is seen in the log"),
     ("QuotesTheBroker", "not_quoted", "an error quotes the broker's message 'what-the-broker-has-sent'"),
     ("NotesRefusalsWithoutCertain", "noted_at_once", r"refused\(certain=True\) raised TypeError"),

@@ -82,7 +82,7 @@ VARIANTS = [
     ("refuse_misspelt", P, "    def start(self)", "    def refuse(self, *, certain: bool) -> None:\n        self._secret = ''\n\n    def start(self)", "is it meant to be `refused`?"),
     ("refused_raises", P, "    def start(self)", "    def refused(self, *, certain: bool) -> None:\n        raise RuntimeError(self._secret)\n\n    def start(self)", "secrets[0] is seen in a RuntimeError that it raised"),
     ("refused_waits", P, "    def start(self)", "    def refused(self, *, certain: bool) -> None:\n        __import__('time').sleep(5)\n\n    def start(self)", "refused(certain=True) did not return within 2 s"),
-    ("secret_in_error_of_wrong_proof", P, "proof is wrong: it does not know {SECRET}", "proof is wrong: it does not know {self._secret}", "secrets[0] is seen in a AuthenticationError that it raised"),
+    ("secret_in_error_of_wrong_proof", P, "proof is wrong: it does not know {SECRET}", "proof is wrong: it does not know {self._secret}", "secrets[0] is seen in an AuthenticationError that it raised"),
     ("secret_in_error_of_challenge", P, "it must have {CHALLENGE_BYTES[0]} to", "{self._secret} must have {CHALLENGE_BYTES[0]} to", "secrets[0]"),
     ("shortened_proof_accepted", P, SIZE, "        expected = expected[: len(received)]\n        if not received:\n", "the broker's proof cut from 32 to 1 bytes ended a login well"),
     ("longer_proof_accepted", P, SIZE, "        received = received[:PROOF_BYTES]\n        if len(received) != PROOF_BYTES:\n", "the broker's proof with a byte appended ended a login well"),
