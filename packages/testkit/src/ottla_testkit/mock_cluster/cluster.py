@@ -68,7 +68,11 @@ class MockCluster:
         self._ask("mock_topic_create", name.encode(), partitions, replication)
 
     def push_errors(self, api_key: int, errors: Iterable[int]) -> None:
-        """Add errors for an API's next responses, in turn: 0 for none, `DISCONNECT` to close the connection."""
+        """Add errors for an API's next responses, in turn: 0 for none, `DISCONNECT` to close the connection.
+
+        The errors are numbers, such as `ErrorCode.MESSAGE_TOO_LARGE`. The API is Kafka's number of a request: 0 Produce,
+        3 Metadata, 10 FindCoordinator, 22 InitProducerId, 24 AddPartitionsToTxn, 26 EndTxn.
+        """
         codes = list(errors)
         array = (ctypes.c_int * len(codes))(*codes)
         self._library.rd_kafka_mock_push_request_errors_array(self._open(), api_key, len(codes), array)
