@@ -69,7 +69,7 @@ _NAMED: Final = re.compile(r'"(ottla(?:\.\w+)+)"')
 
 
 def section() -> str:
-    return GUIDE.partition("### What only Ottla's own plugins use\n")[2].partition("\n## ")[0]
+    return GUIDE.partition("## What only Ottla's own plugins use\n")[2].partition("\n## ")[0]
 
 
 def table(heading: str) -> list[list[str]]:
