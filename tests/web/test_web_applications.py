@@ -132,6 +132,30 @@ def test_fastapi_answers_with_offsets(kafka: KafkaCluster, programs: Programs, t
     assert code in (0, -signal.SIGTERM)
 
 
+def answer(port: int, order: object, child: subprocess.Popen[bytes]) -> tuple[int, Mapping[str, object]]:
+    """The status and the document that the server answers an order of JSON with."""
+    try:
+        return 200, {"offset": post(port, json.dumps(order).encode(), child)}
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_fastapi_answers_while_kafka_does_not(kafka: KafkaCluster, programs: Programs, tmp_path: Path) -> None:
+    programs.write("shop", of="FastAPI(lifespan=impatient)")
+    [port, silent] = free_ports(2)
+    down = Programs(tmp_path / "down", f"127.0.0.1:{silent}", "orders")
+    down.folder.mkdir()
+    down.write("shop", of="FastAPI(lifespan=impatient)")
+    command = ("uvicorn", "shop:app", "--host", "127.0.0.1", "--port", str(port))
+
+    with programs.run(*command) as server:
+        assert answer(port, {"item": "apples"}, server) == (200, {"offset": 0})
+        assert answer(port, {"item": "a" * 2_000_000}, server)[0] == 422
+    with down.run(*command) as server:
+        assert answer(port, {"item": "apples"}, server) == (503, {"error": "try again later"})
+
+
 def test_flask_has_a_producer_in_each_forked_worker(kafka: KafkaCluster, programs: Programs, topic: str) -> None:
     programs.write("shop", of="flask.Flask(__name__)")
     programs.write("gunicorn.conf", of="def worker_exit(")

@@ -18,6 +18,8 @@ from ottla.transactions import TransactionListing
 _WIDTH_OF_A_FILE: Final = 500
 """Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
+_OFFSETS: Final = "offsets of the group of the same name"
+
 _SHOWN: Final = 100
 """Partitions in one cell of the table; the JSON contains all."""
 
@@ -31,7 +33,7 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
         console.print(Text(f"No coordinator knows a transactional id that begins with {prefix!r}."))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", "offsets of its group"):
+    for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", _OFFSETS):
         table.add_column(title, overflow="fold")
     now_ms = time.time_ns() // 1_000_000
     for each in found:
