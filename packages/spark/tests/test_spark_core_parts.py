@@ -55,6 +55,7 @@ PRIVATE = {
     "ottla.recordbatch.sealed_records",
     "ottla.recordbatch.batch_sequence",
     "ottla.recordbatch.parsed_batches",
+    "ottla.recordbatch.batch_header",
     "ottla.recordbatch.header_v2",
     "ottla.tables.constant_headers",
     "ottla.tables.headers",

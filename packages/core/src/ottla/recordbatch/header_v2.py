@@ -9,13 +9,10 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Sequence
-from typing import Final, Self
-
-import attrs
+from typing import Final
 
 from ottla.interfaces import Buffer
 from ottla.recordbatch.checksum import crc32c
-from ottla.recordbatch.codecs import CODEC_MASK
 
 MAGIC: Final = 2
 HEADER_SIZE: Final = 61
@@ -72,66 +69,3 @@ def batch_header(
         crc = crc32c(chunk, crc)
         length += len(chunk)
     return UNCHECKED.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc) + checked
-
-
-def announced_size(view: memoryview) -> int:
-    """The size of the batch, or message of an older format, at the start of *view*, by its length field."""
-    return COUNTED_FROM + int.from_bytes(view[LENGTH_OFFSET:COUNTED_FROM], "big", signed=True)
-
-
-@attrs.frozen(kw_only=True)
-class BatchHeader:
-    """The fields of a header as they are: nothing about them is checked."""
-
-    base_offset: int
-    leader_epoch: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    first_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    epoch: int
-    sequence: int
-    count: int
-
-    @classmethod
-    def read(cls, view: memoryview) -> Self:
-        """Read the header at the start of *view*."""
-        base_offset, _length, leader_epoch, _magic, crc = UNCHECKED.unpack_from(view)
-        attributes, last_delta, first_timestamp, max_timestamp, producer_id, epoch, sequence, count = (
-            CHECKED.unpack_from(view, CHECKED_FROM)
-        )
-        return cls(
-            base_offset=base_offset,
-            leader_epoch=leader_epoch,
-            crc=crc,
-            attributes=attributes,
-            last_offset_delta=last_delta,
-            first_timestamp=first_timestamp,
-            max_timestamp=max_timestamp,
-            producer_id=producer_id,
-            epoch=epoch,
-            sequence=sequence,
-            count=count,
-        )
-
-    @property
-    def codec_id(self) -> int:
-        """The codec of the records section."""
-        return self.attributes & CODEC_MASK
-
-    @property
-    def log_append_time(self) -> bool:
-        """Whether the broker's time, `max_timestamp`, replaces the timestamps of the records."""
-        return bool(self.attributes & Attributes.LOG_APPEND_TIME)
-
-    @property
-    def transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & Attributes.TRANSACTIONAL)
-
-    @property
-    def control(self) -> bool:
-        """Whether its records are the end of a transaction, and no data."""
-        return bool(self.attributes & Attributes.CONTROL)

@@ -10,9 +10,10 @@ import attrs
 from ottla.errors import CorruptBatchError, ProtocolError, counted
 from ottla.interfaces import Compressor, Header
 from ottla.protocol.primitives import read_varint, read_varlong
+from ottla.recordbatch.batch_header import BatchHeader, announced_size
 from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import unpack
-from ottla.recordbatch.header_v2 import CHECKED_FROM, HEADER_SIZE, MAGIC, BatchHeader, announced_size
+from ottla.recordbatch.header_v2 import CHECKED_FROM, HEADER_SIZE, MAGIC
 from ottla.recordbatch.parsed_batches import Record, RecordBatch
 
 

@@ -12,17 +12,10 @@ import attrs
 
 from ottla.errors import CorruptBatchError, ErrorCode
 from ottla.interfaces import Buffer, Compressor
+from ottla.recordbatch.batch_header import BatchHeader, announced_size
 from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import CODEC_MASK, ZSTD, unpack
-from ottla.recordbatch.header_v2 import (
-    CHECKED_FROM,
-    COUNTED_FROM,
-    HEADER_SIZE,
-    MAGIC,
-    MAGIC_OFFSET,
-    BatchHeader,
-    announced_size,
-)
+from ottla.recordbatch.header_v2 import CHECKED_FROM, COUNTED_FROM, HEADER_SIZE, MAGIC, MAGIC_OFFSET
 from ottla.recordbatch.parse import UNPACKED_LIMIT, RecordBatch, parse_batches
 
 FIRST_WITH_BATCHES: Final = 3

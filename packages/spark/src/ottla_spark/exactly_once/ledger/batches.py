@@ -16,15 +16,9 @@ from ottla.errors import CorruptBatchError, ProtocolError
 from ottla.interfaces import Buffer
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.protocol.primitives import read_varint, read_varlong
+from ottla.recordbatch.batch_header import BatchHeader, announced_size
 from ottla.recordbatch.codecs import NONE
-from ottla.recordbatch.header_v2 import (
-    HEADER_SIZE,
-    LENGTH_OFFSET,
-    MAGIC,
-    MAGIC_OFFSET,
-    BatchHeader,
-    announced_size,
-)
+from ottla.recordbatch.header_v2 import HEADER_SIZE, LENGTH_OFFSET, MAGIC, MAGIC_OFFSET
 from ottla.recordbatch.parse_v2 import batch_size, read_batch
 from ottla.recordbatch.parsed_batches import ControlMarker, Record
 
