@@ -26,12 +26,16 @@ def register(spark: SparkSession) -> None:
     """Register `format("ottla")` with this session, where Spark does not find `pyspark_ottla` by itself.
 
     A thread that did not create the session must call it, too: Spark searches for data sources written in Python only
-    in the thread's active session. Raises OttlaError on PySpark 3.5, which has no data sources in Python.
+    in the thread's active session. Raises OttlaError on PySpark 3.5, which has no data sources in Python, and if the
+    Python that Spark starts on the driver does not have this package.
     """
     if not HAS_DATA_SOURCES:
         raise OttlaError(f'{PYSPARK} has no data sources in Python, so format("ottla") does not exist: {INSTEAD}')
     from pyspark.errors import AnalysisException
 
+    from ottla_spark.python_of_spark import check_python_of_spark
+
+    check_python_of_spark(spark)
     try:
         spark.dataSource.register(OttlaDataSource)
     except AnalysisException as error:
