@@ -70,8 +70,8 @@ class MockCluster:
     def push_errors(self, api_key: int, errors: Iterable[int]) -> None:
         """Add errors for an API's next responses, in turn: 0 for none, `DISCONNECT` to close the connection.
 
-        Errors are numbers, such as `ErrorCode.MESSAGE_TOO_LARGE`. The API is Kafka's number of a request: Produce 0,
-        Metadata 3, FindCoordinator 10, InitProducerId 22, AddPartitionsToTxn 24, EndTxn 26.
+        The errors are numbers, such as `ErrorCode.MESSAGE_TOO_LARGE`. The API is Kafka's number of a request: Produce
+        is 0, Metadata 3, FindCoordinator 10, InitProducerId 22, AddPartitionsToTxn 24, EndTxn 26.
         """
         codes = list(errors)
         array = (ctypes.c_int * len(codes))(*codes)
