@@ -60,6 +60,8 @@ def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBr
     assert examination.cause.step is Step.HANDSHAKE
     assert "O=Ottla tests" in examination.cause.said
     assert "ssl.truststore.location" in examination.cause.remedy
+    [versions] = [found for found in examination.findings if found.step is Step.API_VERSIONS]
+    assert (versions.status, versions.said) == (Status.SKIPPED, "no handshake was completed")
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

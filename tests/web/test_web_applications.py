@@ -92,7 +92,8 @@ def programs(tmp_path: Path, kafka: KafkaCluster, topic: str) -> Programs:
 
 def post(port: int, order: bytes, child: subprocess.Popen[bytes]) -> int:
     """The offset that the server answers with; waits until the server listens."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/orders", data=order, method="POST")
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/orders", data=order, headers=headers, method="POST")
     deadline = time.monotonic() + HANG_GUARD
     while True:
         try:

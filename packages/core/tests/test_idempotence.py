@@ -224,6 +224,24 @@ def test_exhausted_epochs_lead_to_a_new_producer_id() -> None:
 # Order and repetition
 
 
+@pytest.mark.rule("sender.answer.sequence")
+def test_batches_that_came_too_early_are_no_line_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.NOT_ENOUGH_REPLICAS)
+        deliveries = fly(simulation, b"0", b"1", b"2")
+        simulation.run_until_idle()
+
+        assert all(delivery.exception() is None for delivery in deliveries)
+        assert simulation.log() == [b"before", b"0", b"1", b"2"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) == 1
+    assert "NOT_ENOUGH_REPLICAS" in warnings[0]
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in caplog.text, "it is sent again for that reason, at the level DEBUG"
+
+
 @pytest.mark.rule("accumulator.drain.sequence")
 def test_a_repeated_batch_keeps_its_sequence_and_is_written_once() -> None:
     with simulated(1, config=ONE_BY_ONE) as simulation:

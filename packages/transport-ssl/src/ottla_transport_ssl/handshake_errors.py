@@ -31,6 +31,7 @@ _IN_THE_CLEAR: Final = "set security.protocol=PLAINTEXT, or SASL_PLAINTEXT, if t
 _OTHER_PORT: Final = "check the ports in bootstrap.servers and advertised.listeners"
 _MAX_SHOWN: Final = 16
 _MAX_LISTS: Final = 5
+_MAX_AUTHORITIES: Final = 3
 
 _RECORD_TYPES: Final = range(0x14, 0x19)
 _MAJOR_VERSION: Final = 0x03
@@ -134,8 +135,17 @@ def _not_verified(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> T
         whose += f", and the last issuer in its chain is {shown[-1].issuer!r}"
     return CertificateNotTrustedError(
         f"the certificate of {info.peer} is not trusted: {error.verify_message}{whose}. Trusted: "
-        f"{info.setup.trusted}; set ssl.truststore.location to a file with the authority that issued it"
+        f"{info.setup.trusted}{_authorities(info)}; set ssl.truststore.location to a file with the authority that "
+        "issued it"
     )
+
+
+def _authorities(info: HandshakeInfo) -> str:
+    """Return the subjects of the certificates in the trust store of the configuration, or nothing for the system's."""
+    subjects = [repr(found.subject) for source, found in info.setup.given if str(source) == info.setup.trusted]
+    more = len(subjects) - _MAX_AUTHORITIES
+    shown = ", ".join(subjects[:_MAX_AUTHORITIES])
+    return f" ({shown}{f' and {more} more' if more > 0 else ''})" if shown else ""
 
 
 def _other_name(info: HandshakeInfo) -> HostnameMismatchError:
@@ -148,10 +158,7 @@ def _other_name(info: HandshakeInfo) -> HostnameMismatchError:
         whose = f" ({shown[0].subject!r})" if shown else ""
         what = f"a certificate without a host name in subjectAltName{whose}, and its common name is ignored (RFC 9525)"
         remedy = "have a certificate issued with this name or address as subjectAltName"
-    return HostnameMismatchError(
-        f"{info.peer} shows {what}; {remedy} "
-        "(an empty ssl.endpoint.identification.algorithm accepts any name, and so any server)"
-    )
+    return HostnameMismatchError(f"{info.peer} shows {what}; {remedy}")
 
 
 def _out_of_date(error: ssl.SSLCertVerificationError, info: HandshakeInfo) -> CertificateExpiredError:

@@ -54,6 +54,8 @@ def brokers_found(
     yield from security.tls(protocol, results)
     answered = [result for result in results if not isinstance(result, NoHandshake)]
     yield from map(_answered, answered)
+    if not answered:
+        yield Finding.skipped(Step.API_VERSIONS, "no handshake was completed")
     return [result for result in answered if isinstance(result, KafkaBroker)]
 
 

@@ -113,15 +113,19 @@ class ProduceResponseHandler:
         if written:
             self._sequences.acknowledge(batch)
 
-    def retry(self, batch: ProducerBatch, error: OttlaError, now: float) -> Failed | None:
-        """Queue the batch again while attempts and time are left."""
+    def retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, consequence: bool = False) -> Failed | None:
+        """Queue the batch again while attempts and time are left.
+
+        *consequence*: the error follows from that of an earlier batch, which has its own log line.
+        """
         if batch.attempts > self._retries:
             return failed(batch, error, now)
         if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
             batch.last_error = error
             return Failed(error=expired(batch, now))
         logger.debug("%s: will retry %s-%d: %s", self._client_id, batch.topic, batch.partition, error)
-        self.log.will_retry(batch, error, now)
+        if not consequence:
+            self.log.will_retry(batch, error, now)
         count_retry(self._counters, batch)
         self._accumulator.requeue(batch, error, now)
         return None
@@ -138,7 +142,7 @@ class ProduceResponseHandler:
             return failed(batch, error, now)
         if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
             batch.response_lost = batch.maybe_written = False
-        return self.retry(batch, error, now)
+        return self.retry(batch, error, now, consequence=refused is SequenceErrorAction.RETRY)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""
