@@ -19,7 +19,8 @@ from ottla import Delivery, DeliveryError, RecordMetadata
 from ottla.accumulator import event_loops
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
-from ottla.accumulator.event_loops import RUNNING_LOOP, LoopCallback, running_inbox
+from ottla.accumulator.event_loops import LoopCallback, running_inbox
+from ottla.accumulator.running_loop import RUNNING_LOOP
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 

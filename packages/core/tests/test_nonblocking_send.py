@@ -18,8 +18,8 @@ from ottla import (
     RecordTooLargeError,
     TopicUnavailableError,
 )
-from ottla.accumulator.event_loops import RUNNING_LOOP
 from ottla.accumulator.record_appender import MemoryWait
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.errors import IllegalStateError, NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
 from ottla.network.nonblocking_metadata_wait import MetadataWait

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import Delivery, OttlaError, RecordMetadata
-from ottla.accumulator.event_loops import RUNNING_LOOP
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.interfaces import ProducerRecord
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.nonblocking_send import PendingSend

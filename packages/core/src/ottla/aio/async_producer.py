@@ -12,7 +12,8 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import RUNNING_LOOP, LoopCallback, running_inbox, wake
+from ottla.accumulator.event_loops import LoopCallback, running_inbox, wake
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.loop_progress import LoopProgress
