@@ -136,6 +136,20 @@ def test_a_file_is_sent_once_despite_twenty_kills_at_random(kafka: KafkaCluster,
     assert everything(kafka, topic) == lines
 
 
+def test_a_resumed_run_says_where_it_begins_and_that_nothing_is_left(kafka: KafkaCluster, tmp_path: Path) -> None:
+    _topic, _lines, arguments = prepared(kafka, tmp_path, 3)
+    outputs = []
+    for _ in range(2):
+        with child("", arguments) as process:
+            outputs.append(process.communicate(timeout=HANG_GUARD))
+    (first, first_log), (second, second_log) = outputs
+
+    assert "nothing to do" not in first
+    assert "continuing" not in first_log
+    assert second.rstrip().endswith("nothing to do: runs before this one have committed all records")
+    assert "input.txt is committed before record 3; continuing there" in second_log
+
+
 def test_a_state_is_refused_for_another_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:
     topic, lines, arguments = prepared(kafka, tmp_path, 3)
     assert run("", arguments) == 0

@@ -171,7 +171,7 @@ def refused(**settings: str) -> tuple[str, ...]:
     return tuple(caught.value.problems)
 
 
-def test_a_password_alone_asks_for_a_mechanism_and_not_for_kerberos(
+def test_a_password_without_a_mechanism_is_no_matter_of_kerberos(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     [problem] = refused(sasl_username="alice", sasl_password="secret")

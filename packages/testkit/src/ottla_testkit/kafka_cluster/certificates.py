@@ -10,10 +10,15 @@ from ottla_testkit.processes.free_ports import HOST
 
 
 class Certificates:
-    """PEM files in *folder*, created at once.
+    """PEM files in *folder*, created at once; each attribute is the path of one.
 
-    For brokers: `broker` for this machine, `expired`, `elsewhere` for another host. For clients: `alice`, and
-    `untrusted`, which `another_authority` signed.
+    | attribute | file |
+    |---|---|
+    | `authority` | the authority that signed all but `untrusted`: a client's `ssl.truststore.location` |
+    | `another_authority` | one that signed none of the brokers' certificates |
+    | `alice` | a client's certificate and key: `ssl.keystore.location` |
+    | `untrusted` | the same, signed by `another_authority` |
+    | `broker`, `expired`, `elsewhere` | certificates and keys of brokers: for this machine, expired, for another host |
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,6 +39,9 @@ class Certificates:
         self.elsewhere = self._issue("elsewhere", "kafka.example.com")
         self.alice = self.client("alice")
         self.untrusted = self._issue("untrusted", common_name="untrusted", other_authority=True)
+
+    def __repr__(self) -> str:
+        return f"Certificates({str(self._folder)!r})"
 
     def client(self, name: str) -> Path:
         """Create a file with a new key and certificate of a client; it replaces the client's old one."""

@@ -36,6 +36,8 @@ class KafkaCluster:
     `round_trip` delays every broker by that many seconds: clients that use `bootstrap_servers` reach all nodes through
     delaying proxies. Nodes reach each other, and this class and the other listeners reach them, without a delay.
 
+    `port` is that of the first node; by default all nodes have ports that are free. `ClusterError` if it is in use.
+
     `class_path` has jars or folders with other classes for the brokers, such as a metrics reporter that `config` names.
 
     Entering downloads missing jars and returns when every node serves; leaving ends every process and removes every
@@ -54,6 +56,7 @@ class KafkaCluster:
         sustained: bool = False,
         round_trip: float | None = None,
         class_path: Sequence[Path] = (),
+        port: int | None = None,
     ) -> None:
         self.nodes = list(range(1, nodes + 1))
         self.version = version
@@ -68,6 +71,7 @@ class KafkaCluster:
             security=security,
             distant=self._distant,
             class_path=class_path,
+            port=port,
         )
         self.links: Mapping[int, DelayingProxy] = {} if self._distant is None else self._distant.links
         """The proxy between clients and each node, which can slow, hold and cut it; empty without *round_trip*."""

@@ -39,6 +39,8 @@ class ClusterConfig:
     distant: DistantListeners | None
     class_path: Sequence[Path] = ()
     """Places of classes besides the jars of Kafka."""
+    port: int | None = None
+    """The port of the first node; None: a free one."""
 
     def __attrs_post_init__(self) -> None:
         number = release(self.version)  # raises ClusterError for a version that is too old

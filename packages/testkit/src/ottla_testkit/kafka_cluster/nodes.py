@@ -22,7 +22,7 @@ from ottla_testkit.kafka_cluster.node_settings import properties_text, zookeeper
 from ottla_testkit.kafka_cluster.readiness import await_node, await_return, await_zookeeper
 from ottla_testkit.kafka_cluster.storage import format_storage
 from ottla_testkit.kafka_cluster.zookeeper import ZooKeeper
-from ottla_testkit.processes.free_ports import free_ports
+from ottla_testkit.processes.free_ports import HOST, free_ports, is_free
 from ottla_testkit.processes.interrupts import interrupts_deferred
 
 
@@ -76,6 +76,8 @@ class Nodes:
 
     def launch(self, java: str, *, jars: Path) -> None:
         """Start every process, on ports that are free now; return when every node serves."""
+        if self._config.port is not None and not is_free(self._config.port):
+            raise ClusterError(f"another server uses port {self._config.port} of {HOST}; choose another one")
         self._folder = folder = Path(tempfile.mkdtemp(prefix="ottla-kafka-"))
         archive = None if self._config.sustained else ClassArchive(java, jars=jars, scratch=folder)
         self.java = jvm_command(
@@ -90,6 +92,8 @@ class Nodes:
         )
         numbers = self._config.nodes
         ports = free_ports(2 * len(numbers))
+        if self._config.port is not None:
+            ports[0] = self._config.port
         for number, port in zip(numbers, ports[: len(numbers)], strict=True):
             # An archive belongs to exactly the classes that it was recorded with; Java can only add to them.
             records = archive is not None and archive.wanted and number == 1 and not self._config.class_path

@@ -36,6 +36,9 @@ class Security:
     *users* may log in with these passwords by PLAIN and SCRAM. With *identity*, brokers accept the tokens that it
     issues for OAUTHBEARER, which is not offered without. A session ends after *reauthentication_ms* unless it is
     renewed; with 0, it never ends.
+
+    `certificates` holds the PEM files for clients and brokers, in *folder*: see `Certificates`. `ports` has the port of
+    each listener; `KafkaCluster.listener` returns its address.
     """
 
     folder: Path

@@ -17,6 +17,19 @@ CANDIDATES = range(15_000, 32_000)
 _random = random.SystemRandom()
 
 
+def is_free(port: int) -> bool:
+    """Whether no server listens on a port."""
+    with socket.socket() as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as brokers: after a server's end it is free at once
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
 def free_ports(count: int) -> list[int]:
     """Return *count* different ports that were free a moment ago."""
     found: list[int] = []

@@ -86,6 +86,7 @@ def send_resumable(
 
     An error aborts the open transaction, so that the same command goes on from STATE.
     """
+    already = state.position
     try:
         with Producer({**settings, "transactional.id": state.transactional_id}) as producer:
             mark = counts.mark()
@@ -102,7 +103,15 @@ def send_resumable(
         return _ending("interrupted", inputs, path, interrupted=True)
     except (OttlaError, InputError, OSError) as error:
         return _ending(reason(error), inputs, path)
-    return Ending()
+    done = state.position == already != Position()
+    return Ending(remark="nothing to do: runs before this one have committed all records" if done else None)
+
+
+def continuation(inputs: Sequence[Input], state: State) -> str | None:
+    """A line that says where this run begins, unless it is the first."""
+    if state.position == Position():
+        return None
+    return f"{inputs[state.position.input].name} is committed before record {state.position.record}; continuing there"
 
 
 def _ending(error: str, inputs: Sequence[Input], path: Path, *, interrupted: bool = False) -> Ending:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import attrs
+import click
 
 from ottla import Producer
 from ottla.cli.send.columns import InputError, Parts
@@ -14,7 +15,7 @@ from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import STDIN, Input
 from ottla.cli.send.plain import Ending, send_all
 from ottla.cli.send.progress import progress_of
-from ottla.cli.send.resumable import recovered, send_resumable
+from ottla.cli.send.resumable import continuation, recovered, send_resumable
 from ottla.cli.send.state import locked, subject_of
 
 __all__ = ["InputError", "Job"]
@@ -60,6 +61,8 @@ class Job:
         with locked(path):
             subject = subject_of(self.topic, [given.name for given in self.inputs], self.choices)
             state = recovered(path, subject, settings)
+            if line := continuation(self.inputs, state):
+                click.echo(line, err=True)
             with progress_of(counts):
                 return counts, send_resumable(
                     settings, self.topic, self.inputs, counts, path=path, state=state, flush_timeout=flush_timeout
