@@ -461,7 +461,7 @@ def test_a_partitioner_error_fails_only_its_unassigned_batch(fault: str) -> None
     said = {
         "raises": f"{who} failed in partition_column for topic 't': ZeroDivisionError: a fault in a partitioner",
         "out of range": f"{who} chose partitions from 2 to 2 for topic 't', which has 2",
-        "too few": f"{who} returned 1 partitions for 2 keys",
+        "too few": f"{who} returned 1 partition for 2 keys",
         "none": f"{who} returned 0 partitions for 2 keys",
         "texts": f"{who} chose list of str for topic 't', but a partition is an int",
         "floats": f"{who} chose list of int and float for topic 't', but a partition is an int",

@@ -211,7 +211,7 @@ def test_an_invalid_partition_is_reported_before_a_row_is_queued(encoder: str) -
     [
         (lambda keys: ["1"] * len(keys), "chose list of str for topic 't', but a partition is an int"),
         (lambda keys: [5] * len(keys), "chose partitions from 5 to 5 for topic 't', which has 2"),
-        (lambda keys: [0], "returned 1 partitions for 2 keys of topic 't'"),
+        (lambda keys: [0], "returned 1 partition for 2 keys of topic 't'"),
         (lambda keys: {}[keys[0]], "failed in partition_column for topic 't': KeyError: b'a'"),
     ],
 )
