@@ -239,7 +239,8 @@ def test_a_report_is_true_while_records_are_pending_and_no_number() -> None:
 
     assert not report
     assert DeliveryReport({"orders": TopicReport(pending=1)})
-    for number in (lambda: report > 0, lambda: report <= 0, lambda: int(report)):
+    numbers: list[Callable[[], object]] = [lambda: report > 0, lambda: report <= 0, lambda: int(report)]
+    for number in numbers:
         with pytest.raises(TypeError, match=r"a DeliveryReport is not a number, .* read its pending, acknowledged or"):
             number()
 
