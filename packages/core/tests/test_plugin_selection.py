@@ -342,3 +342,11 @@ def test_a_missing_library_of_a_codec_is_listed_with_other_problems(
 
     assert str(alone.value) == missing
     assert listed.value.problems == ("linger.ms: 'soon' is not a whole number of at least 0", missing)
+
+
+def test_an_adjusted_setting_is_logged_with_the_client_id(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.config")
+
+    check_config({"bootstrap.servers": "127.0.0.1:9", "client.id": "shop", "request.timeout.ms": 200_000})
+
+    assert caplog.messages[0].startswith("shop: delivery.timeout.ms is 200005 instead of 120000, because")

@@ -122,12 +122,14 @@ class ConfigDraft:
         table_keys: Callable[[], Collection[str]] = tuple,
         likely_owner: LikelyOwner = lambda key, known: None,
         excused: Collection[str] = (),
+        name_client: Callable[[str | None], str | None] = lambda configured: configured,
     ) -> ProducerConfig:
         """Raise ConfigError with all problems, or log once which keys are unused or adjusted.
 
         *other_keys* returns the keys of plugins that were not chosen; it is called only if a key was set that no plugin
         claimed. A key that is none of these either is unused if it has a *likely_owner*, else unknown. *excused* keys
-        are not reported. *table_keys* returns those that `send_table` may need later.
+        are not reported. *table_keys* returns those that `send_table` may need later. *name_client* is called with the
+        configured client id, once there is no problem, and returns the one of the log lines.
         """
         unclaimed = [
             key
@@ -141,6 +143,7 @@ class ConfigDraft:
         if self.problems:
             raise ConfigError(self.problems)
         unused = [key for key in unclaimed if self._core.given(key)]
+        self._report_notes(name_client(self.config.connection.client_id))
         self._report_unused(unused, owners, later=table_keys() if unused else ())
         used = {key: plain_value(raw) for key, raw in self._claimed.items() if key in self.config.plugin_values}
         return attrs.evolve(
@@ -198,9 +201,14 @@ class ConfigDraft:
             return core.values[name]
         return core.raw.get(name)
 
-    def _report_unused(self, unused: Sequence[str], owners: Mapping[str, str], *, later: Collection[str]) -> None:
+    def _report_notes(self, client_id: str | None) -> None:
         for note in self._core.notes:
-            _log.info("%s", note)
+            if client_id:
+                _log.info("%s: %s", client_id, note)
+            else:
+                _log.info("%s", note)
+
+    def _report_unused(self, unused: Sequence[str], owners: Mapping[str, str], *, later: Collection[str]) -> None:
         if for_tables := sorted(key for key in unused if key in later):
             _log.info(
                 "these configuration keys are read only by send_table with value_format or key_format, because no "

@@ -174,13 +174,12 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
     # Here, because a compressor is made only once all else is right: its library would be missed in a second round.
     resolver.errors += _missing_libraries(found["compressor"])
     try:
-        config = _finish(draft, registry, resolver)
+        config = _finish(draft, registry, resolver, objects)
     except (ConfigError, PluginError) as error:
         more = early_problems(found["transport"], found["mechanism"])
         if not more:
             raise
         raise ConfigError([*_problems_of(error), *more]) from None
-    objects.client_id = objects.name_client(config.connection.client_id)
     created: dict[Role, Any] = {}
     for role in CREATION_ORDER:
         try:
@@ -270,15 +269,26 @@ def _encoder_request(name: PluginChoice | None) -> PluginRequest:
     return PluginRequest(kind="encoder", name=None) if name is None else request_named("encoder", name)
 
 
-def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver) -> ProducerConfig:
-    """The checked configuration. If the only problem is one missing plugin, raises its PluginError."""
+def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver, objects: PluginObjects) -> ProducerConfig:
+    """The checked configuration; *objects* then knows the client id.
+
+    If the only problem is one missing plugin, raises its PluginError.
+    """
     errors = resolver.errors
+
+    def name_client(configured: str | None) -> str | None:
+        if errors:  # no producer is made, so none has a name
+            return configured
+        objects.client_id = objects.name_client(configured)
+        return objects.client_id
+
     try:
         config = draft.finish(
             other_keys=registry.built_in_keys,
             table_keys=registry.table_keys,
             likely_owner=registry.likely_owner,
             excused=resolver.unclaimable,
+            name_client=name_client,
         )
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
