@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write("".join(f"{key}={value}\n" for key, value in settings.items()))
             sys.stdout.flush()
             sys.stderr.write("Ctrl-C ends the brokers and removes their data.\n")
-            while True:
-                signal.pause()
+            threading.Event().wait()  # Windows lacks signal.pause
     except KeyboardInterrupt:
         return 0
     except (ClusterError, KafkaUnavailableError) as error:
