@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write("".join(f"{key}={value}\n" for key, value in settings.items()))
             sys.stdout.flush()
             sys.stderr.write("Ctrl-C ends the brokers and removes their data.\n")
-            threading.Event().wait()  # Windows lacks signal.pause
+            while True:
+                threading.Event().wait()  # Windows lacks signal.pause
     except KeyboardInterrupt:
         return 0
     except (ClusterError, KafkaUnavailableError) as error:
