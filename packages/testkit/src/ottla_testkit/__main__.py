@@ -9,10 +9,10 @@ import argparse
 import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 from ottla_testkit.errors import ClusterError, KafkaUnavailableError
 from ottla_testkit.java.jars import KAFKA_VERSION
@@ -26,17 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)
     try:
-        with _cluster(chosen) as settings:
+        with suppress(KeyboardInterrupt), _cluster(chosen) as settings:
             sys.stdout.write("".join(f"{key}={value}\n" for key, value in settings.items()))
             sys.stdout.flush()
             sys.stderr.write("Ctrl-C ends the brokers and removes their data.\n")
-            while True:
-                threading.Event().wait()  # Windows lacks signal.pause
-    except KeyboardInterrupt:
-        return 0
+            Event().wait()
     except (ClusterError, KafkaUnavailableError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
