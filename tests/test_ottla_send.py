@@ -154,6 +154,15 @@ def test_lines_of_a_pipe_are_sent_when_they_come_and_counted_at_ctrl_c(kafka: Ka
     assert out.splitlines()[1] == "stopped: interrupted"
 
 
+def test_without_a_terminal_the_counts_are_printed_now_and_then(kafka: KafkaCluster, topic: str) -> None:
+    with running(topic, "--bootstrap-servers", kafka.bootstrap_servers, "--progress", "0.05") as child:
+        write(child, [b"one", b"two"])
+        assert child.stderr is not None
+        lines = iter(child.stderr.readline, b"")
+        assert any(line.startswith(b"records: 2, 0 MB, ") for line in lines)
+        assert next(lines).startswith(b"records: 2, ")
+
+
 def test_ctrl_c_ends_a_wait_for_brokers_that_are_not_there() -> None:
     [port] = free_ports(1)
     with running("orders", "--bootstrap-servers", f"{HOST}:{port}", "--flush-timeout", "0") as child:

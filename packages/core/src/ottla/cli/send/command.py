@@ -42,6 +42,15 @@ _INTERRUPTED: Final = 130
     type=click.Path(dir_okay=False, path_type=Path),
     help="Send in transactions, and keep the position in this file.",
 )
+@click.option(
+    "--progress",
+    "progress_seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, max=86_400),
+    default=30.0,
+    show_default=True,
+    help="Without a terminal, how often the counts are printed; 0: never.",
+)
 @flush_timeout_option("records that were read")
 @json_option("the result as JSON")
 def send(
@@ -51,6 +60,7 @@ def send(
     as_json: bool,
     resume: Path | None,
     flush_timeout: float,
+    progress_seconds: float,
     **choices: Any,
 ) -> None:
     """Send the records in FILES, or in the standard input, to TOPIC.
@@ -71,7 +81,7 @@ def send(
             raise
         raise click.UsageError('ottla send needs pyarrow; try: pip install "ottla[arrow,cli]"') from None
     try:
-        job = run.Job.of(topic, files, choices)
+        job = run.Job.of(topic, files, choices, progress_seconds=progress_seconds)
         with printed_to_stderr():
             counts, ending = (
                 job.resume(settings, resume, flush_timeout) if resume else job.send(settings, flush_timeout)

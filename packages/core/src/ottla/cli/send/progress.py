@@ -1,7 +1,12 @@
-"""The progress of `ottla send` on the standard error, while it is a terminal."""
+"""The progress of `ottla send` on the standard error: a line that changes on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import click
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
@@ -10,14 +15,34 @@ from ottla.cli.rates import MEGABYTE, per_second
 from ottla.cli.send.counts import Counts
 
 
-def progress_of(counts: Counts) -> Progress:
-    """A line that shows the counts four times a second; nothing where there is no terminal."""
+def progress_of(counts: Counts, *, seconds: float) -> AbstractContextManager[object]:
+    """Show the counts until the block ends: four times a second on a terminal, else every *seconds*; 0 means never."""
     console = Console(stderr=True)
-    bar = Progress(
-        SpinnerColumn(), _CountsColumn(counts), console=console, refresh_per_second=4, disable=not console.is_terminal
-    )
+    if not console.is_terminal:
+        return _lines(counts, seconds)
+    bar = Progress(SpinnerColumn(), _CountsColumn(counts), console=console, refresh_per_second=4)
     bar.add_task("send", total=None)
     return bar
+
+
+@contextmanager
+def _lines(counts: Counts, seconds: float) -> Iterator[None]:
+    ended = threading.Event()
+
+    def print_lines() -> None:
+        while not ended.wait(seconds):
+            click.echo(counts_line(counts), err=True)
+
+    if not seconds:
+        yield
+        return
+    thread = threading.Thread(target=print_lines, name="ottla-send-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(1.0)  # whoever should read the standard error may not
 
 
 class _CountsColumn(ProgressColumn):

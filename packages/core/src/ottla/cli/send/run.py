@@ -23,14 +23,18 @@ __all__ = ["InputError", "Job"]
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """What is sent, and to which topic; *choices* are the options that make records."""
+    """What is sent, and to which topic; `choices` are the options that make records.
+
+    Without a terminal, the counts are printed every `progress_seconds`; 0 means never.
+    """
 
     topic: str
     inputs: Sequence[Input]
     choices: Mapping[str, Any]
+    progress_seconds: float
 
     @classmethod
-    def of(cls, topic: str, names: Sequence[str], choices: Mapping[str, Any]) -> Self:
+    def of(cls, topic: str, names: Sequence[str], choices: Mapping[str, Any], *, progress_seconds: float = 0.0) -> Self:
         """Make the job from the command's options. Raises InputError for those that do not fit together."""
         if choices["constants"] and choices["headers"]:
             raise InputError("--headers and --header exclude each other")
@@ -43,12 +47,12 @@ class Job:
             Input.of(name, choices["format_"], parts, separator.encode() if separator else None)
             for name in names or (STDIN,)
         ]
-        return cls(topic=topic, inputs=inputs, choices=choices)
+        return cls(topic=topic, inputs=inputs, choices=choices, progress_seconds=progress_seconds)
 
     def send(self, settings: Mapping[str, Any], flush_timeout: float) -> tuple[Counts, Ending]:
         """Send everything once."""
         counts = Counts()
-        with Producer(settings) as producer, progress_of(counts):
+        with Producer(settings) as producer, progress_of(counts, seconds=self.progress_seconds):
             return counts, send_all(producer, self.topic, self.inputs, counts, flush_timeout=flush_timeout)
 
     def resume(self, settings: Mapping[str, Any], path: Path, flush_timeout: float) -> tuple[Counts, Ending]:
@@ -63,7 +67,7 @@ class Job:
             state = recovered(path, subject, settings)
             if line := continuation(self.inputs, state):
                 click.echo(line, err=True)
-            with progress_of(counts):
+            with progress_of(counts, seconds=self.progress_seconds):
                 return counts, send_resumable(
                     settings, self.topic, self.inputs, counts, path=path, state=state, flush_timeout=flush_timeout
                 )
