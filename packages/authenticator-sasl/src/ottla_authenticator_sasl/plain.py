@@ -33,7 +33,7 @@ class PlainMechanism:
         return PlainExchange(self)
 
     def login(self) -> UserPassword:
-        """Return name and password for a new login. Waits for the function, if one is configured."""
+        """Return name and password for a new login. If a function of the program returns them, waits for it."""
         login = self._credentials.current()
         self.identity = login.name
         return login

@@ -1,8 +1,8 @@
 """One token for all connections of a producer, renewed in the background before it expires.
 
-While a token is valid, no login waits for the next one. No login waits longer than its own limit, nor for a fetch that
-exceeds the limit of a fetch (see `single_flight`). `token_fetch_limit` limits how soon the source is called again,
-whatever the lifetimes of its tokens.
+While a token is valid, no login waits for the next one. A login waits for a limited time. A fetch that takes too long
+is abandoned, and the logins that still wait begin another one (see `single_flight`). `token_fetch_limit` limits how
+soon the source is called again, whatever the lifetimes of its tokens.
 """
 
 from __future__ import annotations

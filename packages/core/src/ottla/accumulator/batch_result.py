@@ -277,7 +277,7 @@ class BatchResult(Generic[B]):
     def wait(self, timeout: float | None) -> bool:
         """Block until there is an outcome; *timeout*, in seconds, is the limit if given. Return False if time ran out.
 
-        Raises IllegalStateError on the I/O thread, which would wait for itself.
+        Raises IllegalStateError on the I/O thread of any producer: on its own one the wait would never end.
         """
         if self.outcome is not None:
             return True

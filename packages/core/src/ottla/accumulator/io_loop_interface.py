@@ -106,7 +106,7 @@ class WokenLoop:
             self._deferred_wake.defer(event_loop)
 
     def defer(self, work: Callable[[], object]) -> bool:
-        """Return False: the thread that completes a batch runs its callbacks."""
+        """Return False: nothing is deferred, so the thread that completes a batch runs its callbacks itself."""
         return False
 
     def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:

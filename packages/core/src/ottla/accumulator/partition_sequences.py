@@ -16,8 +16,9 @@ NO_SEQUENCE = -1
 class PartitionSequences:
     """The numbers of one partition. `in_flight` lists the numbered batches without an outcome, in order.
 
-    `acknowledged_later` lists the later batches that were acknowledged before the first of these, whose response is
-    late or lost. When that first batch is sent again, it must be among the few that its broker remembers.
+    `acknowledged_later` lists the numbers of batches that come after the first one in `in_flight` and were acknowledged
+    already, while the response for that first one is late or lost. When that first batch is sent again,
+    it must be among the few that its broker remembers.
 
     `known_to_broker`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that
     they take any first number, and two batches in flight at once could be written in the wrong order.

@@ -1,4 +1,4 @@
-"""The set of I/O threads, on which a wait for a producer would never end."""
+"""The set of the I/O threads of all producers. On its own one, a wait for a producer would never end."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class NotPreparedError(OttlaError):
 
 
 class TopicUnavailableError(OttlaError):
-    """The topic or partition was not known within `max.block.ms`; the message says why."""
+    """The topic or partition cannot be used, or was not known within `max.block.ms`; the message says why."""
 
 
 class BufferExhaustedError(OttlaError):

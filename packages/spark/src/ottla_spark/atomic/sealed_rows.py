@@ -58,9 +58,10 @@ Settings = frozenset[tuple[str, Any]]
 
 @attrs.frozen(kw_only=True)
 class RowSealing:
-    """Seal the rows of a task. Spark sends it to the executors by pickle; `columns` are positions in the rows.
+    """Seals the rows of a task. Spark pickles this object and sends it to the executors.
 
-    `settings` are those of the producer that sends the batches. `max_bytes` limits a batch before compression.
+    `columns` are positions in the rows. `settings` are those of the producer that sends the batches. `max_bytes` limits
+    a batch before compression.
     """
 
     settings: Settings = attrs.field(repr=False)

@@ -42,7 +42,7 @@ def _lines(counts: Counts, seconds: float) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(1.0)  # whoever should read the standard error may not
+        thread.join(1.0)  # the reader of a full pipe may have stopped
 
 
 class _CountsColumn(ProgressColumn):
