@@ -105,7 +105,7 @@ CHANGES: Final[Mapping[str, Change]] = {
     ),
     "KafkaProducer": Change("`KafkaProducer(...)`", r"\bKafkaProducer\(", "Producer("),
     "alias": Change(
-        "`from kafka import KafkaProducer`, in a program with a `Producer` of its own",
+        "`from kafka import KafkaProducer`, in a program with its own `Producer`",
         r"^from kafka import KafkaProducer$",
         "from ottla import Producer as KafkaProducer",
     ),

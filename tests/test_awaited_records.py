@@ -516,9 +516,11 @@ def test_ctrl_c_ends_a_wait_at_once_and_the_record_still_arrives(producer: Produ
 
     with ThreadPoolExecutor(1) as pool:
         interrupting = pool.submit(interrupt)
+        started_at = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             await_it()
-        assert not delivery.done()
+        # On a busy machine the other thread may be held up until the response comes.
+        assert not delivery.done() or time.monotonic() - started_at > LATE - 1
         interrupting.result(WAIT)
     quick(cluster)
     assert delivery.result(WAIT).offset == before
