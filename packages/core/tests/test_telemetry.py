@@ -550,7 +550,7 @@ def test_metrics_that_are_too_large_are_left_out_by_topic_and_node(caplog: pytes
     assert RECORDS_SENT in metrics(wants.pushes[1])
     assert TOPIC_RECORDS_SENT not in metrics(wants.pushes[1])
     lines = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    ends = ["those of topics and nodes are left out"] * 2 + ["nothing is pushed"]  # once for each limit
+    ends = ["only those of the whole producer are pushed"] * 2 + ["nothing is pushed"]  # once for each limit
     assert [line.partition("; ")[2] for line in lines] == ends
 
 
