@@ -6,6 +6,7 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -14,6 +15,7 @@ import pytest
 from ottla import Delivery, DeliveryError, DeliveryTimeoutError
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_result import BatchResult
+from ottla.accumulator.slow_records import SlowRecords
 from ottla.errors import ErrorCode
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results.stories import RecordStory, Try, WaitKind
@@ -449,7 +451,7 @@ def test_a_slow_batch_is_logged_and_others_are_not(seconds: float, caplog: pytes
         simulation.network.thaw(1)
         simulation.run_until_idle()
         simulation.pass_time(0.1)
-    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+    lines = _slow_lines(caplog)
 
     outcomes = ["pending after 1.0", "acknowledged after 5.0"] if seconds > 1.0 else []
     assert len(lines) == len(outcomes)
@@ -503,6 +505,17 @@ def test_an_idle_producer_is_not_woken_by_the_threshold() -> None:
         assert simulation.producer._accumulator.slow.due_at() > simulation.clock()
 
 
+def test_a_batch_that_is_slow_at_the_very_time_of_a_check_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, noted = SlowRecords(), []
+    monkeypatch.setattr(slow, "note", lambda _batch, now: noted.append(now))
+    slow.threshold, slow.incomplete = 0.4, [SimpleNamespace(created_at=0.1)]  # type: ignore[list-item]
+    assert 0.1 + 0.4 - 0.4 < 0.1, "these numbers are rounded down"
+    for now in (0.1 + 0.4, 0.95, 1.4):
+        slow.check(now)
+
+    assert noted == [0.1 + 0.4]
+
+
 def _slow_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
 
@@ -516,7 +529,7 @@ def test_the_line_about_slow_batches_is_about_the_slowest(caplog: pytest.LogCapt
             simulation.network.thaw(1)
             simulation.run_until_idle()
         simulation.pass_time(10.0)
-    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+    lines = _slow_lines(caplog)
 
     assert ["acknowledged after 3.0" in line or "acknowledged after 6.0" in line for line in lines] == [
         False,
@@ -532,7 +545,7 @@ def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFi
             simulation.run_until_idle()
             simulation.pass_time(1.0)
         assert isinstance(simulation.network, SimulatedNetwork)
-    lines = [record.getMessage() for record in caplog.records if "slow.record.threshold.ms" in record.getMessage()]
+    lines = _slow_lines(caplog)
 
     assert 2 <= len(lines) <= 4
     assert "other slow batches" in lines[1]

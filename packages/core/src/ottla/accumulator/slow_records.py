@@ -36,7 +36,7 @@ class SlowRecords:
         self.incomplete: Collection[ProducerBatch] = ()
         """All incomplete batches of the producer."""
         self._check_at = float("-inf")
-        self._checked_until = float("-inf")  # incomplete batches that were created before this are noted
+        self._checked_at = float("-inf")  # incomplete batches that were slow by then are noted
         self._count = 0
         self._slowest: RecordStory | None = None
         self._next_at = float("-inf")
@@ -63,14 +63,12 @@ class SlowRecords:
             return
         next_at = now + self.threshold
         for batch in list(self.incomplete):  # a copy, since other threads add batches
-            if batch.created_at <= self._checked_until:
-                continue
             slow_at = batch.created_at + self.threshold
-            if slow_at <= now:
-                self.note(batch, now)
-            else:
+            if slow_at > now:
                 next_at = min(next_at, slow_at)
-        self._checked_until = max(self._checked_until, now - self.threshold)
+            elif slow_at > self._checked_at:
+                self.note(batch, now)
+        self._checked_at = now
         self._check_at = max(next_at, now + self.threshold / _CHECKS)
 
     def due_at(self) -> float:
