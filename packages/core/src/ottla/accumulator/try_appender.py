@@ -50,27 +50,17 @@ class TryAppender:
                 memory.cancel()
             return route
         if memory is None:
-            return self._append(topic, partition, record, route)
+            return self.append_to(route, topic, record, partition)
         keyed = self.keyed if memory.queue.partition == UNASSIGNED else None
         placed = (keyed or self.appender).try_append(
             topic, memory.queue.partition, record, size_of(record), wait=memory, event_loop=self.event_loop
         )
         return self._note_sticky(partition, record, route, placed)
 
-    def open_batch(self, route: Route, key: bytes | None) -> ProducerBatch | None:
-        """The batch for a record without a partition, if there is one that needs no call of the partitioner."""
-        if self.partitioner.sticky and (key is None or self.partitioner.ignores_keys) and route.unassigned.open is None:
-            return route.sticky_batch
-        return None if self.keyed is None else route.unassigned.open
-
-    def time_out(self, wait: Wait, *, waited: float = 0.0, timeout: float | None = None) -> None:
-        """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
-        if isinstance(wait, MetadataWait):
-            self.routes.time_out(wait, timeout=timeout)
-        else:
-            self.appender.time_out(wait, waited=waited, timeout=timeout)
-
-    def _append(self, topic: str, partition: int | None, record: NewRecord, route: Route) -> Placed | MemoryWait:
+    def append_to(
+        self, route: Route, topic: str, record: NewRecord, partition: int | None = None
+    ) -> Placed | MemoryWait:
+        """Queue a record of a topic whose route is known, or return its wait for memory."""
         size = size_of(record)
         if partition is not None:
             if self.keyed is not None:
@@ -94,6 +84,19 @@ class TryAppender:
             chosen = self.partitioner.choose(topic, record, route.view)
         placed = self.appender.try_append(topic, chosen, record, size, event_loop=self.event_loop)
         return self._note_sticky(None, record, route, placed)
+
+    def open_batch(self, route: Route, key: bytes | None) -> ProducerBatch | None:
+        """The batch for a record without a partition, if there is one that needs no call of the partitioner."""
+        if self.partitioner.sticky and (key is None or self.partitioner.ignores_keys) and route.unassigned.open is None:
+            return route.sticky_batch
+        return None if self.keyed is None else route.unassigned.open
+
+    def time_out(self, wait: Wait, *, waited: float = 0.0, timeout: float | None = None) -> None:
+        """End a wait whose time has run out: raises what `Producer.send` raises then; returns if it is over."""
+        if isinstance(wait, MetadataWait):
+            self.routes.time_out(wait, timeout=timeout)
+        else:
+            self.appender.time_out(wait, waited=waited, timeout=timeout)
 
     def _is_sticky(self, record: NewRecord) -> bool:
         return self.partitioner.sticky and (record[0] is None or self.partitioner.ignores_keys)

@@ -14,6 +14,7 @@ import attrs
 from ottla.accumulator.batch import NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.record_appender import MemoryWait
+from ottla.accumulator.topic_routes import Route
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.config import BatchingConfig
 from ottla.config.wait_limit import WaitLimit, check_timeout
@@ -79,10 +80,28 @@ class NonblockingSend:
             # Most records end here, in 1.0 µs; with a `PendingSend` they take 6.4 µs.
             if batch is not None and (index := batch.append(key, value, (), None, None)) is not None:
                 return Delivery(batch, index)
+            if route is not None:
+                return self._queue(topic, route, (key, value, (), None, None), timeout)
         given = key, value, headers, partition, timestamp_ms
         pending = PendingSend(self._parts, topic, given, on_delivery, timeout=timeout)
         step = pending.advance()
         return step if isinstance(step, Delivery) else pending
+
+    def _queue(self, topic: str, route: Route, record: NewRecord, timeout: float | None) -> Delivery | PendingSend:
+        """Queue a record of a known topic that needs no serializer, as `PendingSend.advance` does.
+
+        A shortcut for the first record of a batch, as each one is that a task awaits before it sends the next.
+        """
+        parts = self._parts
+        check_record(topic, None, size_of(record), parts.batching)
+        parts.check()
+        placed = parts.appender.append_to(route, topic, record)
+        if not isinstance(placed, MemoryWait):
+            return Delivery(*placed)
+        key, value, headers, timestamp_ms, _callback = record
+        pending = PendingSend(parts, topic, (key, value, headers, None, timestamp_ms), None, timeout=timeout)
+        pending.wait_for_memory(record, placed)
+        return pending
 
 
 class PendingSend:
@@ -125,6 +144,10 @@ class PendingSend:
             self._fail(error)
             raise
         return self.step
+
+    def wait_for_memory(self, record: NewRecord, wait: MemoryWait) -> None:
+        """Begin with a wait for memory, because the record is checked already, and there was none for it."""
+        self._record, self.step = record, wait
 
     def time_out(self, *, waited: float) -> None:
         """End the wait: raises the error of `Producer.send`; returns if the wait is over.
