@@ -1,4 +1,4 @@
-"""The helm in simulated time: the thread that waits runs the rounds of a whole producer, while the I/O thread rests."""
+"""The I/O hand-off in simulated time: a thread that waits runs a producer's rounds while the I/O thread rests."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from ottla import DeliveryTimeoutError
 from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.concurrency.environment import SYSTEM
 from ottla.sender import io_handoff
 from ottla.sender.io_handoff import AWAITED_IN_A_ROW, HandoffState, IoHandoff
+from ottla.sender.loop_rounds import LoopRounds
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 DELIVERY_SECONDS = 120.0
@@ -33,7 +36,7 @@ def _until(happened: Callable[[], object]) -> None:
 
 
 class IoThread:
-    """Rests at a helm, as the I/O thread does between its rounds, until it is called."""
+    """Rests at a hand-off, as the I/O thread does between its rounds, until it is called."""
 
     def __init__(self, own: IoHandoff) -> None:
         self._handoff = own
@@ -204,6 +207,63 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
 
         assert rounds == [threading.get_ident()]
         _until(lambda: not io_thread.resting)
+
+
+class _WatchingLoop:
+    """An event loop that watches a descriptor for good, whose turns end when the test says so."""
+
+    ended = False
+
+    def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> None:
+        pass
+
+    def watch(self, _descriptor: int, _function: Callable[[], bool]) -> _WatchingLoop:
+        return self
+
+    def end(self) -> None:
+        pass
+
+
+class _Network:
+    descriptor = 0
+
+    def has_events(self) -> bool:
+        return False
+
+
+def test_after_a_round_of_a_thread_a_loop_looks_again_whether_its_own_would_be_short() -> None:
+    rounds: list[float] = []
+    batch = SimpleNamespace(outcome="acknowledged")
+
+    def run(now: float, _until: float) -> None:
+        rounds.append(now)
+        batch.outcome = "acknowledged"
+
+    handoff = IoHandoff(
+        run=run,
+        idle=lambda: True,
+        pending=lambda: False,
+        wake=lambda: None,
+        loop_rounds=LoopRounds(
+            network=_Network(),
+            awaits_events=lambda: len(rounds) < 3,  # the round of the thread leaves unread bytes behind
+            queued_bytes=lambda: 0,
+            due_at=lambda: float("inf"),
+        ),
+        environment=SYSTEM,
+    )
+    handoff._event_loop = _WatchingLoop()
+    io_thread = IoThread(handoff)
+    handoff._end_turn()
+    handoff._end_turn()
+    assert len(rounds) == 2
+
+    batch.outcome = None
+    handoff.run_while_waiting(batch, None)  # type: ignore[arg-type]
+    handoff._end_turn()
+
+    assert len(rounds) == 3
+    _until(lambda: not io_thread.resting)
 
 
 def test_no_thread_polls_while_the_io_thread_does() -> None:

@@ -52,15 +52,22 @@ class SlowRecords:
         if self._slowest is None or now - batch.created_at > self._slowest.until - self._slowest.queued_at:
             self._slowest = batch.story()
 
-    @property
-    def watches(self) -> bool:
-        """Return whether incomplete batches are to be checked."""
-        return self.threshold != _NEVER and bool(self.incomplete)
+    def check(self, now: float) -> float:
+        """Note the incomplete batches that have become slow, each once, if a line about them could be written.
 
-    def check(self, now: float) -> None:
-        """Note the incomplete batches that have become slow, each once, if a line about them could be written."""
-        if now < max(self._check_at, self._next_at):
-            return
+        Return the time at which a line or another check is due.
+        """
+        next_at = self._next_at
+        line_at = _NEVER if self._slowest is None else next_at
+        if self.threshold == _NEVER or not self.incomplete:
+            return line_at
+        check_at = self._check_at if self._check_at > next_at else next_at
+        if now < check_at:
+            return line_at if line_at < check_at else check_at
+        self._check_all(now)
+        return max(self._check_at, next_at) if self._slowest is None else next_at
+
+    def _check_all(self, now: float) -> None:
         next_at = now + self.threshold
         for batch in list(self.incomplete):  # a copy, since other threads add batches
             slow_at = batch.created_at + self.threshold
@@ -70,11 +77,6 @@ class SlowRecords:
                 self.note(batch, now)
         self._checked_at = now
         self._check_at = max(next_at, now + self.threshold / _CHECKS)
-
-    def due_at(self) -> float:
-        """The time at which a line or a check is due."""
-        line_at = self._next_at if self.active else _NEVER
-        return min(line_at, max(self._check_at, self._next_at)) if self.watches else line_at
 
     def write(self, client_id: str, now: float) -> None:
         """Write a line if it is due."""

@@ -130,6 +130,7 @@ def build_io_handoff(
     """Build the hand-off of rounds. The functions return parts that are built after it, and use it."""
     if not config.delivery.io_handoff:
         return NoHandoff(selector.wakeup)
+    sender, client, queueing = functools.cache(sender), functools.cache(client), functools.cache(queueing)
     return IoHandoff(
         run=lambda now, until: sender().run_once(now, until=until),
         idle=lambda: sender().idle and not client().in_flight(),

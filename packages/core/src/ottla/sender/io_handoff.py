@@ -96,6 +96,7 @@ class IoHandoff:
         self._loop_rounds = loop_rounds
         self._event_loop: EventLoop | None = None  # of the last batch
         self._watch: LoopWatch | None = None  # of the sockets; another loop may run rounds, too
+        self._fitted = False  # no round on a thread came after the last one on a loop, behind which another fitted
         self._resume = AutoResetEvent(environment)
         self.polling_thread: int | None = None  # each thread only compares it with itself
         # Changed under the lock
@@ -183,6 +184,7 @@ class IoHandoff:
             if self._called:
                 return
             self._polled_at = self._clock()
+            self._fitted = False
             self._state = _OFFERED
         try:
             self._wait_until_needed()
@@ -249,7 +251,8 @@ class IoHandoff:
         """Run a round that does not wait on the running event loop, if it may; else return False."""
         if self._state is not _OFFERED or self._called or stack_depth.is_deep():
             return False
-        with signals.Deferred():
+        signals.begin()  # not `Deferred`, which takes twice as long
+        try:
             if not self._take_for_loop():
                 return False
             io_threads.enter()
@@ -260,10 +263,12 @@ class IoHandoff:
                 self._round_error = error
             finally:
                 io_threads.leave()
-                recall = self._round_error is not None or not self._fits_loop()
-                if recall:
+                self._fitted = self._round_error is None and self._fits_loop()
+                if not self._fitted:
                     self._turns_in_a_row = -TURNS_AFTER_RECALL
-                self._give_back(recall=recall)
+                self._give_back(recall=not self._fitted)
+        finally:
+            signals.end()
         return True
 
     def _take_for_loop(self) -> bool:
@@ -271,7 +276,7 @@ class IoHandoff:
         with self._lock:
             if self._state is not _OFFERED or self._called:
                 return False
-            if not (self._fits_loop() and self._watched()):
+            if not (self._fits_loop(known=self._fitted) and self._watched()):
                 self._turns_in_a_row = -TURNS_AFTER_RECALL
                 return False
             self._deferred_wake.pending = False
@@ -279,22 +284,27 @@ class IoHandoff:
             self._state = _CALLER
             return True
 
-    def _fits_loop(self) -> bool:
-        """Return whether the next round is one for an event loop: a short one, that an event or a turn brings."""
+    def _fits_loop(self, *, known: bool = False) -> bool:
+        """Return whether the next round is one for an event loop: a short one, that an event or a turn brings.
+
+        *known*: it was one after the last round, so only what changes without a round is asked for again.
+        """
         loop_rounds = self._loop_rounds
         return (
             loop_rounds is not None
-            and loop_rounds.fit()
+            and loop_rounds.few_bytes()
+            and (known or loop_rounds.awaits_events())
             and loop_rounds.due_at() > self._clock() + MAX_UNPOLLED_SECONDS
         )
 
     def _watched(self) -> bool:
         """Return whether an event loop watches the sockets. If none does, the running one begins to."""
         assert self._loop_rounds is not None, "without it no round fits"
-        if self._watch is None or self._watch.ended:
-            descriptor = self._loop_rounds.network.descriptor
-            if self._event_loop is not None and descriptor is not None:
-                self._watch = self._event_loop.watch(descriptor, self._handle_event)
+        if self._watch is not None and not self._watch.ended:
+            return True
+        descriptor = self._loop_rounds.network.descriptor
+        if self._event_loop is not None and descriptor is not None:
+            self._watch = self._event_loop.watch(descriptor, self._handle_event)
         return self._watch is not None and not self._watch.ended
 
     # For a thread that waits
@@ -325,6 +335,7 @@ class IoHandoff:
                 self._run(now, until)
                 now = self._clock()
             self._polled_at = now
+            self._fitted = False
         except BaseException as error:  # the I/O thread handles it; Ctrl-C and the like are raised here, too
             self._round_error = error
             if not isinstance(error, Exception):

@@ -30,8 +30,9 @@ class Network(Protocol):
 class LoopRounds:
     """The producer of rounds on a loop.
 
-    *awaits_events*: nothing is to be done before the next event. *queued_bytes*: the memory of records that are queued
-    or in flight. *due_at*: the time of the next round without an event.
+    *awaits_events*: nothing is to be done before the next event; only a round changes that, so this is for the thread
+    that runs the rounds, or while none does. *queued_bytes*: the memory of records that are queued or in flight.
+    *due_at*: the time of the next round without an event.
     """
 
     network: Network
@@ -39,6 +40,6 @@ class LoopRounds:
     queued_bytes: Callable[[], int]
     due_at: Callable[[], float]
 
-    def fit(self) -> bool:
-        """Return whether the next round is a short one. For the thread that runs the rounds, or while none does."""
-        return self.awaits_events() and self.queued_bytes() <= MAX_QUEUED_BYTES
+    def few_bytes(self) -> bool:
+        """Return whether so few bytes are queued and in flight that the next round is a short one."""
+        return self.queued_bytes() <= MAX_QUEUED_BYTES

@@ -111,10 +111,9 @@ class Sender:
         if self._pool.short:
             next_at = min(next_at, self._memory_log.due_at())
         slow = self._slow
-        if slow.watches:
-            slow.check(now)
-        if slow.active or slow.watches:
-            next_at = min(next_at, slow.due_at())
+        slow_at = slow.check(now)
+        if slow_at < next_at:
+            next_at = slow_at
         self.due_at = next_at
         if next_at < until:
             until = next_at
