@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.batch_result import BatchResult
-from ottla.accumulator.batch_stories import story_of
+from ottla.accumulator.batch_stories import answer, notes_and_clock
 from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.locked_columns import LockedColumns
 from ottla.errors import OttlaError
@@ -107,7 +108,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
         self.sequence: BatchSequence | None = None  # kept until a broker lacks the batches before it
-        # For the story of its records (`ottla.accumulator.batch_stories`). Attributes only, no objects.
+        # For the story of its records. Attributes only, no objects.
         self.closed_at: float | None = None
         self.closed_by: CloseReason | None = None
         self.behind_until = now  # when the batch before it left the queue
@@ -199,7 +200,35 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
 
     def story(self, *, failing_at: float | None = None) -> RecordStory:
         """The story until now; *failing_at*: the batch is about to fail, at this time. For any thread."""
-        return story_of(self, failing_at=failing_at)
+        notes, clock = notes_and_clock(self.journal)
+        outcome = self.outcome
+        pending = outcome is None and failing_at is None
+        waited_for_topic, waited_for_memory = self.waited or (0.0, 0.0)
+        tries = tuple(self.earlier_tries or ())
+        if self.sent_at is not None:
+            tries = (*tries, self.last_try(answer(outcome, self.last_error)))
+        until = self.completed_at or failing_at or (clock() if clock is not None else None)
+        return RecordStory(
+            topic=self.topic,
+            partition=self.partition if self.partition >= 0 else None,
+            records=self.count,
+            outcome="acknowledged" if isinstance(outcome, Acknowledged) else "pending" if pending else "failed",
+            pending=pending,
+            queued_at=self.created_at,
+            until=max(self.created_at, until or self.sent_at or 0.0),
+            closed_at=self.created_at if self.full and self.closed_at is None else self.closed_at,
+            closed_by=CloseReason.FULL if self.full and self.closed_by is None else self.closed_by,
+            drained_at=self.drained_at,
+            sealed_at=self.sealed_at if self.drained_at is not None else None,
+            tries=tries,
+            attempts=self.attempts,
+            waited_for_topic=waited_for_topic,
+            waited_for_memory=waited_for_memory,
+            wanted_node=self.wanted_node if self.wanted_node is not None else self.last_node,
+            behind_until=self.behind_until,
+            held_since=self.held_since,
+            notes=notes,
+        )
 
     def times(self, now: float) -> tuple[float, float]:
         """The seconds that the batch has spent in the queue, and in flight, so far."""

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.delivery import Delivery
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
@@ -29,13 +28,28 @@ RECORDS_IN_A_ROW: Final = 32
 """Records that are completed before the clock is read again."""
 
 
+class WaitedDelivery(Protocol):
+    """The part of a delivery's interface that waits on a loop use."""
+
+    _batch: Any
+    _index: int
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error with which the record failed; reading it marks it as retrieved."""
+
+    def _place(self) -> tuple[Any, int]:
+        """The batch that the record is in now, and its index there."""
+
+
 @attrs.frozen(eq=False)
 class LoopCallback:
     """A callback of one record that runs on the loop."""
 
-    function: Callable[[Delivery], object]
+    function: Callable[[Any], object]
+    """Gets the delivery."""
 
-    def run(self, delivery: Delivery) -> None:
+    def run(self, delivery: WaitedDelivery) -> None:
         """Call the function; an exception is logged and stops nothing. An error of the record counts as retrieved."""
         _retrieve_error(delivery)
         try:
@@ -78,7 +92,7 @@ class BatchWaiter:
     def __init__(self, inbox: LoopInbox, batch: NotifyingBatch) -> None:
         self._inbox = inbox
         self.batch = batch
-        self.records: list[tuple[Delivery, Waiting]] = []
+        self.records: list[tuple[WaitedDelivery, Waiting]] = []
         self.is_set = False
 
     def set(self) -> None:
@@ -132,7 +146,7 @@ class LoopInbox:
         self.waiters: dict[NotifyingBatch, BatchWaiter] = {}
         """The batches that are waited for, until their turn comes."""
         self._arrived: deque[BatchWaiter] = deque()
-        self._records: Iterator[tuple[Delivery, Waiting]] = iter(())
+        self._records: Iterator[tuple[WaitedDelivery, Waiting]] = iter(())
         self._batch: NotifyingBatch | None = None  # that of these records,
         self._metadata: Sequence[RecordMetadata] | None = None  # and the metadata of all its records, if known
         self._turn_is_due = False
@@ -158,7 +172,7 @@ class LoopInbox:
             except RuntimeError:
                 logger.debug("a batch was completed after the event loop of its waiting tasks had been closed")
 
-    def add(self, delivery: Delivery, waiting: Waiting) -> bool:
+    def add(self, delivery: WaitedDelivery, waiting: Waiting) -> bool:
         """Complete *waiting* once the record, or the batch that it is in now, has an outcome.
 
         Return False if it has.
@@ -170,7 +184,7 @@ class LoopInbox:
             if self.add_to(batch, delivery, waiting):
                 return True
 
-    def add_to(self, batch: NotifyingBatch, delivery: Delivery, waiting: Waiting) -> bool:
+    def add_to(self, batch: NotifyingBatch, delivery: WaitedDelivery, waiting: Waiting) -> bool:
         """Complete *waiting* once this batch, which holds the record, has an outcome.
 
         Return False if it has one by now.
@@ -188,7 +202,7 @@ class LoopInbox:
         self.waiters[batch] = waiter
         return True
 
-    def add_completed(self, delivery: Delivery, waiting: Waiting) -> None:
+    def add_completed(self, delivery: WaitedDelivery, waiting: Waiting) -> None:
         """Complete *waiting*, whose record has an outcome, behind all that wait for records before it."""
         batch, _index = delivery._place()
         waiter = BatchWaiter(self, batch)
@@ -244,7 +258,7 @@ class LoopInbox:
             records, waiter.records = waiter.records, []
             self._records = iter(records)
 
-    def _call(self, delivery: Delivery, callback: LoopCallback) -> None:
+    def _call(self, delivery: WaitedDelivery, callback: LoopCallback) -> None:
         if not self.add(delivery, callback):  # its record is not in another batch now
             callback.run(delivery)
 
@@ -268,7 +282,7 @@ def _inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
     return inbox
 
 
-def future_of(delivery: Delivery, batch: NotifyingBatch) -> WaitedFuture | None:
+def future_of(delivery: WaitedDelivery, batch: NotifyingBatch) -> WaitedFuture | None:
     """A future of the running loop for this batch of a delivery, or None if it has an outcome. For `__await__`."""
     loop = asyncio.get_running_loop()
     inbox = _of_thread.inbox
@@ -306,5 +320,5 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _retrieve_error(delivery: Delivery) -> None:
+def _retrieve_error(delivery: WaitedDelivery) -> None:
     _error = delivery.error  # reading it marks it as retrieved

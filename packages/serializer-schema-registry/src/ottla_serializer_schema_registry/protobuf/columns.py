@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,17 +13,15 @@ from ottla_serializer_schema_registry.arrow_columns import is_one_of, within
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
-    from ottla_serializer_schema_registry.protobuf.schema import ProtobufSchema
 
-
-def encoded(schema: ProtobufSchema, descriptor: Descriptor, column: Any, prefix: bytes) -> Any:
-    """Return the messages after *prefix*, null where the row is null. A null field is left out."""
+def encoded(descriptor: Descriptor, encode: Callable[[Any], bytes], column: Any) -> Any:
+    """Return the messages that *encode* makes of the rows, null where the row is null. A null field is left out."""
     check(descriptor, column.type, "")
     made: list[bytes | None] = []
     problems: dict[int, str] = {}
     for row, cell in enumerate(column.to_pylist()):
         try:
-            made.append(None if cell is None else schema.encode(plain(cell, column.type), prefix))
+            made.append(None if cell is None else encode(plain(cell, column.type)))
         except ValueError as error:
             problems[row] = str(error)
     if problems:

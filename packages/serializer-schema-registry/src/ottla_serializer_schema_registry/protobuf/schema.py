@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import PluginNotFoundError
@@ -55,7 +56,7 @@ class ProtobufSchema:
         """Return the messages of a column of structs, made one by one. Raises TypeError and RowSerializationError."""
         from ottla_serializer_schema_registry.protobuf.columns import encoded
 
-        return encoded(self, self._class.DESCRIPTOR, column, prefix)
+        return encoded(self._class.DESCRIPTOR, partial(self.encode, prefix=prefix), column)
 
 
 def message_class(written: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import attrs
 
-from ottla.errors import ErrorCode
+from ottla.errors import CorruptBatchError, ErrorCode
+from ottla.interfaces import Compressor
 from ottla.protocol import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -24,9 +25,7 @@ from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.partition_log import PartitionLog
 from ottla_testkit.simulation.replicated_partition import ALL_REPLICAS
 from ottla_testkit.simulation.topics import SimulatedTopic
-
-if TYPE_CHECKING:
-    from ottla_testkit.simulation.brokers import SimulatedBroker
+from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 FIRST_THAT_ADDS = 12
 """From this version on, Produce adds partitions to the transaction (KIP-890)."""
@@ -85,11 +84,40 @@ class Appended:
     message: str | None = None
 
 
+class ProduceCluster(Protocol):
+    """The part of a cluster's interface that Produce requests use."""
+
+    denied_topics: set[str]
+    denied_ids: set[str]
+    compressors: Mapping[int, Compressor]
+    corrupt: list[CorruptBatchError]
+    on_batch: Callable[[BatchArrival], object]
+    transactions: TransactionCoordinator
+
+    def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
+        """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
+
+
+class ProduceBroker(Protocol):
+    """The part of a broker's interface that Produce requests use."""
+
+    id: int
+    throttle_ms: int
+    quota: float | None
+    hints: bool
+    named_records: Mapping[int, str]
+    magics: list[int]
+
+    @property
+    def cluster(self) -> ProduceCluster:
+        """The cluster of the broker."""
+
+
 @attrs.define(eq=False)
 class ProduceAnswer:
     """The answer to one Produce request. `done` gets it when it is complete."""
 
-    broker: SimulatedBroker
+    broker: ProduceBroker
     request: ProduceRequest
     scripted: Scripted
     version: int

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ottla.results.stories.waits import Interval, WaitKind
 from ottla.results.value_methods import ValueMethods
-
-if TYPE_CHECKING:
-    from ottla.results.stories.record_story import RecordStory
-
-_ANYWHERE: Final = (WaitKind.CALLBACKS, WaitKind.OTHER_COMPRESSION, WaitKind.PROCESS)
-"""Waits that hold everything up, also the reading of responses."""
 
 _RANKS: Final = {kind: rank for rank, kind in enumerate(WaitKind)}
 """Of two waits at the same time, the one with the lower rank counts: it explains the other."""
@@ -42,58 +36,27 @@ class Span(ValueMethods):
     end: float
 
 
-def ranked(story: RecordStory, spans: Sequence[Span]) -> Sequence[Cause]:
-    """The waits of a record by their time, longest first. The calls of `send` waited before the record was queued."""
+def ranked(spans: Iterable[Span], before: Iterable[tuple[WaitKind, float]]) -> Sequence[Cause]:
+    """The waits of a record by their time, longest first; *before* are the seconds before it was queued."""
     seconds: dict[tuple[WaitKind, str], float] = {}
     for span in spans:
         key = (span.kind, span.detail)
         seconds[key] = seconds.get(key, 0.0) + span.end - span.start
-    for kind, waited in ((WaitKind.TOPIC, story.waited_for_topic), (WaitKind.MEMORY, story.waited_for_memory)):
+    for kind, waited in before:
         seconds[kind, ""] = waited
     causes = [Cause(kind, each, detail) for (kind, detail), each in seconds.items() if each > 0.0]
     return tuple(sorted(causes, key=lambda cause: -cause.seconds))
 
 
-def spans_of(story: RecordStory) -> Sequence[Span]:
-    """The time of a record from its queueing on, in order and without gaps."""
-    timeline = _Timeline(story)
-    timeline.until(story.ready_at, WaitKind.LINGER, among=_ANYWHERE[:0])
-    if story.drained_at is not None:
-        timeline.until(story.drained_at, WaitKind.PROCESS, node=story.first_node)
-        timeline.until(story.sealed_at, WaitKind.COMPRESSION, among=())
-    for attempt in story.tries:
-        rest = timeline.retry_of or (WaitKind.OTHER_COMPRESSION if story.drained_at is not None else WaitKind.PROCESS)
-        timeline.until(attempt.sent_at, rest, timeline.answer, node=attempt.node)
-        timeline.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
-        if attempt.answered_at is not None and attempt is not story.tries[-1]:
-            timeline.retry_of, timeline.answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.response)}"
-    last = story.tries[-1] if story.tries else None
-    if last is not None and last.answered_at is not None and story.retrying:
-        timeline.until(None, WaitKind.RETRY, f"broker {last.node}: {_short(last.response)}", node=story.wanted_node)
-    timeline.until(None, WaitKind.PROCESS, node=story.wanted_node)
-    return timeline.spans
+class Timeline:
+    """A walk through a record's time from *start* to *end*, in which these *intervals* may explain it."""
 
-
-def _short(text: str) -> str:
-    return text.split(":")[0][:80]
-
-
-class _Timeline:
-    """A walk through the time of a record."""
-
-    def __init__(self, story: RecordStory) -> None:
-        self._story = story
-        self._at = story.queued_at
+    def __init__(self, start: float, end: float, intervals: Iterable[Interval]) -> None:
+        self._at = start
+        self._end = end
+        self._intervals = sorted(intervals, key=lambda each: _RANKS[each.kind])
         self.spans: list[Span] = []
-        self.retry_of: WaitKind | None = None
-        self.answer = ""
-        own = [Interval(WaitKind.EARLIER, story.queued_at, story.behind_until, None, None, "")]
-        if story.held_since is not None and story.drained_at is not None:
-            own.append(Interval(WaitKind.ORDER, story.held_since, story.drained_at, None, None, ""))
-        elif story.held_since is not None:
-            own.append(Interval(WaitKind.ORDER, story.held_since, story.until, None, None, ""))
-        noted = (each for each in story.notes.intervals if each.topic in (None, story.topic))
-        self._intervals = sorted([*noted, *own], key=lambda each: _RANKS[each.kind])
+        """The time until now, in order and without gaps."""
 
     def until(
         self,
@@ -105,7 +68,7 @@ class _Timeline:
         among: Iterable[WaitKind] | None = None,
     ) -> None:
         """Explain the time until *at*, None: to the end. What no noted wait explains is of the kind *rest*."""
-        start, end = self._at, min(self._story.until, self._story.until if at is None else at)
+        start, end = self._at, self._end if at is None else min(self._end, at)
         if end <= start:
             return
         self._at = end

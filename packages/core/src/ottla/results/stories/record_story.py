@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import attrs
 
-from ottla.results.stories.causes import Cause, Span, ranked, spans_of
+from ottla.results.stories.causes import Cause, Span, Timeline, ranked
 from ottla.results.stories.tries import CloseReason, Try
-from ottla.results.stories.waits import NO_NOTES, Notes
+from ottla.results.stories.waits import NO_NOTES, Interval, Notes, WaitKind
 from ottla.results.value_methods import ValueMethods
+
+_ANYWHERE: Final = (WaitKind.CALLBACKS, WaitKind.OTHER_COMPRESSION, WaitKind.PROCESS)
+"""Waits that hold everything up, also the reading of responses."""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -70,7 +74,8 @@ class RecordStory(ValueMethods):
     @property
     def causes(self) -> Sequence[Cause]:
         """All waits, the longest first. Their seconds add up to `seconds`."""
-        return ranked(self, spans_of(self))
+        before = ((WaitKind.TOPIC, self.waited_for_topic), (WaitKind.MEMORY, self.waited_for_memory))
+        return ranked(self.spans, before)
 
     @property
     def events(self) -> Sequence[StoryEvent]:
@@ -80,7 +85,21 @@ class RecordStory(ValueMethods):
     @property
     def spans(self) -> Sequence[Span]:
         """The waits in the order of time, from the queueing on, without gaps."""
-        return spans_of(self)
+        timeline = Timeline(self.queued_at, self.until, self._intervals())
+        timeline.until(self.ready_at, WaitKind.LINGER, among=())
+        if self.drained_at is not None:
+            timeline.until(self.drained_at, WaitKind.PROCESS, node=self.first_node)
+            timeline.until(self.sealed_at, WaitKind.COMPRESSION, among=())
+        rest, answer = WaitKind.OTHER_COMPRESSION if self.drained_at is not None else WaitKind.PROCESS, ""
+        for attempt in self.tries:
+            timeline.until(attempt.sent_at, rest, answer, node=attempt.node)
+            timeline.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
+            if attempt.answered_at is not None:
+                rest, answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.response)}"
+        if self.retrying and self.tries[-1].answered_at is not None:
+            timeline.until(None, rest, answer, node=self.wanted_node)
+        timeline.until(None, WaitKind.PROCESS, node=self.wanted_node)
+        return timeline.spans
 
     @property
     def ready_at(self) -> float:
@@ -98,6 +117,14 @@ class RecordStory(ValueMethods):
     def retrying(self) -> bool:
         """Return whether the batch waits for another attempt, or waited for one until it failed."""
         return bool(self.tries) and self.outcome in ("pending", "failed")
+
+    def _intervals(self) -> Iterator[Interval]:
+        """The noted waits of the producer that concern this batch, and those of the batch itself."""
+        yield from (each for each in self.notes.intervals if each.topic in (None, self.topic))
+        yield Interval(WaitKind.EARLIER, self.queued_at, self.behind_until, None, None, "")
+        if self.held_since is not None:
+            end = self.until if self.drained_at is None else self.drained_at
+            yield Interval(WaitKind.ORDER, self.held_since, end, None, None, "")
 
     def _events(self) -> Iterator[tuple[float, str]]:
         if self.waited_for_topic or self.waited_for_memory:
@@ -139,4 +166,9 @@ class RecordStory(ValueMethods):
     def _repr_html_(self) -> str:
         from ottla.results.stories.picture import picture
 
-        return picture(self)
+        events = ((event.at, event.text) for event in self.events)
+        return picture(self.brief(), self.spans, self.causes, events)
+
+
+def _short(text: str) -> str:
+    return text.split(":")[0][:80]
