@@ -40,7 +40,7 @@ class Ring:
 
 @functools.lru_cache(maxsize=16_384)
 def points_of(partition: int, virtual_nodes: int) -> list[int]:
-    """Return the points of one partition, which depend on nothing else. Nobody may change the list."""
+    """Return the points of one partition, which depend on nothing else. Callers may not change the list."""
     points: list[int] = []
     for block in itertools.count():
         if len(points) >= virtual_nodes:
@@ -68,7 +68,7 @@ class HashRingPartitioner(SupportsPartitionColumn):
         self._turns: dict[str, itertools.count[int]] = {}
 
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
-        """Return the partition of a key, whoever leads it; without a key, the next one that can take records."""
+        """Return the partition of a key, which no leader changes; without a key, the next one that can take records."""
         if key is not None:
             ring = self._ring(view.partitions)
             return ring.owners[bisect_left(ring.points, place_of(key))]

@@ -1,4 +1,4 @@
-"""What is said to the server: lines of StatsD, with the tags of DogStatsD, and datagrams of such lines."""
+"""The lines of StatsD that are sent to the server, with the tags of DogStatsD, and datagrams of such lines."""
 
 from __future__ import annotations
 
