@@ -202,9 +202,9 @@ def main(records: int, cases: str, encoders: str, loop: str, file: Path | None, 
                 closed_port=free_ports(1)[0],
                 records=records,
             )
-            beside = start(None, loop)
+            idling = start(None, loop)
             sending = stalls_of(start(own, loop))
-            others = stalls_of(beside)
+            others = stalls_of(idling)
             high, reference = percentile(sending, 0.999), percentile(others, 0.999)
             rows.append({**attrs.asdict(own), "sending": sending, "idle": others})
             table.add_row(

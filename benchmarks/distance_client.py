@@ -20,7 +20,7 @@ import attrs
 if TYPE_CHECKING:
     from ottla import Delivery
 
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +114,7 @@ class OttlaClient:
 
     def flush(self) -> None:
         """Wait for all records. Raises when one failed."""
-        self._producer.flush(PATIENCE)
+        self._producer.flush(TIMEOUT)
 
 
 class ConfluentClient:
@@ -155,7 +155,7 @@ class ConfluentClient:
 
     def flush(self) -> None:
         """Wait for all records."""
-        self._producer.flush(PATIENCE)
+        self._producer.flush(TIMEOUT)
 
 
 CLIENTS: Final[Mapping[str, Callable[[str, bool], Client]]] = {

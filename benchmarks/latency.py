@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VALUE: Final = b"v" * 100
 WARM_UP: Final = 2_000
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 BURST_SECONDS: Final = 0.001
 
 
@@ -62,7 +62,7 @@ class OttlaClient:
 
     def awaited(self) -> None:
         """Send one record and wait until it is acknowledged."""
-        self._producer.send(self._topic, VALUE).result(PATIENCE)
+        self._producer.send(self._topic, VALUE).result(TIMEOUT)
 
     def send(self, index: int, late: Callable[[int, float], None]) -> None:
         """Send one record without waiting."""
@@ -97,7 +97,7 @@ class ConfluentClient:
         acknowledged: list[object] = []
         self._producer.produce(self._topic, VALUE, on_delivery=lambda error, _message: acknowledged.append(error))
         while not acknowledged:
-            self._producer.poll(PATIENCE)
+            self._producer.poll(TIMEOUT)
         if acknowledged[0] is not None:
             raise RuntimeError(acknowledged[0])
 

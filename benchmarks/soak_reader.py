@@ -19,7 +19,7 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from soak_client import number_of
 
-PATIENCE: Final = 120.0
+TIMEOUT: Final = 120.0
 KEPT: Final = 20  # examples
 
 
@@ -74,7 +74,7 @@ class Reader:
 
 def ends(consumer: Consumer, topic: str, partitions: int) -> dict[int, int]:
     """The end of each partition."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             places = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -103,7 +103,7 @@ def run(servers: str, topic: str, partitions: int) -> Checked:
     while sent is None or any(places[partition] < end for partition, end in upto.items()):
         if sent is None and select.select([sys.stdin], [], [], 0)[0]:
             sent = json.loads(sys.stdin.readline())
-            upto, deadline = ends(consumer, topic, partitions), time.monotonic() + PATIENCE
+            upto, deadline = ends(consumer, topic, partitions), time.monotonic() + TIMEOUT
         if time.monotonic() > deadline:
             break
         for message in consumer.consume(10_000, timeout=0.2):

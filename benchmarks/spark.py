@@ -254,11 +254,11 @@ def _plain(bench: Bench, ways: Sequence[Direction], frame: DataFrame, records: i
 
     name = f"{records:,} rows, {codec}"
     aims = [
-        Aim(name=name, way=ACCEL.name, beside=SINK.name, times=AIMS.get(codec, PYTHON_AIM)),
-        Aim(name=name, way=PYTHON.name, beside=SINK.name, times=PYTHON_AIM),
+        Aim(name=name, way=ACCEL.name, baseline=SINK.name, times=AIMS.get(codec, PYTHON_AIM)),
+        Aim(name=name, way=PYTHON.name, baseline=SINK.name, times=PYTHON_AIM),
     ]
     if codec == "none":
-        aims.append(Aim(name=f"{name}: share of the floor", way=ACCEL.name, beside=FLOOR.name, times=FLOOR_AIM))
+        aims.append(Aim(name=f"{name}: share of the floor", way=ACCEL.name, baseline=FLOOR.name, times=FLOOR_AIM))
     return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
 
 
@@ -273,7 +273,7 @@ def _wide(bench: Bench, ways: Sequence[Direction], records: int, tasks: int) -> 
         return bench.batch(frame, chosen, records=records, codec="lz4")
 
     name = f"{records:,} rows of 50 columns as JSON, lz4"
-    aims = [Aim(name=name, way=ACCEL.name, beside=SINK.name, times=JSON_AIM)]
+    aims = [Aim(name=name, way=ACCEL.name, baseline=SINK.name, times=JSON_AIM)]
     return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
 
 
@@ -283,7 +283,7 @@ def _small(bench: Bench, ways: Sequence[Direction], batches: int) -> Case:
 
     name = "10 rows, a micro-batch"
     aims = [
-        Aim(name=name, way=way.name, beside=SINK.name, seconds_more=SMALL_AIM)
+        Aim(name=name, way=way.name, baseline=SINK.name, seconds_more=SMALL_AIM)
         for way in (ACCEL, PYTHON, FLOOR, LATE_FLOOR)
     ]
     return bench.interleave(ways, run, Case(name=name, records=10, aims=aims))

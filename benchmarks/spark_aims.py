@@ -14,13 +14,13 @@ class Aim:
 
     name: str
     way: str
-    beside: str
+    baseline: str
     times: float | None = None
     seconds_more: float | None = None
 
     def found(self, seconds: Mapping[str, Sequence[float]]) -> Sequence[float]:
         """Return the figure of each round, sorted; none if one of the ways did not run."""
-        pairs = zip(seconds.get(self.way, ()), seconds.get(self.beside, ()), strict=False)
+        pairs = zip(seconds.get(self.way, ()), seconds.get(self.baseline, ()), strict=False)
         return sorted(theirs / ours if self.times is not None else ours - theirs for ours, theirs in pairs)
 
     def line(self, seconds: Mapping[str, Sequence[float]]) -> str | None:
@@ -35,7 +35,9 @@ class Aim:
         elif self.seconds_more is not None:
             aim, reached = f"at most {_ms(self.seconds_more)} more", middle <= self.seconds_more
             figures = f"{_ms(middle)} more ({_ms(found[0])} - {_ms(found[-1])})"
-        return f"| {self.name} | {self.way} against {self.beside} | {figures} | {aim} | {'yes' if reached else 'no'} |"
+        return (
+            f"| {self.name} | {self.way} against {self.baseline} | {figures} | {aim} | {'yes' if reached else 'no'} |"
+        )
 
 
 def table(cases: Sequence[tuple[Sequence[Aim], Mapping[str, Sequence[float]]]]) -> list[str]:

@@ -31,7 +31,7 @@ LOOK_AGAIN: Final = 0.02
 ENDED: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 """States of transactions without an open one."""
 
-UNSETTLED: Final = frozenset(
+BUSY_CODES: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -159,9 +159,9 @@ class Conversation:
     exact_offsets: bool = True
 
     def ask(
-        self, title: str, message: Message[Any, Any], version: int, request: object, *, settled: bool = False
+        self, title: str, message: Message[Any, Any], version: int, request: object, *, until_not_busy: bool = False
     ) -> Any:
-        """Send a request, and note the response; *settled*: the first one that is not of a busy coordinator.
+        """Send a request, and note the response; *until_not_busy*: the first one that is not of a busy coordinator.
 
         None if the broker closes the connection.
         """
@@ -169,7 +169,7 @@ class Conversation:
         deadline = time.monotonic() + SECONDS
         while True:
             response = self._exchange(message, version, body)
-            if not settled or not UNSETTLED & set(codes(response)):
+            if not until_not_busy or not BUSY_CODES & set(codes(response)):
                 break
             assert time.monotonic() < deadline, f"{title}: {shown(self, response)}"
             time.sleep(LOOK_AGAIN)
@@ -221,13 +221,13 @@ def shown(conversation: Conversation, value: Any, field: str = "", place: Hashab
         fields = {each.name: getattr(value, each.name) for each in attrs.fields(type(value))}
         inner = (place, fields.get("name"), fields.get("topic_id"), fields.get("index"))
         usual = type(value)()
-        told: list[str] = []
+        texts: list[str] = []
         for name, each in fields.items():
             text = shown(conversation, each, name, inner)
             as_usual = text == shown(conversation, getattr(usual, name), name, inner)
             if name not in UNNAMED and (name.endswith("error_code") or not as_usual):
-                told.append(f"{name}={text}")
-        return f"({' '.join(told)})"
+                texts.append(f"{name}={text}")
+        return f"({' '.join(texts)})"
     return _plain(conversation, value, field, place)
 
 

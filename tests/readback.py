@@ -11,7 +11,7 @@ import attrs
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 GIVE_UP_AFTER_POLLS = 600
-PATIENCE = 60.0
+TIMEOUT = 60.0
 PAUSE = 0.1
 
 PASSING = (
@@ -73,10 +73,10 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
 
 def end_offset(consumer: Consumer, place: TopicPartition) -> int:
     """The end of a partition for this consumer; asked again while brokers elect a leader, or a proxy cuts."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
-            return int(consumer.get_watermark_offsets(place, timeout=PATIENCE)[1])
+            return int(consumer.get_watermark_offsets(place, timeout=TIMEOUT)[1])
         except KafkaException as error:
             if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                 raise

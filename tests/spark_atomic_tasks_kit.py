@@ -69,7 +69,7 @@ class Query:
             timeout=self.timeout,
         )
 
-    def course(self, *, attempts: int = 3, begins_with: int | None = None) -> BatchDriver:
+    def driver(self, *, attempts: int = 3, begins_with: int | None = None) -> BatchDriver:
         """A driver."""
         return BatchDriver(self.owner, query="q", attempts=attempts, begins_with=begins_with)
 

@@ -29,7 +29,7 @@ from ottla_testkit.simulation import SimulatedCluster, SimulatedLogin, batch_che
 from plugin_contracts import contract
 from third_party_mechanism import Plain
 
-PATIENT: Final = 20.0
+TIMEOUT: Final = 20.0
 PASSWORD: Final = "swordfish"
 
 ATTRIBUTES: Final = {"name", "blocking", "identity", "remedy", "sticky", "ignores_keys", "hashes", "sets_headers"}
@@ -308,14 +308,14 @@ def everything() -> None:
     }
     broker = open_broker()
     with broker.serving() as servers, producer_at(servers, settings) as producer:
-        producer.send("t", b"value", b"key").result(PATIENT)
+        producer.send("t", b"value", b"key").result(TIMEOUT)
         broker.broker.codes.append(ErrorCode.MESSAGE_TOO_LARGE)
         for _ in range(2):
             producer.send("t", bytes(100), b"key")
-        producer.flush(PATIENT)
+        producer.flush(TIMEOUT)
         producer.send_table("t", TABLE)
         producer.send_table("t", TABLE.slice(0, 2), value_format="watched")
-        producer.flush(PATIENT)
+        producer.flush(TIMEOUT)
 
 
 def logins() -> None:
@@ -325,7 +325,7 @@ def logins() -> None:
         broker = SocketBroker.secured(login)
         with broker.serving() as servers:
             with producer_at(servers, LOGIN, authenticator=Exchanges(blocking=blocking)) as producer:
-                producer.send("t", b"value").result(PATIENT)
+                producer.send("t", b"value").result(TIMEOUT)
             with (
                 producer_at(servers, LOGIN, authenticator=Exchanges(password="wrong")) as producer,
                 pytest.raises(AuthenticationError),
@@ -337,7 +337,7 @@ def logins() -> None:
         broker.serving() as servers,
         producer_at(servers, {**LOGIN, **named, "config.providers": "watched"}) as producer,
     ):
-        producer.send("t", b"value").result(PATIENT)
+        producer.send("t", b"value").result(TIMEOUT)
 
 
 def partitioners() -> None:
@@ -350,11 +350,11 @@ def partitioners() -> None:
             for key in (None, b"key", None):
                 for _ in range(3):
                     producer.send("t", bytes(700), key)
-                producer.flush(PATIENT)
+                producer.flush(TIMEOUT)
             producer.send("t", b"value", b"key")
-            producer.send("t", b"value").result(PATIENT)  # the linger time ends, so the I/O thread chooses partitions
+            producer.send("t", b"value").result(TIMEOUT)  # the linger time ends, so the I/O thread chooses partitions
             producer.send_table("t", rows)
-            producer.flush(PATIENT)
+            producer.flush(TIMEOUT)
 
 
 def tables() -> None:
@@ -363,7 +363,7 @@ def tables() -> None:
     rows = pa.table({"key": [b"a", b"b"], "value": [1, 2], "text": ["x", "y"]})
     with broker.serving() as servers, producer_at(servers, {"record.encoder": "watched"}) as producer:
         producer.send_table("t", rows, value=["value", "text"], value_format="json")
-        producer.flush(PATIENT)
+        producer.flush(TIMEOUT)
 
 
 def interceptors() -> None:
@@ -373,7 +373,7 @@ def interceptors() -> None:
     with broker.serving() as servers, producer_at(servers, settings) as producer:
         producer.send("t", b"value")
         producer.send_table("t", TABLE)
-        producer.flush(PATIENT)
+        producer.flush(TIMEOUT)
         with pytest.raises(InvalidRecordError):
             producer.send("no topic", b"value")
         with pytest.raises(InvalidRecordError):

@@ -27,7 +27,7 @@ BETWEEN_CHUNKS = 0.01
 KEYS = 30
 PARTITIONS = 6
 HANG_GUARD = 300.0
-PATIENT: dict[str, Any] = {"delivery_timeout_ms": 120_000, "max_block_ms": 120_000, "acks": "all"}
+LONG_TIMEOUTS: dict[str, Any] = {"delivery_timeout_ms": 120_000, "max_block_ms": 120_000, "acks": "all"}
 
 
 def restart_each(kafka: KafkaCluster, topics: Iterable[str]) -> None:
@@ -55,9 +55,9 @@ def test_a_rolling_restart_loses_fails_and_reorders_nothing(three_kafkas: KafkaC
             kafka.create_topic(topic, partitions=PARTITIONS, replication=3, config={"min.insync.replicas": 2})
         with (
             Producer(
-                bootstrap_servers=kafka.bootstrap_servers, max_in_flight_requests_per_connection=1, **PATIENT
+                bootstrap_servers=kafka.bootstrap_servers, max_in_flight_requests_per_connection=1, **LONG_TIMEOUTS
             ) as in_order,
-            Producer(bootstrap_servers=kafka.bootstrap_servers, **PATIENT) as usual,
+            Producer(bootstrap_servers=kafka.bootstrap_servers, **LONG_TIMEOUTS) as usual,
         ):
             restart, count = pool.submit(restart_each, kafka, topics), 0
             while count < RECORDS or not restart.done():

@@ -12,7 +12,7 @@ from broker_on_a_socket import SocketBroker
 from ottla import Producer
 from ottla_testkit.simulation import SimulatedLogin
 
-PATIENT = 20.0
+TIMEOUT = 20.0
 
 
 class Changing:
@@ -69,7 +69,7 @@ def test_a_changed_password_needs_no_new_producer(tmp_path: Path, way: str) -> N
         with Producer(settings) as producer:
             for password in ("one", "two", "three"):
                 changing.change(password)
-                assert producer.send("t", password.encode()).result(PATIENT).partition == 0
+                assert producer.send("t", password.encode()).result(TIMEOUT).partition == 0
 
     assert [record.value for record in changing.broker.broker.cluster.topics["t"].log[0]] == [b"one", b"two", b"three"]
 
@@ -86,6 +86,6 @@ def test_functions_are_called_for_each_connection(tmp_path: Path) -> None:
         }
         with Producer(settings) as producer:
             assert changing.asked == 0
-            producer.send("t", b"x").result(PATIENT)
+            producer.send("t", b"x").result(TIMEOUT)
 
     assert changing.asked == changing.broker.connections

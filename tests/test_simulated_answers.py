@@ -82,7 +82,7 @@ def test_coordinators_are_found_as_at_a_real_broker(clusters: TwoClusters, versi
                 request.key = keys[0]
             else:
                 request.coordinator_keys = list(keys)
-            talk.ask(title, FIND_COORDINATOR, version, request, settled=True)
+            talk.ask(title, FIND_COORDINATOR, version, request, until_not_busy=True)
 
         find("a group", "group", kind=0)
         find("an empty group", "", kind=0)

@@ -149,7 +149,7 @@ def test_batches_of_transactions_are_judged_as_by_a_real_broker(clusters: TwoClu
         owner.send("a batch without a transaction in one", sequence=1, transactional=False)
         owner.end("abort", commit=False)
         owner.begin("third")
-        owner.initialize("fenced by itself", owner.now, settled=False)
+        owner.initialize("fenced by itself", owner.now, until_not_busy=False)
         owner.initialize("then", owner.now)
         owner.begin("fourth")
 
@@ -162,7 +162,7 @@ def test_fenced_producers_are_refused_as_by_a_real_broker(clusters: TwoClusters)
         old.initialize("new")
         old.begin()
         new = Owner(talk, clusters)
-        new.initialize("the same id, first answer", settled=False)
+        new.initialize("the same id, first answer", until_not_busy=False)
         new.initialize("the same id")
         old.begin("fenced")
         old.send("fenced, another partition", partition=1, sequence=0)
@@ -203,7 +203,7 @@ def test_offsets_are_committed_as_at_a_real_broker(clusters: TwoClusters) -> Non
     def script(talk: Conversation) -> None:
         owner = Owner(talk, clusters)
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, settled=True)
+        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
         owner.initialize("new")
         owner.commit_offsets("without a transaction, version 4", version=4)
         if owner.versions.commit_offsets < SINCE_KIP_890.commit_offsets:
@@ -245,7 +245,7 @@ def test_each_version_of_requests_is_answered_as_by_a_real_broker(clusters: TwoC
 
     def script(talk: Conversation) -> None:
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, settled=True)
+        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
         owner = Owner(talk, clusters, versions=versions)
         owner.initialize("new")
         for commit in (True, False):
@@ -293,7 +293,7 @@ def test_sequence_numbers_of_transactions_are_judged_as_by_a_real_broker(cluster
         owner.send("3", sequence=3)
         owner.send("0", sequence=0)
         owner.send("1", sequence=1)
-        owner.initialize("fences itself", settled=False)
+        owner.initialize("fences itself", until_not_busy=False)
         owner.initialize("fenced itself")
         owner.add("add a fourth time", clusters.plain)
         owner.send("a gap in a new epoch", sequence=3)
@@ -359,7 +359,7 @@ def test_two_transactions_in_one_partition_are_judged_as_by_a_real_broker(cluste
 def test_groups_are_added_to_transactions_as_at_a_real_broker(clusters: TwoClusters) -> None:
     def script(talk: Conversation) -> None:
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, settled=True)
+        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
         owner = Owner(talk, clusters)
         owner.add_group("before any InitProducerId", who=(1, 0))
         owner.initialize("new")

@@ -66,7 +66,7 @@ def test_after_the_death_of_any_node_every_batch_is_there_once() -> None:
             owners=OWNERS,
             rows=ROWS,
         )
-        course = query.course()
+        driver = query.driver()
         killer, reported, drivers, done = Killer(kafka, rng), list[BatchWritten](), 1, -1
         while done < BATCHES - 1:
             killer.return_all()
@@ -74,13 +74,13 @@ def test_after_the_death_of_any_node_every_batch_is_there_once() -> None:
                 await_in_sync(kafka, topic, "__transaction_state", "__consumer_offsets")
                 killer.soon(rng.choice([coordinator(kafka, "query"), kafka.leader(topic, rng.randrange(PARTITIONS))]))
             try:
-                reported.append(course.write(done + 1, query.batch(done + 1)))
+                reported.append(driver.write(done + 1, query.batch(done + 1)))
                 done += 1
             except BatchRefusedError:
                 raise
             except OttlaError as error:
                 print(f"batch {done + 1}: the driver gives up: {error}")
-                course = query.course()
+                driver = query.driver()
                 drivers += 1
                 assert drivers < BATCHES, "it does not come to an end"
         killer.return_all()

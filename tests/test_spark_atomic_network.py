@@ -56,16 +56,16 @@ def test_lost_responses_leave_every_batch_once(level: int) -> None:
         set_feature(kafka.address(1), TRANSACTION_VERSION, level)
         query = query_to(kafka, **QUICK)
         proxy.cut_by(plan)
-        course, drivers, batch = query.course(), 1, 0
+        driver, drivers, batch = query.driver(), 1, 0
         while batch < BATCHES:
             try:
-                course.write(batch, query.batch(batch))
+                driver.write(batch, query.batch(batch))
                 batch += 1
             except BatchRefusedError:
                 raise
             except OttlaError as error:
                 print(f"batch {batch}: the driver gives up: {error}")
-                course, drivers = query.course(), drivers + 1
+                driver, drivers = query.driver(), drivers + 1
                 assert drivers < BATCHES, "it does not come to an end"
         print(f"{proxy.cuts} cuts, {drivers} drivers")
         proxy.cut_by([])
@@ -88,14 +88,14 @@ def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> N
     with KafkaCluster(config=soon) as kafka:
         query = query_to(kafka)
         config = {"bootstrap.servers": kafka.bootstrap_servers}
-        course = query.course()
-        course.write(0, query.batch(0))
+        driver = query.driver()
+        driver.write(0, query.batch(0))
         await_true(lambda: not list_transactions(config, "query"))
         try:
-            course.write(1, query.batch(1))
+            driver.write(1, query.batch(1))
         except ProducerFencedError as fenced:
             print(f"the driver: {fenced}")
-            query.course().write(1, query.batch(1))
+            query.driver().write(1, query.batch(1))
 
         assert committed(kafka) == Counter(query.values(2))
 
@@ -105,11 +105,11 @@ def test_an_expired_marker_needs_a_flag_before_anything_is_written() -> None:
     soon = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}
     with KafkaCluster(config=soon) as kafka:
         query = query_to(kafka)
-        query.course().write(0, query.batch(0))
+        query.driver().write(0, query.batch(0))
         await_true(lambda: group_offsets(kafka.bootstrap_servers, "query", "rows") == [-1])
         with pytest.raises(BatchRefusedError, match=r"there is no marker .* the marker expired .* set begins_with=1"):
-            query.course().write(1, query.batch(1))
+            query.driver().write(1, query.batch(1))
         assert committed(kafka) == Counter(query.values(1))
-        query.course(begins_with=1).write(1, query.batch(1))
+        query.driver(begins_with=1).write(1, query.batch(1))
 
         assert committed(kafka) == Counter(query.values(2))

@@ -78,15 +78,15 @@ def query(guarded: SecureBroker, monkeypatch: pytest.MonkeyPatch) -> Query:
 
 def write_as_the_sink_does(query: Query) -> None:
     query.owner.partitions([query.topic])
-    query.course(attempts=1).write(0, query.batch(0))
+    query.driver(attempts=1).write(0, query.batch(0))
 
 
 def test_the_documented_rights_are_sufficient(guarded: SecureBroker, query: Query) -> None:
     give(guarded, set(RIGHTS), query)
-    course = query.course()
+    driver = query.driver()
     for batch in range(2):
-        course.write(batch, query.batch(batch))
-    again = query.course()
+        driver.write(batch, query.batch(batch))
+    again = query.driver()
     again.write(1, query.batch(1))
     found = read(guarded.kafka.bootstrap_servers, query.topic, partitions=PARTITIONS)
 

@@ -27,7 +27,11 @@ from wrong_peers import Conduct, says, serving, stays_silent
 
 MINUTES = 600_000
 HANG_GUARD = 60.0
-PATIENT: dict[str, Any] = {"delivery_timeout_ms": MINUTES, "max_block_ms": MINUTES, "request_timeout_ms": MINUTES // 2}
+LONG_TIMEOUTS: dict[str, Any] = {
+    "delivery_timeout_ms": MINUTES,
+    "max_block_ms": MINUTES,
+    "request_timeout_ms": MINUTES // 2,
+}
 SETUP_MS = 1_000
 SETUP: dict[str, Any] = {
     "socket_connection_setup_timeout_ms": SETUP_MS,
@@ -45,7 +49,7 @@ def greets(banner: bytes) -> Conduct:
 def _refusal(bootstrap_servers: str, **settings: int) -> TopicUnavailableError:
     """The error of `send`, in a thread that does not wait for its end."""
     pool = ThreadPoolExecutor(1)
-    producer = Producer(bootstrap_servers=bootstrap_servers, **PATIENT | settings)
+    producer = Producer(bootstrap_servers=bootstrap_servers, **LONG_TIMEOUTS | settings)
     try:
         error = pool.submit(producer.send, "t", b"v").exception(HANG_GUARD)
     finally:
@@ -109,7 +113,7 @@ def test_one_good_bootstrap_server_among_bad_ones_is_enough(kafka: KafkaCluster,
     bad = (refused, unroutable, without_a_name, web_server, black_hole)
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(each()) for each in bad] + [kafka.bootstrap_servers]
-        with Producer(bootstrap_servers=",".join(servers), **PATIENT, **SETUP) as producer:
+        with Producer(bootstrap_servers=",".join(servers), **LONG_TIMEOUTS, **SETUP) as producer:
             producer.send(topic, b"v").result(HANG_GUARD)
 
     assert [record.value for record in read_back(kafka.bootstrap_servers, topic)] == [b"v"]

@@ -62,7 +62,7 @@ class Owner:
         *,
         version: int | None = None,
         timeout: int = 60_000,
-        settled: bool = True,
+        until_not_busy: bool = True,
         transactional_id: str | None = None,
     ) -> None:
         """Send InitProducerId, and keep what it returns."""
@@ -72,7 +72,9 @@ class Owner:
             producer_id=current[0],
             producer_epoch=current[1],
         )
-        found = self.talk.ask(title, INIT_PRODUCER_ID, version or self.versions.initialize, request, settled=settled)
+        found = self.talk.ask(
+            title, INIT_PRODUCER_ID, version or self.versions.initialize, request, until_not_busy=until_not_busy
+        )
         if found is not None and not found.error_code:
             self.producer_id, self.epoch = found.producer_id, found.producer_epoch
         elif found is not None and found.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -94,7 +96,7 @@ class Owner:
             v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=each, partitions=[partition]) for each in topics],
         )
-        self.talk.ask(title, ADD_PARTITIONS_TO_TXN, self.versions.add, request, settled=True)
+        self.talk.ask(title, ADD_PARTITIONS_TO_TXN, self.versions.add, request, until_not_busy=True)
 
     def send(
         self,
@@ -117,7 +119,7 @@ class Owner:
         batch = Batch(producer_id=producer_id, epoch=epoch, sequence=sequence, transactional=transactional)
         transactional_id = None if without_id else self.id if name is None else name
         request = produced(self.clusters.plain, batch, partition=partition, transactional_id=transactional_id)
-        self.talk.ask(title, PRODUCE, version or self.versions.produce, request, settled=True)
+        self.talk.ask(title, PRODUCE, version or self.versions.produce, request, until_not_busy=True)
 
     def end(
         self,
@@ -126,7 +128,7 @@ class Owner:
         commit: bool = True,
         who: tuple[int, int] | None = None,
         name: str | None = None,
-        settled: bool = True,
+        until_not_busy: bool = True,
         version: int | None = None,
     ) -> None:
         """Send EndTxn, and keep the epoch that it returns."""
@@ -137,7 +139,7 @@ class Owner:
             producer_epoch=epoch,
             committed=commit,
         )
-        found = self.talk.ask(title, END_TXN, version or self.versions.end, request, settled=settled)
+        found = self.talk.ask(title, END_TXN, version or self.versions.end, request, until_not_busy=until_not_busy)
         if found is None or found.error_code:
             return
         self.talk.peer.await_end(self.id)
@@ -150,7 +152,7 @@ class Owner:
         request = AddOffsetsToTxnRequest(
             transactional_id=self.id, producer_id=producer_id, producer_epoch=epoch, group_id=group
         )
-        self.talk.ask(title, ADD_OFFSETS_TO_TXN, self.versions.add_group, request, settled=True)
+        self.talk.ask(title, ADD_OFFSETS_TO_TXN, self.versions.add_group, request, until_not_busy=True)
 
     def commit_offsets(
         self,
@@ -176,7 +178,7 @@ class Owner:
             generation_id=generation,
             topics=[TxnOffsetCommitRequestTopic(name=topic or self.clusters.plain, partitions=[part])],
         )
-        self.talk.ask(title, TXN_OFFSET_COMMIT, version or self.versions.commit_offsets, request, settled=True)
+        self.talk.ask(title, TXN_OFFSET_COMMIT, version or self.versions.commit_offsets, request, until_not_busy=True)
 
     def begin(self, title: str = "begin", *, partition: int = 0) -> None:
         """Write a batch in a transaction."""

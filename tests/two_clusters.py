@@ -125,7 +125,7 @@ def topic_ids(talk: Conversation, *names: str) -> Sequence[bytes]:
 def new_producer(talk: Conversation) -> int:
     """The id of an idempotent producer."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    return int(talk.ask("a new producer", INIT_PRODUCER_ID, 4, request, settled=True).producer_id)
+    return int(talk.ask("a new producer", INIT_PRODUCER_ID, 4, request, until_not_busy=True).producer_id)
 
 
 def produced(

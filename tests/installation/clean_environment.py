@@ -39,7 +39,7 @@ EXAMPLES: Final = (
 MakePlugin = Callable[..., Path]
 
 _QUIET: Final = ("--quiet", "--disable-pip-version-check", "--no-input")
-_PATIENCE: Final = 1800 if LONG else 300
+_TIMEOUT: Final = 1800 if LONG else 300
 
 
 def pip(*arguments: str | Path, python: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -55,7 +55,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedPr
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         check=False,
         env=environment,
         cwd=cwd,

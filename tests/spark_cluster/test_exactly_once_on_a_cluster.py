@@ -40,7 +40,7 @@ NEXT = {
     "about to be recorded": Fault(action="stall", step="append", after=False),
     "made visible": Fault(action="stall", step="end"),
 }
-PATIENT = {"spark.python.task.killTimeout": "600s"}
+LONG_TIMEOUTS = {"spark.python.task.killTimeout": "600s"}
 """Spark ends the worker of an attempt that was overtaken two seconds later; here it lets it go on."""
 
 ENDS = {
@@ -102,7 +102,7 @@ def test_speculative_attempts_are_never_seen(stream: Stream) -> None:
 @pytest.mark.parametrize("when", NEXT)
 def test_an_attempt_that_writes_during_the_next_batch_is_never_seen(stream: Stream, when: str) -> None:
     """Its batch is over, and what it prepares is aborted with the batch behind the next one at the latest."""
-    stream.driver_settings["conf"] |= SPECULATION | PATIENT
+    stream.driver_settings["conf"] |= SPECULATION | LONG_TIMEOUTS
     stream.add(1)
     stream.plan(LATE, NEXT[when])
     stream.add(2)

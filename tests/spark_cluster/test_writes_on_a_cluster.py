@@ -35,7 +35,7 @@ TASKS = 4
 ROWS = 12_000  # of a task
 MANY_ROWS = int(os.environ.get("OTTLA_SOAK_ROWS", "10000000"))
 BUFFER_MEMORY = 32 * 2**20
-BESIDE_THE_BUFFER = 150 * 2**20
+OUTSIDE_THE_BUFFER = 150 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -184,4 +184,4 @@ def test_a_large_write_takes_little_more_memory_than_its_buffer(
         print(f"worker {pid}: {size >> 20} MiB of its own at most, {resident[pid] >> 20} MiB resident", end="")
         print(f", {before[pid] >> 20} MiB after one row" if pid in before else "")
     assert written(kafka, topic) >= MANY_ROWS
-    assert max(highest.values()) <= BUFFER_MEMORY + BESIDE_THE_BUFFER
+    assert max(highest.values()) <= BUFFER_MEMORY + OUTSIDE_THE_BUFFER

@@ -16,15 +16,15 @@ BROKER = b"HTTP/1.1 what the broker says\r\n\r\n"
 
 def talk(answer: bytes, *, host: str = "kafka", port: int = 9092, login: Login | None = None) -> tuple[bytes, bytes]:
     """The bytes sent to a proxy with this answer, and the rest of the answer."""
-    course = negotiation(host, port, proxy="proxy:3128", login=login)
+    exchanges = negotiation(host, port, proxy="proxy:3128", login=login)
     said = b""
-    exchange = next(course)
+    exchange = next(exchanges)
     while True:
         said += exchange.send
         assert 0 < exchange.receive <= len(answer), f"{exchange.receive} bytes are waited for, and {answer!r} comes"
         heard, answer = answer[: exchange.receive], answer[exchange.receive :]
         try:
-            exchange = course.send(heard)
+            exchange = exchanges.send(heard)
         except StopIteration:
             return said, answer
 
@@ -134,11 +134,11 @@ def test_random_responses_are_an_error_of_the_connection_or_wait_for_more() -> N
         chance = random.Random(seed)
         parts = [OK, b"\r\n\r\n", b"HTTP/1.1 ", b"100", b"407 ", b"\n", chance.randbytes(5)]
         answer = b"HTTP/" + b"".join(chance.choices(parts, k=chance.randrange(8)))
-        course = negotiation("kafka", 9092, proxy="proxy:3128", login=ALICE)
-        exchange = next(course)
+        exchanges = negotiation("kafka", 9092, proxy="proxy:3128", login=ALICE)
+        exchange = next(exchanges)
         try:
             while exchange.receive <= len(answer):
                 heard, answer = answer[: exchange.receive], answer[exchange.receive :]
-                exchange = course.send(heard)
+                exchange = exchanges.send(heard)
         except (StopIteration, ConnectionFailedError, ProtocolMismatchError):
             pass

@@ -192,34 +192,34 @@ def test_json_texts_that_grow_while_they_are_read_fit() -> None:
     assert [row["c"] for row in rows] == [data.decode(), ""]
 
 
-@pytest.mark.parametrize("wild", [2**63 - 1, -(2**63), 9_000_000_000_000_000_000, -9_000_000_000_000_000_000])
+@pytest.mark.parametrize("changed", [2**63 - 1, -(2**63), 9_000_000_000_000_000_000, -9_000_000_000_000_000_000])
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC")])
-def test_timestamps_changed_while_they_are_read_keep_4_digit_years(kind: Any, wild: int) -> None:
+def test_timestamps_changed_while_they_are_read_keep_4_digit_years(kind: Any, changed: int) -> None:
     buffer = bytearray(8)
     column = pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(buffer)])
 
-    [row] = written({"c": column}, lambda: struct.pack_into("<q", buffer, 0, wild))
+    [row] = written({"c": column}, lambda: struct.pack_into("<q", buffer, 0, changed))
 
-    last = "9999-12-31T23:59:59.999" if wild > 0 else "1000-01-01T00:00:00.000"
+    last = "9999-12-31T23:59:59.999" if changed > 0 else "1000-01-01T00:00:00.000"
     assert row["c"].removesuffix("Z") == last
 
 
-@pytest.mark.parametrize(("wild", "day"), [(2**31 - 1, "9999-12-31"), (-(2**31), "1000-01-01")])
-def test_dates_changed_while_they_are_read_keep_4_digit_years(wild: int, day: str) -> None:
+@pytest.mark.parametrize(("changed", "day"), [(2**31 - 1, "9999-12-31"), (-(2**31), "1000-01-01")])
+def test_dates_changed_while_they_are_read_keep_4_digit_years(changed: int, day: str) -> None:
     buffer = bytearray(4)
     column = pa.Array.from_buffers(pa.date32(), 1, [None, pa.py_buffer(buffer)])
 
-    [row] = written({"c": column}, lambda: struct.pack_into("<i", buffer, 0, wild))
+    [row] = written({"c": column}, lambda: struct.pack_into("<i", buffer, 0, changed))
 
     assert row["c"] == day
 
 
-@pytest.mark.parametrize("wild", [float("nan"), 1e300, -1e300, 5e-324])
-def test_decimals_are_written_as_they_were_measured(wild: float) -> None:
+@pytest.mark.parametrize("changed", [float("nan"), 1e300, -1e300, 5e-324])
+def test_decimals_are_written_as_they_were_measured(changed: float) -> None:
     buffer = bytearray(struct.pack("<d", 1.25))
     column = pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(buffer)])
 
-    [row] = written({"c": column}, lambda: struct.pack_into("<d", buffer, 0, wild))
+    [row] = written({"c": column}, lambda: struct.pack_into("<d", buffer, 0, changed))
 
     assert row["c"] == 1.25
 
@@ -246,7 +246,7 @@ ROWS: Final = 1_000
 STEADY: Final = struct.pack(f"<{ROWS + 1}i", *range(0, 10 * (ROWS + 1), 10))
 
 
-def wild(kind: str) -> bytes:
+def wrong_offsets(kind: str) -> bytes:
     """Offsets that are no longer in order; "within": each within the data, so that rows only get larger."""
     offsets = list(range(0, 10 * (ROWS + 1), 10))
     for row in range(1, ROWS, 3):
@@ -275,7 +275,7 @@ def test_rows_whose_offsets_a_thread_changes_are_batches_or_an_error() -> None:
             for cut in tables.cut_rows(random.choice(rows), random.choice([None, partitions]), max_bytes=4_000):
                 records(cut)
 
-    with attacked(buffer, wild("within"), STEADY, wild("outside")):
+    with attacked(buffer, wrong_offsets("within"), STEADY, wrong_offsets("outside")):
         for_the_time(attempt)
 
 
@@ -286,7 +286,7 @@ def test_a_table_whose_offsets_a_thread_changes_is_sealed_or_refused(encoder: st
     buffer = bytearray(STEADY)
     table = pa.RecordBatch.from_arrays([column_over(buffer), column_over(buffer)], ["value", "key"])
     sealer = TableSealer({"bootstrap.servers": "x:1", "record.encoder": encoder}, {"t": 3})
-    with attacked(buffer, wild("within"), STEADY, wild("outside")):
+    with attacked(buffer, wrong_offsets("within"), STEADY, wrong_offsets("outside")):
         for_the_time(lambda: sealed_whole(sealer, table))
 
 
@@ -320,7 +320,7 @@ with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
 @pytest.mark.parametrize("encoder", ["native", "python"])
 def test_a_table_in_a_file_that_a_process_writes_is_sealed_or_refused(encoder: str, tmp_path: Path) -> None:
     path = tmp_path / "offsets"
-    path.write_bytes(STEADY + STEADY + wild("outside"))
+    path.write_bytes(STEADY + STEADY + wrong_offsets("outside"))
     with path.open("rb") as file:
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     table = pa.RecordBatch.from_arrays([column_over(memory)], ["value"])  # pyarrow checks the last offset here
@@ -380,5 +380,5 @@ def test_json_texts_that_a_thread_changes_are_whole_or_an_error() -> None:
             made = pa.StringArray.from_buffers(ROWS, pa.py_buffer(offsets), pa.py_buffer(content))
             assert all(set(json.loads(row)["x"]) <= {"x"} for row in made.to_pylist())
 
-    with attacked(buffer, wild("within"), STEADY, wild("outside")):
+    with attacked(buffer, wrong_offsets("within"), STEADY, wrong_offsets("outside")):
         for_the_time(attempt)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
 from ottla_authenticator_sasl.single_flight import MAX_RUNNING
-from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenKeeper
-from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses
+from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenCache
+from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 from token_endpoints import wait_until
 
@@ -91,7 +91,7 @@ class Kept:
         self.clock = Clock()
         self.source = Source(self.clock, lifetime)
         self.closing = threading.Event()
-        self.keeper = TokenKeeper(
+        self.keeper = TokenCache(
             self.source.fetch,
             source="the test",
             window=window,
@@ -100,7 +100,7 @@ class Kept:
             clock=self.clock,
             timeout=timeout,
             limit=limit,
-            pace=FetchPace(pauses, clock=Seconds(self.clock)),
+            fetch_limit=FetchLimit(pauses, clock=Seconds(self.clock)),
         )
 
     def value(self) -> str:

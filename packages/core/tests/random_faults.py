@@ -96,7 +96,7 @@ def records(
     scenario: Scenario,
     idempotent: bool = True,
     count: int = 40,
-    judge: Callable[[Simulated, Sequence[Sent]], object] | None = None,
+    check: Callable[[Simulated, Sequence[Sent]], object] | None = None,
 ) -> str:
     """One history of `send`; its trace."""
     chance = Chance(seed)
@@ -133,7 +133,7 @@ def records(
         assert simulation.clock() < COMPLETED_BY, "it waited for nothing"
         simulation.pass_time(3.0)  # for what comes late
         in_order = idempotent or max_in_flight == 1
-        (judge or partial(judge_logs, once=idempotent, in_order=in_order))(simulation, sent)
+        (check or partial(check_logs, once=idempotent, in_order=in_order))(simulation, sent)
         assert simulation.pool.free == memory, "memory was not given back"
         if scenario.everything:
             assert all(record.delivery.exception(0) is None for record in sent), "a record failed without need"
@@ -154,7 +154,7 @@ def send(simulation: Simulated, chance: Chance, number: int, *, crowded: bool) -
     return Sent(number, topic, partition, delivery, calls)
 
 
-def judge_logs(simulation: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
+def check_logs(simulation: Simulated, sent: Sequence[Sent], *, once: bool, in_order: bool) -> None:
     """Check that the logs agree with the reports, and that each callback was called once with the same result."""
     for topic in TOPICS:
         for partition in range(PARTITIONS):
@@ -169,10 +169,10 @@ def judge_logs(simulation: Simulated, sent: Sequence[Sent], *, once: bool, in_or
                 assert list(first) == acknowledged, "lost, or out of order"
             assert set(acknowledged) <= set(log), "an acknowledged record is missing"
             for record in here:
-                judge_one(record, log)
+                check_one(record, log)
 
 
-def judge_one(record: Sent, log: Sequence[int]) -> None:
+def check_one(record: Sent, log: Sequence[int]) -> None:
     error = record.delivery.exception(0)
     assert record.calls == [error], f"the callback of {record.number} was called with {record.calls}"
     if isinstance(error, DeliveryError) and not error.possibly_persisted:

@@ -110,7 +110,7 @@ OWN_LOGIN_SUITE = """
         settings = {"acme.password": "swordfish"}
         secrets = ("swordfish",)
 """
-SETTLES = """
+OWN_SETTINGS = """
     from ottla_testkit.conformance import PartitionerConformance
 
     class Own(PartitionerConformance):
@@ -447,8 +447,8 @@ def test_a_plugin_supplies_the_fixtures_of_its_suite(install: Install, capfd: py
 
 
 def test_the_suite_gets_the_settings_that_were_given(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
-    install(SETTLES, module="acme_settles", name="")
-    install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_settles:Own"\n')
+    install(OWN_SETTINGS, module="acme_own_settings", name="")
+    install(f'{textwrap.dedent(GOOD)}\nottla_conformance = "acme_own_settings:Own"\n')
 
     assert run("check", "acme", "-c", "acme.constant=2", "--verbose").exit_code == FINE
     assert "test_both_ways_are_known PASSED" in capfd.readouterr().out

@@ -16,7 +16,7 @@ from wrong_peers import Conduct, closes_connection, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 TLS_HELLO = bytes.fromhex("160303007a0200")
-PATIENT = 60.0
+TIMEOUT = 60.0
 IMPATIENT = 1.2
 """Seconds for everything, a sixth of it for each wait."""
 
@@ -52,7 +52,7 @@ def refused_port() -> Iterator[int]:
 )
 def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, said: str, remedy: str) -> None:
     with serving(conduct) as (host, port):
-        examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=PATIENT)
+        examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.API_VERSIONS)
     assert said in finding.said
@@ -70,7 +70,7 @@ def test_a_silent_server_is_abandoned_after_its_share_of_the_timeout() -> None:
     # Seconds as they were measured, which a busy machine lengthens.
     assert re.search(r"sent nothing for \d\.\d s", finding.said)
     assert "check whether the broker is running" in finding.remedy
-    assert time.monotonic() - started < PATIENT
+    assert time.monotonic() - started < TIMEOUT
 
 
 def test_many_silent_servers_take_no_longer_than_one() -> None:
@@ -85,7 +85,7 @@ def test_many_silent_servers_take_no_longer_than_one() -> None:
 
 def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None:
     with refused_port() as port:
-        examination = examine({"bootstrap.servers": f"127.0.0.1:{port}"}, topic="t", send=True, timeout=PATIENT)
+        examination = examine({"bootstrap.servers": f"127.0.0.1:{port}"}, topic="t", send=True, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.TCP)
     assert "refused" in finding.said
@@ -115,7 +115,7 @@ def test_an_address_that_drops_packets_is_not_reported_as_refusing() -> None:
 
 
 def test_an_unknown_host_name_is_reported_with_the_setting() -> None:
-    examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=PATIENT)
+    examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.NAMES)
     assert finding.status is Status.FAILED
@@ -132,7 +132,7 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
 
     with serving(closes_connection) as (_host, port), monkeypatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", both)
-        examination = examine({"bootstrap.servers": f"two.invalid:{port}"}, timeout=PATIENT)
+        examination = examine({"bootstrap.servers": f"two.invalid:{port}"}, timeout=TIMEOUT)
 
     assert [(finding.subject, finding.status) for finding in of(examination, Step.TCP)] == [
         (f"two.invalid:{port} (127.0.0.2)", Status.WARNING),
@@ -144,7 +144,7 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
 
 def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:
     with refused_port() as port:
-        examination = examine({"bootstrap.servers": f"[::1]:{port}"}, timeout=PATIENT)
+        examination = examine({"bootstrap.servers": f"[::1]:{port}"}, timeout=TIMEOUT)
 
     [name] = of(examination, Step.NAMES)
     [connection] = of(examination, Step.TCP)
@@ -154,7 +154,7 @@ def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:
 
 
 def test_without_a_valid_configuration_no_connection_is_made() -> None:
-    examination = examine({"bootstrap.servers": "127.0.0.1:9", "lingr.ms": 1, "acks": "two"}, timeout=PATIENT)
+    examination = examine({"bootstrap.servers": "127.0.0.1:9", "lingr.ms": 1, "acks": "two"}, timeout=TIMEOUT)
 
     assert [finding.status for finding in of(examination, Step.CONFIGURATION)] == [Status.FAILED] * 2
     assert "did you mean 'linger.ms'?" in str(of(examination, Step.CONFIGURATION))
@@ -168,7 +168,7 @@ def test_a_missing_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
     examination = examine(
         {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
-        timeout=PATIENT,
+        timeout=TIMEOUT,
     )
 
     assert examination.cause is not None

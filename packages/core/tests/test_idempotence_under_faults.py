@@ -16,14 +16,14 @@ from simulated_producer import Simulated
 pytestmark = pytest.mark.unmeasured
 
 
-def judge(simulation: Simulated, sent: Sequence[random_faults.Sent]) -> None:
-    random_faults.judge_logs(simulation, sent, once=True, in_order=True)
+def check(simulation: Simulated, sent: Sequence[random_faults.Sent]) -> None:
+    random_faults.check_logs(simulation, sent, once=True, in_order=True)
 
 
 def history(seed: int, delivery_timeout_ms: int) -> str:
     """One history; its trace."""
     scenario = random_faults.Scenario(settings={"delivery.timeout.ms": delivery_timeout_ms})
-    return random_faults.records(seed, scenario=scenario, judge=lambda simulation, sent: judge(simulation, sent))
+    return random_faults.records(seed, scenario=scenario, check=lambda simulation, sent: check(simulation, sent))
 
 
 @pytest.mark.rule("sender.retry.corrects", "sender.retry.sequence", "batch.possibly")

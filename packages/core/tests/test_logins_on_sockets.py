@@ -23,7 +23,7 @@ __all__ = ["third_party_installed"]
 pytestmark = [pytest.mark.unmeasured, pytest.mark.usefixtures("third_party_installed")]
 
 ANN = {"ann": SECRET}
-PATIENT = 20.0
+TIMEOUT = 20.0
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_records_are_delivered_after_a_login() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     with broker.serving() as servers, Producer(settings(servers)) as producer:
         deliveries = [producer.send("t", b"%d" % number) for number in range(100)]
-        producer.flush(PATIENT)
+        producer.flush(TIMEOUT)
 
     assert [delivery.exception() for delivery in deliveries] == [None] * 100
     assert helpers() == []  # none was needed
@@ -68,12 +68,12 @@ def test_a_blocking_mechanism_wakes_the_io_thread_when_it_is_done(mechanisms: li
     mechanisms.append(mechanism)
     broker = SocketBroker.secured(SimulatedLogin(users=ANN))
     with broker.serving() as servers, Producer(settings(servers, client_id="me")) as producer:
-        producer.send("t", b"one").result(PATIENT)
+        producer.send("t", b"one").result(TIMEOUT)
 
     assert {thread.name for thread in computed_by} == {"ottla-login-me"}
     assert mechanism.closed == 1
     for thread in computed_by:
-        thread.join(PATIENT)
+        thread.join(TIMEOUT)
     assert helpers() == []
 
 
@@ -115,7 +115,7 @@ def test_several_waiting_threads_all_get_the_error() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(PATIENT)
+            thread.join(TIMEOUT)
 
     assert [type(error) for error in reported] == [AuthenticationError] * 5
 
@@ -126,14 +126,14 @@ def test_sessions_are_renewed_under_load_on_the_same_connections(monkeypatch: py
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
     values = [b"%d" % number for number in range(20_000)]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
-        producer.send("t", b"first").result(PATIENT)
+        producer.send("t", b"first").result(TIMEOUT)
         connections = broker.connections
         deliveries = []
         login = broker.broker.login
         assert login is not None
         while login.logins < 3:
             deliveries += [producer.send("t", value) for value in values[:500]]
-            producer.flush(PATIENT)
+            producer.flush(TIMEOUT)
 
     assert all(delivery.exception() is None for delivery in deliveries)
     assert broker.connections == connections
@@ -154,10 +154,10 @@ def test_sessions_of_a_millisecond_cause_few_logins() -> None:
 
     broker.broker.respond_in_session = kind  # type: ignore[method-assign]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
-        producer.send("t", b"first").result(PATIENT)
+        producer.send("t", b"first").result(TIMEOUT)
         before, end = login.logins, time.monotonic() + 1.5
         while time.monotonic() < end:
-            producer.send("t", b"x").result(PATIENT)
+            producer.send("t", b"x").result(TIMEOUT)
 
     assert login.logins - before <= 10
 
@@ -173,7 +173,7 @@ def test_no_log_line_and_no_repr_shows_the_password(caplog: pytest.LogCaptureFix
         login = broker.broker.login
         assert login is not None
         while login.logins < 3:
-            producer.send("t", b"one").result(PATIENT)
+            producer.send("t", b"one").result(TIMEOUT)
         engine = producer._engine
         client = engine.io_thread._client
         shown = repr([*client._connections, client._opener, vars(client), engine])

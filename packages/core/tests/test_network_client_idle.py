@@ -233,7 +233,7 @@ def test_a_connection_that_never_carried_a_request_may_close_quietly(caplog: pyt
     while not machine.client.ready(2, machine.clock()):
         machine.round()
     until(machine, machine.clock() + 60.0)
-    assert not machine.client._connections[2].heard
+    assert not machine.client._connections[2].received_any
     caplog.clear()
     machine.network.cut(2)
     until(machine, machine.clock() + 1.0)

@@ -17,7 +17,7 @@ from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.metadata_log import MetadataLog
-from ottla.sender.buffer_memory_log import QUIET, BufferMemoryLog
+from ottla.sender.buffer_memory_log import ENDS_AFTER, BufferMemoryLog
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated
@@ -308,7 +308,7 @@ def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: 
         log.note(clock())
         clock.advance(1.0)
     pool.release(100)
-    clock.advance(QUIET - 2.0)
+    clock.advance(ENDS_AFTER - 2.0)
     log.note(clock())
     assert [level for level, _message in lines(caplog)] == ["WARNING"]
 
@@ -337,7 +337,7 @@ def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.Log
         log.note(clock())  # no thread waits at this moment
     assert [level for level, _message in lines(caplog)] == ["WARNING"] * 6
 
-    clock.advance(QUIET)
+    clock.advance(ENDS_AFTER)
     log.note(clock())
 
     assert lines(caplog)[-1] == (
@@ -362,7 +362,7 @@ def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptur
     assert 4 <= len(lines(caplog)) <= 7
     assert {level for level, _message in lines(caplog)} == {"WARNING"}
 
-    clock.advance(QUIET)
+    clock.advance(ENDS_AFTER)
     log.note(clock())
 
     assert lines(caplog)[-1][1].endswith("after 99.0 s; calls of send that were refused: 100")

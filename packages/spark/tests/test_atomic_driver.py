@@ -215,19 +215,19 @@ class Spark:
     def run(self, batches: int, *, attempts: int = 3) -> None:
         """Drivers, one after the other, until all batches are in the log."""
         while self.log < batches - 1:
-            course = BatchDriver(OwnerWithFaults(self.brokers, self.faults), query=QUERY, attempts=attempts)
+            driver = BatchDriver(OwnerWithFaults(self.brokers, self.faults), query=QUERY, attempts=attempts)
             try:
                 while self.log < batches - 1:
-                    self.batch(course)
+                    self.batch(driver)
             except BatchRefusedError:
                 raise  # nothing is missing here
             except (DriverDied, OttlaError, TaskDied):
                 self.restarts += 1
                 assert self.restarts < 100, "it does not come to an end"
 
-    def batch(self, course: BatchDriver) -> BatchWritten:
+    def batch(self, driver: BatchDriver) -> BatchWritten:
         number = self.log + 1
-        written = course.write(number, RowsWithFaults(number, self.brokers, self.faults, self.computed))
+        written = driver.write(number, RowsWithFaults(number, self.brokers, self.faults, self.computed))
         self.log = max(self.log, number)
         return written
 
@@ -306,18 +306,18 @@ def test_a_failed_task_is_aborted_and_its_batch_repeated_in_place(level: int) ->
     first_row = steps_without_faults(level).index("row")
     faults = Faults(planned={first_row + 2: "task died"})
     spark = Spark(Brokers(level=level), faults)
-    course = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=2)
+    driver = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=2)
 
-    assert spark.batch(course) == BatchWritten(batch=0, records=ROWS, attempts=2)
+    assert spark.batch(driver) == BatchWritten(batch=0, records=ROWS, attempts=2)
     assert_exact(spark, 1)
 
 
 def test_a_lost_commit_response_is_resolved_by_reading_the_marker() -> None:
     faults = Faults(planned={steps_without_faults(2).index("commit"): "answer lost"})
     spark = Spark(Brokers(level=2), faults)
-    course = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
+    driver = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
 
-    assert spark.batch(course) == BatchWritten(batch=0, records=ROWS, attempts=1)
+    assert spark.batch(driver) == BatchWritten(batch=0, records=ROWS, attempts=1)
     assert spark.computed == {0: 1}
 
 
@@ -325,9 +325,9 @@ def test_a_batch_already_in_kafka_is_computed_and_not_written() -> None:
     spark = Spark(Brokers(level=2), Faults())
     spark.run(1)
     spark.log = -1  # as if the driver had died before Spark's own commit
-    course = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=1)
+    driver = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=1)
 
-    assert spark.batch(course) == BatchWritten(batch=0, records=None, attempts=0)
+    assert spark.batch(driver) == BatchWritten(batch=0, records=None, attempts=0)
     assert spark.computed == {0: 2}
     assert_exact(spark, 1)
 

@@ -15,9 +15,11 @@ COUNTS = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 
 def test_every_partition_has_one_owner_and_every_owner_a_partition(counts: dict[str, int], tasks: int) -> None:
     assignment = PartitionAssignment.of(counts, tasks=tasks)
     owned = [assignment.owned_by(owner) for owner in range(assignment.owners)]
-    dealt = [(topic, partition) for each in owned for topic, numbers in each.items() for partition in numbers]
+    assigned = [(topic, partition) for each in owned for topic, numbers in each.items() for partition in numbers]
 
-    assert sorted(dealt) == sorted((topic, partition) for topic, count in counts.items() for partition in range(count))
+    assert sorted(assigned) == sorted(
+        (topic, partition) for topic, count in counts.items() for partition in range(count)
+    )
     assert all(owned)
     assert assignment.owners <= tasks
 

@@ -14,7 +14,7 @@ from pyspark import SparkFiles
 from ottla import Producer, ProducerClosedError, TopicUnavailableError
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.worker import producer_cache
-from ottla_spark.worker.producer_cache import Borrowed, ProducerCache
+from ottla_spark.worker.producer_cache import BorrowedProducer, ProducerCache
 from ottla_testkit.manual_clock import ManualClock
 from spark_kit import without_producers
 
@@ -28,7 +28,7 @@ def settings(client_id: str = "") -> dict[str, str]:
 
 def used(client_id: str = "", *, idle: float = IDLE) -> Producer:
     """The producer of a task that was through without a fault."""
-    with Borrowed(settings(client_id), idle=idle) as borrowed:
+    with BorrowedProducer(settings(client_id), idle=idle) as borrowed:
         return borrowed.producer()
 
 
@@ -64,7 +64,7 @@ def test_other_settings_get_another_producer() -> None:
 
 
 def test_a_producer_is_used_by_one_task_at_a_time() -> None:
-    with Borrowed(settings(), idle=IDLE) as one, Borrowed(settings(), idle=IDLE) as other:
+    with BorrowedProducer(settings(), idle=IDLE) as one, BorrowedProducer(settings(), idle=IDLE) as other:
         first, second = one.producer(), other.producer()
 
     assert first is not second
@@ -72,7 +72,7 @@ def test_a_producer_is_used_by_one_task_at_a_time() -> None:
 
 
 def test_a_task_without_rows_creates_no_producer() -> None:
-    with Borrowed({"bootstrap.servers": "?"}, idle=IDLE):
+    with BorrowedProducer({"bootstrap.servers": "?"}, idle=IDLE):
         pass
 
 
@@ -81,7 +81,7 @@ def test_a_producer_stays_in_its_process(monkeypatch: pytest.MonkeyPatch) -> Non
     child = os.getpid() + 1
     monkeypatch.setattr(os, "getpid", lambda: child)
 
-    with Borrowed(settings(), idle=IDLE) as borrowed:
+    with BorrowedProducer(settings(), idle=IDLE) as borrowed:
         there = borrowed.producer()
     assert there is not here
 
@@ -100,7 +100,7 @@ def test_after_a_failure_the_next_task_gets_a_new_producer() -> None:
     spoilt: list[Producer] = []
 
     def task() -> None:
-        with Borrowed(settings(), idle=IDLE) as borrowed:
+        with BorrowedProducer(settings(), idle=IDLE) as borrowed:
             spoilt.append(borrowed.producer())
             raise RuntimeError
 

@@ -268,8 +268,8 @@ def test_an_interceptor_that_takes_no_tables_fails_the_task_by_name() -> None:
 def test_keys_in_a_format_are_made_of_their_column() -> None:
     pairs = pa.array([{"id": 1, "of": None}, {"id": 2, "of": "b"}, None])
     batch = pa.record_batch({"key": pairs, "value": ["1", "2", "3"]})
-    with cluster() as world:
-        sent(world, [batch], topic="t", key_format="json")
-        found = {record.value: record.key for at in range(PARTITIONS) for record in log(world, "t", at)}
+    with cluster() as brokers:
+        sent(brokers, [batch], topic="t", key_format="json")
+        found = {record.value: record.key for at in range(PARTITIONS) for record in log(brokers, "t", at)}
 
     assert found == {b"1": b'{"id":1}', b"2": b'{"id":2,"of":"b"}', b"3": None}

@@ -36,7 +36,7 @@ WRONG = [
         "compressed_by_kafka",
         "what Java's producer packed with gzip was refused with CorruptBatchError",
     ),
-    ("WritesWhatNobodyReads", "codec_of_the_core", r"ottla's own gzip cannot read what compress\(\) made of 1 bytes"),
+    ("WritesAnUnknownFormat", "codec_of_the_core", r"ottla's own gzip cannot read what compress\(\) made of 1 bytes"),
     ("BreaksAtALevel", "is_decompressed", r"\(level 9\), and 0 other bytes unpacked"),
     ("KnowsNoLevels", "is_decompressed", r"with level None raised TypeError"),
     ("HasNoLimit", "exactly_the_limit", r"decompress\(\) gave 1 bytes with a limit of 0"),

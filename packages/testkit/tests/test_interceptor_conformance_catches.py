@@ -31,9 +31,9 @@ WRONG = [
     ("StampsWhatItIsGiven", "arguments_are_not_changed", "was changed into .*: it is the caller's"),
     ("WaitsABit", "at_once", r"on_send\(\) waited for 0.0\d+ s or more in each of 5 calls: the caller of send"),
     ("WaitsABitForOutcomes", "at_once", r"on_acknowledgement\(\) waited for 0.0\d+ s or more in each of 5 calls"),
-    ("AsksSomebodyFirst", "at_once", r"on_send\(\) did not return within 1 s; the caller of send\(\) waits for it"),
+    ("AsksAServerFirst", "at_once", r"on_send\(\) did not return within 1 s; the caller of send\(\) waits for it"),
     (
-        "TellsSomebodySlowly",
+        "ReportsSlowly",
         "at_once",
         r"on_acknowledgement\(\) did not return within 1 s; the I/O thread waits for it",
     ),

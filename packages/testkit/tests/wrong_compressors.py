@@ -102,7 +102,7 @@ class HasAFramingOfItsOwn(Right):
         return plain
 
 
-class WritesWhatNobodyReads(Right):
+class WritesAnUnknownFormat(Right):
     """Reads Kafka's form, and writes a letter of its own before it."""
 
     def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:

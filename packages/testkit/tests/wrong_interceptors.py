@@ -128,13 +128,13 @@ class StampsWhatItIsGiven(Right):
         return key, value, headers
 
 
-class AsksSomebodyFirst(Right):
+class AsksAServerFirst(Right):
     def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
         time.sleep(1.5)  # what is caught is just this
         return key, value, headers
 
 
-class TellsSomebodySlowly(Right):
+class ReportsSlowly(Right):
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
         time.sleep(1.5)
 

@@ -30,8 +30,8 @@ class SocksPeer(PlainPeer):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self._early = bytearray()
-        self._course = self._negotiation()
-        self._wanted = next(self._course)
+        self._exchanges = self._negotiation()
+        self._wanted = next(self._exchanges)
         self._connected = False
 
     def advance(self) -> None:
@@ -41,7 +41,7 @@ class SocksPeer(PlainPeer):
             said = bytes(self.received[: self._wanted])
             del self.received[: self._wanted]
             try:
-                self._wanted = self._course.send(said)
+                self._wanted = self._exchanges.send(said)
             except StopIteration:
                 self._connected = True
                 super().write(bytes(self._early))

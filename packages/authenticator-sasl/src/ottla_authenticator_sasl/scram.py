@@ -137,7 +137,7 @@ class ScramExchange:
         """Return the client-final-message after the broker's first message; verify the broker's final message."""
         message = self._message(data)
         if self._signature is None:
-            return Step(reply=self._prove(message), done=False)
+            return Step(reply=self._client_final(message), done=False)
         self._verify(message, self._signature)
         return Step(reply=None, done=True)
 
@@ -155,7 +155,7 @@ class ScramExchange:
             )
         return message
 
-    def _prove(self, server_first: str) -> bytes:
+    def _client_final(self, server_first: str) -> bytes:
         nonce, salt, iterations = self._parameters(server_first)
         assert self._login is not None, "start was called"
         keys = self._mechanism.keys(self._login, salt=salt, iterations=iterations)

@@ -19,7 +19,7 @@ import attrs
 from ottla.errors import AuthenticationError, ConnectionFailedError, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
 from ottla_authenticator_sasl.single_flight import SingleFlight
-from ottla_authenticator_sasl.token_fetch_limit import FetchPace, Pauses, doubled
+from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses, doubled
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Retry:
         return doubled(self.first, self.longest, failures)
 
 
-class TokenKeeper:
+class TokenCache:
     """Fetch a token when one is needed and none is valid, and before each expiry until `close`.
 
     `_state` guards the token and its renewal; no thread holds it during a fetch.
@@ -65,7 +65,7 @@ class TokenKeeper:
         clock: Callable[[], float] = time.time,
         timeout: float = LOGIN_WAIT,
         limit: float = LIMIT,
-        pace: FetchPace | None = None,
+        fetch_limit: FetchLimit | None = None,
     ) -> None:
         self._fetch = fetch
         self._source = source
@@ -75,7 +75,7 @@ class TokenKeeper:
         self._clock = clock
         self._timeout = timeout
         self._limit = limit
-        self._pace = pace or FetchPace(Pauses())
+        self._fetch_limit = fetch_limit or FetchLimit(Pauses())
         self._flights = SingleFlight(self._fetched, name="ottla-token-fetch", source=source, limit=limit)
         self._state = threading.Lock()
         self._begun = 0
@@ -110,10 +110,10 @@ class TokenKeeper:
         if token.expires_at_ms is None:
             return  # it was for one login only, so the next login fetches another one anyway
         with self._state:
-            if self._token is not token or self._refused or not (certain or self._pace.may_be_refused()):
+            if self._token is not token or self._refused or not (certain or self._fetch_limit.may_be_refused()):
                 return
             self._refused = True
-            self._pace.refused()
+            self._fetch_limit.refused()
 
     def close(self) -> None:
         """End the background thread and release the logins that wait, without waiting for either."""
@@ -143,7 +143,7 @@ class TokenKeeper:
 
     def _good(self) -> Token | None:
         # Another broker may accept a refused token, and until the source may be called there is no better one.
-        return None if self._refused and self._pace.wait() <= 0 else self._unexpired()
+        return None if self._refused and self._fetch_limit.wait() <= 0 else self._unexpired()
 
     def _unexpired(self) -> Token | None:
         """Return the newest token, refused or not, or None if it has expired or has no expiry."""
@@ -166,7 +166,7 @@ class TokenKeeper:
 
     def _too_soon(self) -> ConnectionFailedError | None:
         """Return the error to raise while the backoff forbids another call of the token source, or None."""
-        if (wait := self._pace.wait()) <= 0:
+        if (wait := self._fetch_limit.wait()) <= 0:
             return None
         if self._useless:
             return AuthenticationError(f"{self._useless}; the next token is fetched in {wait:.1f} s")
@@ -190,7 +190,7 @@ class TokenKeeper:
         if error is not None:
             with self._state:
                 self._useless = str(error)
-                self._pace.fetched(due_in=0.0)
+                self._fetch_limit.fetched(due_in=0.0)
             raise error
         _log.debug("a token of %s: %s", self._source, printable(repr(token)))
         with self._state:
@@ -200,7 +200,7 @@ class TokenKeeper:
             self._token, self._refused, self._useless = token, False, ""
             self._warned_of_refused = False
             due_in = self._due_in(token, now)
-            pause = self._pace.fetched(due_in=due_in)
+            pause = self._fetch_limit.fetched(due_in=due_in)
             if due_in is None:
                 self._due = None
             else:
@@ -224,7 +224,7 @@ class TokenKeeper:
         return due - now
 
     def _warn_of_short(self, pause: float) -> None:
-        if self._pace.warns():
+        if self._fetch_limit.warns():
             _log.warning(
                 "%s returned a token with a lifetime of only %.3f s; the next one is fetched after %.1f s, later ones "
                 "after longer waits, and logins in between fail; use tokens that last a minute or longer, and check "
@@ -274,7 +274,7 @@ class TokenKeeper:
             if self._closing.is_set():
                 return False
             with self._state:
-                self._due = self._clock() + max(self._retry.wait(failures + 1), self._pace.wait())
+                self._due = self._clock() + max(self._retry.wait(failures + 1), self._fetch_limit.wait())
             log = _log.debug if failures else _log.warning
             log("the token of %s could not be renewed, the producer will try again: %s", self._source, error)
             return False

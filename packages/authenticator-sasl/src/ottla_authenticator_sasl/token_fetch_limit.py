@@ -42,7 +42,7 @@ class Pauses:
         return doubled(self.floor, self.longest, times) if times > 0 else 0.0
 
 
-class FetchPace:
+class FetchLimit:
     """The earliest time of the next fetch. It depends on how many recent tokens were too short-lived or refused.
 
     Thread-safe; no method blocks.

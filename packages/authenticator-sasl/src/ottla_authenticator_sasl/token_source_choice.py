@@ -18,7 +18,7 @@ from ottla_authenticator_sasl.assertions import assertion
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token, check_extensions
 from ottla_authenticator_sasl.https_trust import HttpsTrust, https_trust
 from ottla_authenticator_sasl.login import JAAS, module_options
-from ottla_authenticator_sasl.token_cache import LIMIT, Retry, TokenKeeper
+from ottla_authenticator_sasl.token_cache import LIMIT, Retry, TokenCache
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, Grant, TokenEndpoint
 from ottla_authenticator_sasl.token_keys import (
     ANY_RETRIEVER,
@@ -148,14 +148,14 @@ def _endpoint(config: PluginConfig, grant: Grant, *, trust: HttpsTrust, closing:
 
 def _kept(
     fetch: Callable[[], Token], *, source: str, config: PluginConfig, closing: threading.Event, limit: float
-) -> TokenKeeper:
+) -> TokenCache:
     window = RefreshWindow(
         factor=config["sasl.login.refresh.window.factor"],
         jitter=config["sasl.login.refresh.window.jitter"],
         min_period=config["sasl.login.refresh.min.period.seconds"],
         buffer=config["sasl.login.refresh.buffer.seconds"],
     )
-    return TokenKeeper(fetch, source=source, window=window, retry=_retry(config), closing=closing, limit=limit)
+    return TokenCache(fetch, source=source, window=window, retry=_retry(config), closing=closing, limit=limit)
 
 
 def _retry(config: PluginConfig) -> Retry:

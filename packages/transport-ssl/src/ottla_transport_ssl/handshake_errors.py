@@ -88,23 +88,23 @@ def broken(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
     return ConnectionFailedError(f"the TLS connection to {info.peer} broke: {_words(error)}")
 
 
-def no_tls(heard: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
+def no_tls(first_bytes: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
     """Return the error for a peer whose first bytes are not TLS, or None."""
-    if not heard or (heard[0] in _RECORD_TYPES and heard[1:2] in (b"", bytes([_MAJOR_VERSION]))):
+    if not first_bytes or (first_bytes[0] in _RECORD_TYPES and first_bytes[1:2] in (b"", bytes([_MAJOR_VERSION]))):
         return None
     return ProtocolMismatchError(
-        f"{info.peer} does not speak TLS: it answered {heard[:_MAX_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
+        f"{info.peer} does not speak TLS: it answered {first_bytes[:_MAX_SHOWN]!r}; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
     )
 
 
-def hung_up(heard: bytes, info: HandshakeInfo) -> OttlaError:
+def hung_up(first_bytes: bytes, info: HandshakeInfo) -> OttlaError:
     """Return the error for a peer that closed in the handshake: immediately, as a listener without TLS, or later."""
-    if not heard:
+    if not first_bytes:
         return ProtocolMismatchError(
             f"{info.peer} closed the connection after our TLS ClientHello without a response, as a listener without "
             f"TLS does; {_IN_THE_CLEAR}, else {_OTHER_PORT}"
         )
-    return no_tls(heard, info) or ConnectionFailedError(
+    return no_tls(first_bytes, info) or ConnectionFailedError(
         f"{info.peer} closed the connection during the TLS handshake; its log may say why"
     )
 

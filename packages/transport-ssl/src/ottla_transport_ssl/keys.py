@@ -139,13 +139,13 @@ def _items(written: Any) -> Sequence[str]:
 def _one_of_javas(*accepted: str) -> Callable[[Any], None]:
     """Return a type for keys that choose parts of Java: it accepts the values with which Java behaves like OpenSSL."""
 
-    def judge(written: Any) -> None:
+    def check(written: Any) -> None:
         text = _text(written)
         if text is not None and text.upper() not in map(str.upper, accepted):
             known = f"; {' and '.join(accepted)} are accepted, and change nothing" if accepted else ""
             raise ValueError(f"it chooses a part of Java, but Ottla uses OpenSSL{known}; leave the key out")
 
-    return judge
+    return check
 
 
 def _factory(written: Any) -> None:

@@ -41,7 +41,7 @@ class TlsStream:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._unsent = memoryview(b"")
-        self._heard = b""
+        self._first_bytes = b""
         self._ready = False
 
     def handshake(self) -> bool:
@@ -51,7 +51,7 @@ class TlsStream:
         """
         if not self._ready and not self._handshake():
             return False
-        self._judge_suite()
+        self._check_cipher_suite()
         self._ready = True
         self._send()
         return True
@@ -131,7 +131,7 @@ class TlsStream:
                     return False
                 budget -= received
             except ssl.SSLEOFError as error:
-                raise hung_up(self._heard, self._info) from error
+                raise hung_up(self._first_bytes, self._info) from error
             except ssl.SSLError as error:
                 self._push_quietly()
                 raise self._refusal(error) from error
@@ -142,13 +142,13 @@ class TlsStream:
         try:
             return self._receive()
         except ConnectionError as cause:
-            raise hung_up(self._heard, self._info) from cause
+            raise hung_up(self._first_bytes, self._info) from cause
 
     def _refusal(self, error: ssl.SSLError) -> OttlaError:
-        mismatch = no_tls(self._heard, self._info)
+        mismatch = no_tls(self._first_bytes, self._info)
         return mismatch or refused(error, attrs.evolve(self._info, chain=shown_chain(self._tls)))
 
-    def _judge_suite(self) -> None:
+    def _check_cipher_suite(self) -> None:
         suite, version, _bits = self._tls.cipher() or ("", "", 0)
         allowed = self._info.setup.allowed13
         if allowed is not None and version == "TLSv1.3" and suite not in allowed:
@@ -173,8 +173,8 @@ class TlsStream:
             self._incoming.write_eof()
             return 1
         self._incoming.write(received)
-        if not self._ready and len(self._heard) < _FIRST_BYTES:
-            self._heard += received[: _FIRST_BYTES - len(self._heard)]
+        if not self._ready and len(self._first_bytes) < _FIRST_BYTES:
+            self._first_bytes += received[: _FIRST_BYTES - len(self._first_bytes)]
         return len(received)
 
     def _send_close_notify(self) -> None:

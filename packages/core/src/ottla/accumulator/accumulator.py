@@ -19,7 +19,7 @@ from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.drained_batches import DrainedBatches, alike
-from ottla.accumulator.hanging_plugins import PATIENCE_SECONDS, HangingPlugins
+from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
@@ -453,7 +453,7 @@ class RecordAccumulator:
         Calls no partitioner, and waits for no encoder that hangs: these would keep this thread.
         """
         self.unretrieved.hold()
-        with self._guard.within(PATIENCE_SECONDS) as entered:
+        with self._guard.within(LOCK_TIMEOUT_SECONDS) as entered:
             self._permission.refusal = refusal
             if entered and self.hanging.batch_of_encoder() is None:
                 self.appender.refuse_records(CloseReason.CLOSE)
@@ -470,7 +470,7 @@ class RecordAccumulator:
         queued: Sequence[ProducerBatch] = ()
         unassigned: Sequence[ProducerBatch] = ()
         lost = off_io_thread and self.hanging.batch_of_encoder() is not None
-        with self._guard.within(PATIENCE_SECONDS if off_io_thread else None) as entered:
+        with self._guard.within(LOCK_TIMEOUT_SECONDS if off_io_thread else None) as entered:
             self._lock_is_lost = lost = lost or not entered
             if lost:  # the queues are used no more
                 sent = list(self._batches.all)
@@ -495,7 +495,7 @@ class RecordAccumulator:
 
     def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
-        with self._guard.within(PATIENCE_SECONDS):  # also without the lock, which a plugin that hangs may hold
+        with self._guard.within(LOCK_TIMEOUT_SECONDS):  # also without the lock, which a plugin that hangs may hold
             pending = list(self._batches.all)
         return self._completion.report(pending)
 

@@ -90,18 +90,18 @@ class BatchCompletion:
 
         One response may complete thousands of batches, and each count takes three locks.
         """
-        quiet: list[ProducerBatch] = []
+        without_callbacks: list[ProducerBatch] = []
         try:
             for batch, outcome in outcomes:
                 run_callbacks = self._complete(batch, outcome)
                 if run_callbacks is no_callbacks_to_run:
-                    quiet.append(batch)
+                    without_callbacks.append(batch)
                 elif run_callbacks is not None:
-                    before, quiet = quiet, []
+                    before, without_callbacks = without_callbacks, []
                     self._count(before)  # first: a callback may send, and need the memory
                     self._run_callbacks(batch, run_callbacks)
         finally:
-            self._count(quiet)
+            self._count(without_callbacks)
 
     def fail(
         self, batch: ProducerBatch, cause: Exception, *, why: str | None = None, off_io_thread: bool = False

@@ -1,6 +1,6 @@
 """Plugins that hang under the lock of the queues, or an encoder's under that of its batch, found by those who need it.
 
-Both locks are held for milliseconds at most. The end of a producer waits no longer than `PATIENCE_SECONDS` for them.
+Both locks are held for milliseconds at most. The end of a producer waits at most `LOCK_TIMEOUT_SECONDS` for them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.accumulator.locked_columns import LockedColumns
 from ottla.concurrency.locks import holder_of
 from ottla.results.value_methods import ValueMethods
 
-PATIENCE_SECONDS: Final = 0.5
+LOCK_TIMEOUT_SECONDS: Final = 0.5
 """The time after which a lock counts as one that a plugin holds while it hangs."""
 
 
@@ -30,7 +30,7 @@ class HangingPlugins(ValueMethods):
         batch = self.batch_of_encoder()
         if batch is not None and isinstance(batch.columns, LockedColumns):
             return holder_of(batch.columns.lock)
-        with self._batches.guard.within(PATIENCE_SECONDS) as entered:
+        with self._batches.guard.within(LOCK_TIMEOUT_SECONDS) as entered:
             return None if entered else holder_of(self._batches.lock)
 
     def batch_of_encoder(self) -> ProducerBatch | None:
@@ -43,7 +43,7 @@ def _is_free(batch: ProducerBatch) -> bool:
     columns = batch.columns
     if not isinstance(columns, LockedColumns):
         return True
-    free = columns.lock.acquire(timeout=PATIENCE_SECONDS)
+    free = columns.lock.acquire(timeout=LOCK_TIMEOUT_SECONDS)
     if free:
         columns.lock.release()
     return free

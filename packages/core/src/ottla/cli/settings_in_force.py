@@ -31,7 +31,7 @@ def show_settings(settings: Iterable[SettingInForce]) -> None:
     for setting in settings:
         changed = setting.source != DEFAULT
         line = Text(f"{setting.key}={written(setting.value)}", style="bold" if changed else "")
-        beside = f"  {setting.source}" + (f", default {written(setting.default) or 'none'}" if changed else "")
-        beside += f", importance {setting.importance}" if setting.importance else ""
-        out.print(line.append(beside, style="not bold green" if changed else "dim"))
+        origin = f"  {setting.source}" + (f", default {written(setting.default) or 'none'}" if changed else "")
+        origin += f", importance {setting.importance}" if setting.importance else ""
+        out.print(line.append(origin, style="not bold green" if changed else "dim"))
         out.print(Padding(Text(setting.meaning, style="dim"), (0, 0, 0, 4), expand=False))

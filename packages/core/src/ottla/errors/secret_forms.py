@@ -51,9 +51,9 @@ def has_escaped(forms: Collection[str], text: str) -> bool:
     """Return whether a form appears in a text once its escapes (JSON, HTML, URLs) are undone."""
     for _ in range(_ESCAPED_TIMES):
         before = text
-        for undo in _UNDO:
+        for decode in _DECODERS:
             # Check after each step: a secret may have characters that the next step takes for an escape.
-            text = undo(text)
+            text = decode(text)
             if any(form in text for form in forms):
                 return True
         if text == before:
@@ -72,7 +72,7 @@ def _unescaped_character(escape: re.Match[str]) -> str:
     return chr(int(digits, 16)) if digits else _LETTERS.get(letter, letter)
 
 
-_UNDO: Final[tuple[Callable[[str], str], ...]] = (
+_DECODERS: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text.replace("\0", ""),  # between the letters of UTF-16
     lambda text: urllib.parse.unquote(text, errors="backslashreplace"),
     html.unescape,

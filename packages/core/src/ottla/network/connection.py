@@ -53,7 +53,7 @@ class Connection:
     closing: bool = False
     reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
     refusal: OttlaError | None = None  # a reason that a retry cannot fix
-    heard: bool = True  # whether anything has arrived since it became ready
+    received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     addresses: Sequence[Address] = ()
@@ -135,7 +135,7 @@ class Connection:
         self.stage, self.ready_at = Stage.READY, now
         self.use(now)
         self.refusal = None
-        self.heard = False
+        self.received_any = False
         self.reached = True
         self.addresses = ()
 

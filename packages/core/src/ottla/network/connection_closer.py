@@ -209,4 +209,4 @@ def _meaning(connection: Connection, error: OttlaError, now: float) -> OttlaErro
         return closed_before_api_versions(error)
     if connection.setup.logs_in:
         return connection.setup.end_error(connection.stage, error, expired=now >= connection.session_ends_at)
-    return closed_after_api_versions(error) if connection.in_flight and not connection.heard else error
+    return closed_after_api_versions(error) if connection.in_flight and not connection.received_any else error

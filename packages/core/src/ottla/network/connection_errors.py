@@ -13,7 +13,7 @@ from ottla.errors import BrokersUnreachableError, ConnectionFailedError, OttlaEr
 from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
 
-SILENCE: Final[Mapping[Stage, str]] = {
+TIMEOUT_HINTS: Final[Mapping[Stage, str]] = {
     Stage.CONNECTING: (
         "; a firewall, a VPN or a wrong address drops packets without a response, and a server that is not Kafka may "
         "never answer a TLS handshake"
@@ -39,7 +39,7 @@ def ended_unused(connection: Connection, error: OttlaError, *, since: float) -> 
         connection.stage is Stage.READY
         and not connection.in_flight
         and not connection.closing
-        and (connection.heard or connection.ready_at <= since)
+        and (connection.received_any or connection.ready_at <= since)
         and type(error) in (ConnectionFailedError, SessionExpiredError)
     )
 

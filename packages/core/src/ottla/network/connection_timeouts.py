@@ -8,7 +8,7 @@ from ottla.errors import ConnectionRetiredError, RequestTimeoutError
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.connection_errors import SILENCE
+from ottla.network.connection_errors import TIMEOUT_HINTS
 from ottla.network.connection_stage import Stage
 
 
@@ -66,9 +66,9 @@ class ConnectionTimeouts:
             article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
             waited = f"request.timeout.ms ({self._request_timeout:g} s)"
             return RequestTimeoutError(f"{connection.broker} did not answer {article} {name} request within {waited}")
-        silence = SILENCE.get(connection.stage, "")
+        hint = TIMEOUT_HINTS.get(connection.stage, "")
         return RequestTimeoutError(
-            f"the connection to {connection.broker} was not ready within {_setup_time(connection)}{silence}"
+            f"the connection to {connection.broker} was not ready within {_setup_time(connection)}{hint}"
         )
 
     def _unwritten(self, connection: Connection) -> RequestTimeoutError:

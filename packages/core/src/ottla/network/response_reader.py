@@ -78,7 +78,7 @@ class ResponseReader:
 
     def _note_working(self, connection: Connection, now: float) -> None:
         """Reset the failures of a broker that answers, or that takes requests which expect no response."""
-        connection.heard = True
+        connection.received_any = True
         if connection.failures:
             connection.failures = 0
             self._log.answered(connection, now)

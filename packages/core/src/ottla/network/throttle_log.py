@@ -16,7 +16,7 @@ logger = robust_logger(__name__)
 LOGGED_AFTER: Final = 5.0
 """Seconds. Consecutive pauses that last as long are logged; shorter ones are normal with a quota."""
 
-QUIET: Final = 5.0
+ENDS_AFTER: Final = 5.0
 """Seconds. Pauses with shorter gaps count as one; after a longer gap the throttling is over."""
 
 _QUOTA: Final = "quota"
@@ -38,7 +38,7 @@ class ThrottleLog:
         self._outages: Outages[Broker, str] = Outages(repeat_by_failure=True)
         self._pauses: dict[Broker, _Pauses] = {}
         self.active = False
-        """True while any broker throttles the client, and until `QUIET` seconds after that."""
+        """True while any broker throttles the client, and until `ENDS_AFTER` seconds after that."""
 
     def paused(self, broker: Broker, seconds: float, now: float) -> None:
         """Note that a broker asks for a pause."""
@@ -52,18 +52,18 @@ class ThrottleLog:
             self._outages.failed(broker, _QUOTA, text, pauses.until, started_at=pauses.started_at)
 
     def lasting(self, broker: Broker, now: float) -> float | None:
-        """Seconds since a broker began to throttle the client; None if it stopped more than `QUIET` seconds ago."""
+        """Seconds since a broker began to throttle the client; None if it stopped over `ENDS_AFTER` seconds ago."""
         pauses = self._pauses.get(broker)
-        return now - pauses.started_at if pauses is not None and now < pauses.until + QUIET else None
+        return now - pauses.started_at if pauses is not None and now < pauses.until + ENDS_AFTER else None
 
     def due_at(self) -> float:
         """The time at which a line is due without further events."""
-        return min((pauses.until + QUIET for pauses in self._pauses.values()), default=float("inf"))
+        return min((pauses.until + ENDS_AFTER for pauses in self._pauses.values()), default=float("inf"))
 
     def write(self, now: float) -> None:
         """Write the lines that are due."""
         for broker, pauses in list(self._pauses.items()):
-            if now >= pauses.until + QUIET:
+            if now >= pauses.until + ENDS_AFTER:
                 del self._pauses[broker]
                 self._outages.recovered(broker, pauses.until)
         self.active = bool(self._pauses)

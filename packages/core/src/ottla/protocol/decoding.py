@@ -34,7 +34,7 @@ def too_many(path: str, count: int, maximum: int) -> ProtocolError:
     return ProtocolError(f"{path} has {count} items; at most {maximum} are accepted")
 
 
-def unfit(path: str, count: int, remaining: int) -> ProtocolError:
+def length_error(path: str, count: int, remaining: int) -> ProtocolError:
     """The error for a length or count that exceeds the remaining bytes."""
     if count == -1:
         return ProtocolError(f"{path} is null, which is not allowed")
@@ -57,7 +57,7 @@ class _Reader:
             read_uvarint=read_uvarint,
             skip_tagged_fields=skip_tagged_fields,
             too_many=too_many,
-            unfit=unfit,
+            length_error=length_error,
             unpack_from=struct.unpack_from,
         )
         self.source.line("at = 0")
@@ -152,7 +152,7 @@ class _Reader:
         """Set `stop` to the offset after *count* items of at least this size, or refuse the count."""
         self.source.line(f"stop = at + {count}" if size == 1 else f"stop = at + {count} * {size}")
         with self.source.block(f"if {count} < 0 or stop > end"):
-            self.source.line(f"raise unfit({path!r}, {count}, end - at)")
+            self.source.line(f"raise length_error({path!r}, {count}, end - at)")
 
     def _tagged(self, fields: Sequence[Field], path: str) -> dict[str, str]:
         count = self._take("B")
@@ -173,7 +173,7 @@ class _Reader:
         self.source.line(f"{tag}, at = read_uvarint(data, at)")
         self.source.line(f"{size}, at = read_uvarint(data, at)")
         with self.source.block(f"if {size} > end - at"):
-            self.source.line(f"raise unfit({path + 'a tagged field'!r}, {size}, end - at)")
+            self.source.line(f"raise length_error({path + 'a tagged field'!r}, {size}, end - at)")
         self.source.line(f"{after} = at + {size}")
         for field in fields:
             with self.source.block(f"if {tag} == {field.tag}"):

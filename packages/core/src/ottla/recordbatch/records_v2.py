@@ -57,7 +57,7 @@ def encode_records(
         return b"".join(_any(keys, values, headers, [_DELTAS[0]], [VARINT[0]]))
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)
-    longest = sum(_most(column) for column in (value_sizes, key_sizes, header_sizes) if column is not None)
+    longest = sum(_largest(column) for column in (value_sizes, key_sizes, header_sizes) if column is not None)
     if nulls or longest + _MAX_FRAME >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
     sizes = [_sizes(deltas), _sized(value_sizes)]
@@ -117,7 +117,7 @@ def _varints(sizes: Sequence[int], table: Sequence[bytes]) -> Sequence[bytes]:
     return [table[size] for size in sizes]
 
 
-def _most(sizes: Sequence[int]) -> int:
+def _largest(sizes: Sequence[int]) -> int:
     return sizes.number if isinstance(sizes, Constant) else max(sizes)
 
 

@@ -13,7 +13,7 @@ logger = robust_logger(__name__)
 LOGGED_AFTER: Final = 5.0
 """Seconds. A wait for memory that lasts as long is logged; shorter ones are the normal back-pressure on a producer."""
 
-QUIET: Final = 30.0
+ENDS_AFTER: Final = 30.0
 """Seconds without such a wait after which memory counts as sufficient again.
 
 A throttled producer still sends some records now and then: this ends the longest wait, and the next wait becomes as
@@ -60,7 +60,7 @@ class BufferMemoryLog:
 
     @property
     def _over_at(self) -> float:
-        return self._short_at + QUIET
+        return self._short_at + ENDS_AFTER
 
     def due_at(self) -> float:
         """The time of the next call of `note` if nothing happens."""

@@ -49,7 +49,7 @@ class CompressionPool:
     def __init__(self, seal: Callable[[Columns], SealedRecords] | None, *, threads: int) -> None:
         self._seal = seal
         self._threads = threads
-        self._most = threads + 1 if seal is not None else 0
+        self._max_pending = threads + 1 if seal is not None else 0
         self._pool: ThreadPoolExecutor | None = None
         self._pending: deque[tuple[PartitionRows, _Work | None]] = deque()
 
@@ -57,7 +57,7 @@ class CompressionPool:
         """Begin to seal one more piece. Yields finished pieces, and waits for the first one if too many are pending."""
         alone = self._pool is None and not self._pending  # a table of one batch needs no thread
         self._pending.append((piece, None if alone else self._begun(piece.columns)))
-        while len(self._pending) > self._most or (self._pending and _is_ready(self._pending[0][1])):
+        while len(self._pending) > self._max_pending or (self._pending and _is_ready(self._pending[0][1])):
             yield self._next()
 
     def rest(self) -> Iterator[SealedPiece]:

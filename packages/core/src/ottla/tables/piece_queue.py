@@ -113,7 +113,7 @@ class PieceQueue:
         for sealed in pieces:
             piece = sealed.piece
             if sealed.error is not None:
-                failed = _left(piece.topic, piece.rows, sealed.error, "it could not be encoded: ")
+                failed = _failure(piece.topic, piece.rows, sealed.error, "it could not be encoded: ")
                 self._fail(piece.topic, piece.offset, piece.rows, failed)
                 continue
             self.waits.of(partial(self._enqueue, sealed))
@@ -137,7 +137,7 @@ class PieceQueue:
         self._pool.close()
         for offset, every in unassigned(self.delivery):
             for topic, rows in self._topics(offset, every):
-                self._fail(topic, offset, rows, _left(topic, rows, cause), retrieved=True)
+                self._fail(topic, offset, rows, _failure(topic, rows, cause), retrieved=True)
 
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
@@ -148,7 +148,7 @@ class PieceQueue:
                     batch.mark_error_retrieved(index)
 
 
-def _left(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
+def _failure(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
     error = DeliveryError(
         f"{counted(len(rows), 'row')} for topic {topic!r} {were(len(rows))} not queued: {why}{cause}",
         topic=topic,

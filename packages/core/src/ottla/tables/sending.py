@@ -234,13 +234,13 @@ class TableSending:
     def _refused(self, chunk: Chunk) -> dict[int, InvalidRecordError]:
         """The rows that cannot be records of this topic, with their errors."""
         refused: dict[int, InvalidRecordError] = {}
-        for bad, error in self._objections(chunk):
+        for bad, error in self._failed_checks(chunk):
             if bad is not None:
                 for index in pc.indices_nonzero(bad).to_pylist():
                     refused.setdefault(index, error(index))
         return refused
 
-    def _objections(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecordError]]]:
+    def _failed_checks(self, chunk: Chunk) -> Iterator[tuple[Any | None, Callable[[int], InvalidRecordError]]]:
         yield (
             chunk.bad_times,
             lambda _index: InvalidRecordError(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),

@@ -122,7 +122,7 @@ class AtomicSink:
         self._attempts = attempts
         self._begins_with = begins_with
         self._on_batch = on_batch
-        self._course: BatchDriver | None = None
+        self._driver: BatchDriver | None = None
         self._owner = TransactionOwner(
             settings=options.producer,
             transactional_id=transactional_id,
@@ -138,11 +138,11 @@ class AtomicSink:
         """
         session = frame.sparkSession
         query = _checked_query(session)
-        if self._course is None:
-            self._course = BatchDriver(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
-        elif self._course.query != query:
+        if self._driver is None:
+            self._driver = BatchDriver(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
+        elif self._driver.query != query:
             raise BatchRefusedError(
-                f"this sink belongs to query {self._course.query}, but query {query} called it: create a sink for "
+                f"this sink belongs to query {self._driver.query}, but query {query} called it: create a sink for "
                 "each query with atomically()"
             )
         check_topics(self._options, self._topics)
@@ -153,7 +153,7 @@ class AtomicSink:
                 transactional_id=self._owner.transactional_id,
                 counts=self._owner.partitions(self._topics),
             )
-            written = self._course.write(batch_id, rows)
+            written = self._driver.write(batch_id, rows)
         logger.info("a batch was written: %s", written)
         if self._on_batch is not None:
             self._on_batch(written)

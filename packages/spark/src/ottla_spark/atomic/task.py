@@ -64,11 +64,13 @@ class TaskWrite:
         settings = as_written({**self.options.producer, TRANSACTIONAL_ID: self.shared.transactional_id})
         with (
             task_span(self.options.trace, topic=self.options.topic),
-            producer_cache.Borrowed(settings, idle=self.options.idle) as borrowed,
+            producer_cache.BorrowedProducer(settings, idle=self.options.idle) as borrowed,
         ):
             return self._write(sealed_rows, borrowed, owner=owner)
 
-    def _write(self, sealed_rows: Iterator[pa.RecordBatch], borrowed: producer_cache.Borrowed, *, owner: int) -> int:
+    def _write(
+        self, sealed_rows: Iterator[pa.RecordBatch], borrowed: producer_cache.BorrowedProducer, *, owner: int
+    ) -> int:
         task = f"owner {owner} of {self.assignment.owners}"
         in_flight = InFlightTables(task=task)
         ends: Mapping[tuple[str, int], int] | None = None
@@ -91,7 +93,7 @@ class TaskWrite:
         if in_flight.records != records:
             raise WriteError(f"{task}: {records} records were sent, but {in_flight.records} were acknowledged")
         _leave(borrowed.producer(), task=task)
-        self._prove(in_flight, ends, task=task)
+        self._check_first_offsets(in_flight, ends, task=task)
         return records
 
     def _check_owner(self, sealed_rows: pa.RecordBatch, owner: int) -> None:
@@ -101,7 +103,9 @@ class TaskWrite:
                 "repartitionById; look for an optimizer rule or an option that changes shuffles"
             )
 
-    def _prove(self, in_flight: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
+    def _check_first_offsets(
+        self, in_flight: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str
+    ) -> None:
         """Raise TaskRefusedError if a broker treated this task's records as duplicates of another task's."""
         for (topic, partition), first in in_flight.first_offsets.items():
             if first < ends[topic, partition]:

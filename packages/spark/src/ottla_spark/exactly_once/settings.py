@@ -10,7 +10,7 @@ import attrs
 from ottla.config import PluginValues, as_written
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic, own_topic
-from ottla_spark.options.options import truth
+from ottla_spark.options.options import boolean
 from ottla_spark.options.producer_settings import problems_of
 from ottla_spark.options.write_options import WriteOptions
 
@@ -72,14 +72,14 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             f"guarantee=exactly-once needs the option {PREFIX}: a word that no other query or job uses, and that "
             "stays the same over restarts"
         )
-    two_phase = truth(given, TWO_PHASE, problems)
+    two_phase = boolean(given, TWO_PHASE, problems)
     if two_phase and TIMEOUT in options.producer:
         problems.append(
             f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave one of them out"
         )
     name = prefix if job is None else f"{prefix}/job/{job}"
     topic = given.get(TOPIC)
-    shared = truth(given, SHARED, problems) if SHARED in given else bool(topic)
+    shared = boolean(given, SHARED, problems) if SHARED in given else bool(topic)
     if shared and not topic:
         problems.append(f"{SHARED}=true needs the option {TOPIC}, the name of the shared topic")
     earlier = given.get(EARLIER, "" if topic else EARLIER_TOPIC)

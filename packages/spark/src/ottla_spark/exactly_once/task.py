@@ -29,7 +29,7 @@ from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.task import send_rows, task_name
 from ottla_spark.sink.task_written import TaskWritten
-from ottla_spark.worker.producer_cache import Borrowed
+from ottla_spark.worker.producer_cache import BorrowedProducer
 from ottla_spark.worker.traces import task_span
 
 _log = logging.getLogger(__name__)
@@ -116,9 +116,12 @@ class _OwnTransaction:
         settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
         before = mine.prepared.pop(name, None)
         if before is not None:
-            with contextlib.suppress(OttlaError, _OutcomeUnknownError), Borrowed(settings, idle=self._idle) as last:
+            with (
+                contextlib.suppress(OttlaError, _OutcomeUnknownError),
+                BorrowedProducer(settings, idle=self._idle) as last,
+            ):
                 before.go_on(last.producer(), plan)  # an error closes the producer
-        producer = self._stack.enter_context(Borrowed(settings, idle=self._idle)).producer()
+        producer = self._stack.enter_context(BorrowedProducer(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer():
             producer.init_transactions()
         producer.begin_transaction()

@@ -74,7 +74,7 @@ MAX_IDLE_MS: Final = 2**31 - 1
 VALID_TRACEPARENT: Final = re.compile("[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """A context as in W3C's Trace Context: version, trace, span and flags."""
 
-_TRUTH: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def read_options(options: Mapping[str, str], *, problems: list[str]) -> WriteOptions:
@@ -197,7 +197,7 @@ def _idle(own: Mapping[str, str], problems: list[str]) -> float:
 
 
 def _report(own: Mapping[str, str], problems: list[str]) -> bool:
-    return truth(own, REPORT, problems)
+    return boolean(own, REPORT, problems)
 
 
 def _trace(own: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
@@ -212,12 +212,12 @@ def _trace(own: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
     return {TRACEPARENT: written}
 
 
-def truth(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
+def boolean(given: Mapping[str, str], key: str, problems: list[str]) -> bool:
     """Return whether an option is set to true; an option that is left out is false."""
     written = given.get(key, "false")
-    if written.lower() not in _TRUTH:
+    if written.lower() not in _BOOLEANS:
         problems.append(f"option {key}={written!r} is neither true nor false")
-    return _TRUTH.get(written.lower(), False)
+    return _BOOLEANS.get(written.lower(), False)
 
 
 def _unknown(key: str) -> str:

@@ -32,7 +32,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, colu
     """Send a task's rows with this worker's producer and wait for them. Raises WriteError."""
     with (
         task_span(options.trace, topic=options.topic),
-        producer_cache.Borrowed(options.producer, idle=options.idle) as borrowed,
+        producer_cache.BorrowedProducer(options.producer, idle=options.idle) as borrowed,
     ):
         return send_rows(batches, borrowed.producer, options=options, columns=columns, task=task_name())
 

@@ -39,7 +39,7 @@ PAUSE: Final = 0.1
 VALID: Final = 60.0
 """Seconds after a check in which the same topics are not checked again, for streams with many micro-batches."""
 
-MOST: Final = 64
+MAX_REMEMBERED: Final = 64
 """Maximum number of checks that a process remembers."""
 
 _WRITE: Final = 1 << 4
@@ -79,7 +79,7 @@ def topics_of(options: WriteOptions) -> Sequence[str]:
 
 def _remember(key: Any, until: float) -> None:
     _valid_until.pop(key, None)
-    while len(_valid_until) >= MOST:
+    while len(_valid_until) >= MAX_REMEMBERED:
         _valid_until.pop(next(iter(_valid_until)))
     _valid_until[key] = until
 

@@ -26,7 +26,7 @@ MAX_PRODUCERS: Final = 4
 Key: TypeAlias = frozenset[tuple[str, Any]]
 
 
-class Borrowed:
+class BorrowedProducer:
     """This process's producer with these settings, for one `with` block; created at first use.
 
     It is returned afterwards, to be kept for *idle* seconds. After an exception it is closed, and queued records are

@@ -56,7 +56,7 @@ class ImpostorRequirements(CheckedMechanism):
             for data in garbage:
                 login = self._at(stage, mechanism, broker)
                 # After a broker's proof, its last message may be empty, and is then no garbage.
-                if stage == 0 or broker is None or login.heard() != data:
+                if stage == 0 or broker is None or login.receive() != data:
                     self._run_out(login, mechanism, data)
 
     def test_damaged_messages_are_refused_with_a_message(
@@ -66,11 +66,11 @@ class ImpostorRequirements(CheckedMechanism):
         for stage in range(len(self._log_in(mechanism, make))):
             for _ in range(_DAMAGED):
                 login = self._at(stage, mechanism, make)
-                heard = bytearray(login.heard())
+                received = bytearray(login.receive())
                 for _ in range(chance.choice((1, 2, 5))):
-                    if heard:
-                        heard[chance.randrange(len(heard))] = chance.randrange(256)
-                self._outcome(mechanism, login.exchange, bytes(heard))
+                    if received:
+                        received[chance.randrange(len(received))] = chance.randrange(256)
+                self._outcome(mechanism, login.exchange, bytes(received))
 
     def test_a_changed_proof_completes_no_login(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random
@@ -81,8 +81,8 @@ class ImpostorRequirements(CheckedMechanism):
         stage = max((number for number, message in enumerate(said) if message), default=0)
         for change in _CHANGES:
             login = self._at(stage, mechanism, make)
-            heard = login.heard()
-            what, changed = _changed(change, heard, self.proof_in(heard), chance)
+            received = login.receive()
+            what, changed = _changed(change, received, self.proof_in(received), chance)
             why = "an impostor without the secret could pose as the broker"
             for data in (changed, *said[stage + 1 :]):
                 if self._check_not_done(mechanism, login.exchange, data, f"the broker's proof {what}", why):
@@ -115,17 +115,17 @@ class ImpostorRequirements(CheckedMechanism):
                 )
 
     def test_an_old_login_cannot_be_replayed(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
-        heard = self._log_in(mechanism, needed(broker))
-        self._expect_no_end(mechanism, heard, "the messages of an earlier login")
+        received = self._log_in(mechanism, needed(broker))
+        self._expect_no_end(mechanism, received, "the messages of an earlier login")
 
     def test_messages_out_of_order_complete_no_login(self, mechanism: Mechanism, broker: MakeBroker | None) -> None:
         make = needed(broker)
-        heard = self._log_in(mechanism, make)
-        self._expect_no_end(mechanism, heard[::-1], "a broker's messages in the wrong order")
+        received = self._log_in(mechanism, make)
+        self._expect_no_end(mechanism, received[::-1], "a broker's messages in the wrong order")
         login = self._at(0, mechanism, make)
-        first = login.heard()
+        first = login.receive()
         self._outcome(mechanism, login.exchange, first)
-        if len(heard) > 1:
+        if len(received) > 1:
             self._check_not_done(mechanism, login.exchange, first, "a broker's first message twice")
 
     def test_after_any_broker_response_the_next_login_works(

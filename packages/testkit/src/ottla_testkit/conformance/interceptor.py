@@ -22,7 +22,7 @@ from ottla.interfaces import Header, Interceptor, ProducerRecord
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together
-from ottla_testkit.conformance.harness.prompt_calls import check_prompt
+from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wait
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 from ottla_testkit.conformance.interceptor_tables import CONTENTS, TableRequirements
 
@@ -95,13 +95,13 @@ class InterceptorConformance(TableRequirements):
 
     def test_every_call_returns_at_once(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
-            check_prompt(
+            check_does_not_wait(
                 "on_send()",
                 lambda key=key, value=value: self._send(interceptor, key, value),  # type: ignore[misc]
                 timeout=self.timeout,
                 waiting="the caller of send() waits for it",
             )
-        check_prompt(
+        check_does_not_wait(
             "on_acknowledgement()",
             lambda: self._report(interceptor, _WRITTEN, None),
             timeout=self.timeout,

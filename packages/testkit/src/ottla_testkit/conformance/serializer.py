@@ -34,7 +34,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
-from ottla_testkit.conformance.harness.prompt_calls import check_prompt
+from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wait
 from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.serializer_calls import A_HEADER, SerializerCalls, is_header, shown
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
@@ -187,7 +187,7 @@ class SerializerConformance(SerializerCalls):
 
     def test_every_call_returns_at_once(self, serializer: Serializer) -> None:
         for data in (None, *(data for data, _expected in self.samples)):
-            check_prompt(
+            check_does_not_wait(
                 f"serialize() of {shown(data)}",
                 lambda data=data: self._attempt(serializer, data),  # type: ignore[misc]
                 timeout=self.timeout,

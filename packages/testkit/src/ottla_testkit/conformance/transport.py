@@ -86,55 +86,55 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
     # An idle connection
 
     def test_an_idle_connection_causes_no_wakeups(self, begin: Begin) -> None:
-        talk = begin()
-        talk.open()
-        talk.exchange(b"ping", b"pong")
-        while talk.read(1000):
+        session = begin()
+        session.open()
+        session.exchange(b"ping", b"pong")
+        while session.read(1000):
             pass
-        interest = talk.layer.interest()
+        interest = session.layer.interest()
         check(
             not interest & Interest.WRITE,
             f"nothing waits to be written, and interest() is {interest!r}: a socket that can be written to would wake "
             "the I/O thread all the time",
         )
-        check(not talk.events, "nothing happens, and the socket is ready for what the layer waits for")
+        check(not session.events, "nothing happens, and the socket is ready for what the layer waits for")
 
     def test_details_for_the_doctor_are_pairs_of_texts(self, begin: Begin) -> None:
-        talk = begin()
-        talk.open()
-        talk.layer.details()
-        talk.layer.cipher()
+        session = begin()
+        session.open()
+        session.layer.details()
+        session.layer.cipher()
 
     # Closing
 
     @pytest.mark.parametrize("stage", ["opened", "begun", "half-way", "ready", "full", "hung up", "failed"])
     def test_closing_is_possible_at_any_stage_and_more_than_once(self, begin: Begin, stage: str) -> None:
-        talk = begin()
-        _bring_to(stage, talk)
-        talk.layer.close()
-        check(talk.wire.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
-        talk.layer.close()
+        session = begin()
+        _bring_to(stage, session)
+        session.layer.close()
+        check(session.wire.layer_end.fileno() == -1, f"close() left the socket open (stage: {stage})")
+        session.layer.close()
 
     def test_the_peer_notices_a_close(self, begin: Begin) -> None:
-        talk = begin()
-        talk.open()
-        talk.exchange(b"ping", b"pong")
-        talk.layer.close()
-        talk.ended = True
-        talk.until(lambda: talk.peer.ended, "the peer did not see that the layer has closed", ends=True)
+        session = begin()
+        session.open()
+        session.exchange(b"ping", b"pong")
+        session.layer.close()
+        session.ended = True
+        session.until(lambda: session.peer.ended, "the peer did not see that the layer has closed", ends=True)
 
     def test_flushed_data_arrives_although_the_layer_closes(self, begin: Begin) -> None:
-        talk = begin()
-        talk.open()
-        written = talk.fill()
-        talk.send(b"!")
-        talk.piece = _SMALL_PIECE  # so that the last bytes have left the layer, but not the system
-        talk.until(lambda: talk.all_taken, "flush() never says that everything has left")
-        talk.piece = PIECE
-        talk.layer.close()
-        if not talk.comes_alone(lambda: len(talk.peer.received) > written):
+        session = begin()
+        session.open()
+        written = session.fill()
+        session.send(b"!")
+        session.piece = _SMALL_PIECE  # so that the last bytes have left the layer, but not the system
+        session.until(lambda: session.all_taken, "flush() never says that everything has left")
+        session.piece = PIECE
+        session.layer.close()
+        if not session.comes_alone(lambda: len(session.peer.received) > written):
             fail(
-                f"close() threw away {written + 1 - len(talk.peer.received)} bytes that flush() said had left: "
+                f"close() threw away {written + 1 - len(session.peer.received)} bytes that flush() said had left: "
                 "a reset does that"
             )
 
@@ -142,25 +142,25 @@ class TransportConformance(HandshakeRequirements, RefusalRequirements, DataRequi
         self, started_threads: StartedThreads, transport: Transport, begin: Begin
     ) -> None:
         with self._closed_after(transport, started_threads):
-            talk = begin()
-            talk.open()
-            talk.exchange(b"ping", b"pong")
-            talk.layer.close()
+            session = begin()
+            session.open()
+            session.exchange(b"ping", b"pong")
+            session.layer.close()
 
 
-def _bring_to(stage: str, talk: LayerSession) -> None:
+def _bring_to(stage: str, session: LayerSession) -> None:
     if stage == "begun":
-        talk.turn()
+        session.turn()
     elif stage == "half-way":
-        talk.piece = 1
+        session.piece = 1
         for _ in range(20):
-            talk.turn()
+            session.turn()
     elif stage in ("ready", "full"):
-        talk.open()
+        session.open()
         if stage == "full":
-            talk.fill()
+            session.fill()
     elif stage in ("hung up", "failed"):
-        talk.turn()
-        talk.wire.reset()
+        session.turn()
+        session.wire.reset()
         if stage == "failed":
-            talk.until_over("the peer has crashed, and the layer does not report it")
+            session.until_over("the peer has crashed, and the layer does not report it")

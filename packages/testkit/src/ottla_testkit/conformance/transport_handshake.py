@@ -27,47 +27,49 @@ class HandshakeRequirements(TransportConnections):
     """The requirements of `TransportConformance` for handshakes."""
 
     def test_a_handshake_with_a_silent_peer_waits_without_spinning(self, begin: Begin) -> None:
-        talk = begin()
+        session = begin()
         for _ in range(3):
-            if talk.layer.handshake():
+            if session.layer.handshake():
                 return
-        interest = talk.layer.interest()
+        interest = session.layer.interest()
         check(
             interest is not Interest.NONE,
             "the handshake is not done, and interest() is NONE: handshake() will never be called again",
         )
         check(
-            not talk.events,
+            not session.events,
             f"the peer is silent, the handshake is not done, and interest() is {interest!r}, for which the socket is "
             "ready all the time: the I/O thread would spin",
         )
 
     def test_a_handshake_and_later_data_work_byte_by_byte(self, begin: Begin) -> None:
-        talk = begin()
-        talk.piece = 1
-        talk.open()
-        talk.exchange(b"one byte at a time", b"and back again, one by one")
+        session = begin()
+        session.piece = 1
+        session.open()
+        session.exchange(b"one byte at a time", b"and back again, one by one")
 
     def test_a_complete_handshake_stays_complete_and_sends_nothing_more(self, begin: Begin) -> None:
-        talk = begin()
-        talk.open()
-        talk.exchange(b"ping", b"pong")
-        response = talk.wire.from_layer.carried
+        session = begin()
+        session.open()
+        session.exchange(b"ping", b"pong")
+        response = session.wire.from_layer.carried
         for _ in range(3):
-            check(talk.layer.handshake(), "handshake() returned False after it had returned True")
-        talk.turn()
+            check(session.layer.handshake(), "handshake() returned False after it had returned True")
+        session.turn()
         check(
-            talk.wire.from_layer.carried == response,
-            f"handshake() sent {talk.wire.from_layer.carried - response} bytes after it was done",
+            session.wire.from_layer.carried == response,
+            f"handshake() sent {session.wire.from_layer.carried - response} bytes after it was done",
         )
-        talk.exchange(b"ping", b"pong")
+        session.exchange(b"ping", b"pong")
 
     def test_data_after_the_last_byte_of_the_handshake_is_not_lost(self, begin: Begin) -> None:
-        talk = begin()
-        talk.peer.write(b"early")
-        talk.open()
-        talk.until(lambda: len(talk.received) >= 5, "what the far end said right after the handshake was not read")
-        check(talk.received == b"early", f"{bytes(talk.received)!r} was read, for b'early'")
+        session = begin()
+        session.peer.write(b"early")
+        session.open()
+        session.until(
+            lambda: len(session.received) >= 5, "what the far end said right after the handshake was not read"
+        )
+        check(session.received == b"early", f"{bytes(session.received)!r} was read, for b'early'")
 
     def test_a_peer_that_closes_or_crashes_anywhere_is_an_error_or_the_end(self, begin: Begin) -> None:
         whole = _length(begin())
@@ -82,38 +84,38 @@ class HandshakeRequirements(TransportConnections):
 
     def test_garbage_between_bytes_of_the_peer_is_data_or_an_error(self, begin: Begin, chance: random.Random) -> None:
         for _ in range(20):
-            talk = begin()
-            talk.open()
-            talk.exchange(b"ping", b"pong")
-            talk.wire.say(chance.randbytes(chance.randrange(1, 600)))
-            talk.run_out("a peer said garbage after the handshake")
+            session = begin()
+            session.open()
+            session.exchange(b"ping", b"pong")
+            session.wire.say(chance.randbytes(chance.randrange(1, 600)))
+            session.run_out("a peer said garbage after the handshake")
 
 
-def _length(talk: LayerSession) -> int:
+def _length(session: LayerSession) -> int:
     """Return the number of bytes that reach the layer in a handshake and a small exchange."""
-    talk.open()
-    talk.exchange(b"ping", b"pong")
-    return talk.wire.to_layer.carried
+    session.open()
+    session.exchange(b"ping", b"pong")
+    return session.wire.to_layer.carried
 
 
 def begin_with_garbage(begin: Begin, garbage: bytes) -> LayerSession:
     """Send garbage to a layer in place of the rest of its handshake, and run it until it ends."""
-    talk = begin()
-    talk.turn()
-    talk.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
-    talk.wire.say(garbage)
-    talk.run_out(f"a peer said {garbage[:24]!r}...")
-    return talk
+    session = begin()
+    session.turn()
+    session.wire.to_layer.allowed = 0  # the peer's bytes do not arrive any more
+    session.wire.say(garbage)
+    session.run_out(f"a peer said {garbage[:24]!r}...")
+    return session
 
 
-def _cut(talk: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
-    talk.wire.to_layer.allowed = place
-    talk.peer.write(b"pong")
-    talk.send(b"ping")
-    talk.until(  # handshakes vary in length: signatures differ by some bytes
-        lambda: talk.over or talk.wire.to_layer.carried >= place or talk.received == b"pong",
+def _cut(session: LayerSession, place: int, how: Callable[[Wire], None]) -> None:
+    session.wire.to_layer.allowed = place
+    session.peer.write(b"pong")
+    session.send(b"ping")
+    session.until(  # handshakes vary in length: signatures differ by some bytes
+        lambda: session.over or session.wire.to_layer.carried >= place or session.received == b"pong",
         f"the first {place} bytes do not come",
         ends=True,
     )
-    how(talk.wire)
-    talk.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not report it")
+    how(session.wire)
+    session.until_over(f"the peer was gone after {place} bytes ({how.__name__}), and the layer does not report it")

@@ -34,12 +34,12 @@ class RefusalRequirements(TransportConnections):
     def test_a_refusal_of_the_peer_is_a_network_error(self, begin: Begin, refusing_peer: MakePeer | None) -> None:
         if refusing_peer is None:
             pytest.skip("no fixture `refusing_peer` makes a peer that refuses the connection")
-        talk = begin(by=refusing_peer)
-        talk.until(
-            lambda: talk.over or talk.ready, "the peer has refused, and handshake() does not report it", ends=True
+        session = begin(by=refusing_peer)
+        session.until(
+            lambda: session.over or session.ready, "the peer has refused, and handshake() does not report it", ends=True
         )
-        failure = talk.failure
-        check(not talk.ready, "the peer has refused, and the handshake is complete: its answer is not read")
+        failure = session.failure
+        check(not session.ready, "the peer has refused, and the handshake is complete: its answer is not read")
         check(
             isinstance(failure, NetworkError),
             f"a peer that refused is a NetworkError of ottla.errors, which says what helps, and not {failure!r}",
@@ -72,16 +72,18 @@ class RefusalRequirements(TransportConnections):
         for garbage in GARBAGE:
             _check_failure(secrets, begin_with_garbage(begin, garbage))
         if refusing_peer is not None:
-            talk = begin(by=refusing_peer)
-            talk.until(lambda: talk.over or talk.ready, "the peer has refused, and nothing reports it", ends=True)
-            _check_failure(secrets, talk)
+            session = begin(by=refusing_peer)
+            session.until(
+                lambda: session.over or session.ready, "the peer has refused, and nothing reports it", ends=True
+            )
+            _check_failure(secrets, session)
         secrets.check_silent("the transport", transport)
         secrets.check_text("the log", caplog.text)
         secrets.check_text("what is printed", "".join(capsys.readouterr()))
 
 
-def _check_failure(secrets: Secrets, talk: LayerSession) -> None:
-    secrets.check_text("details()", str(talk.layer.details()))
-    secrets.check_text("a layer", talk.layer.shown())
-    if talk.failure is not None:
-        secrets.check_error(talk.failure)
+def _check_failure(secrets: Secrets, session: LayerSession) -> None:
+    secrets.check_text("details()", str(session.layer.details()))
+    secrets.check_text("a layer", session.layer.shown())
+    if session.failure is not None:
+        secrets.check_error(session.failure)

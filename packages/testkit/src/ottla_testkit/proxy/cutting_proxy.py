@@ -135,9 +135,9 @@ class CuttingProxy:
                     if end in self._peers and not self._held:  # otherwise the connection was lost or held a moment ago
                         self._forward(end, ready[end])
                 if self._listener is not None and self._listener in ready:
-                    self._welcome(self._listener)
+                    self._accept(self._listener)
 
-    def _welcome(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         client, _ = listener.accept()
         try:
             target = socket.create_connection(self._target, CONNECT_WITHIN)

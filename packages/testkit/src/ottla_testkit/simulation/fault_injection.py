@@ -116,7 +116,7 @@ class FaultyNetwork(SimulatedNetwork):
 
     def poll(self, timeout: float) -> None:
         if self.fault_rates is not None:
-            self._worsen(self.fault_rates)
+            self._inject_faults(self.fault_rates)
         super().poll(timeout)
 
     def take(self, link: Link, frame: bytes) -> Response:
@@ -178,7 +178,7 @@ class FaultyNetwork(SimulatedNetwork):
         link.speak(framed[: self.chance.randrange(len(framed))])
         link.reset()
 
-    def _worsen(self, fault_rates: FaultRates) -> None:
+    def _inject_faults(self, fault_rates: FaultRates) -> None:
         chance = self.chance
         brokers = [broker for broker in self.cluster.brokers.values() if broker.up]
         if chance.happens(fault_rates.leader_moves) and brokers:

@@ -106,7 +106,7 @@ class SimulatedLogin:
         flexible = SASL_AUTHENTICATE.flexible(version)
         request = SASL_AUTHENTICATE.request(version).decode(body[flexible:])
         assert isinstance(request, SaslAuthenticateRequest)
-        response = self._judge(session, bytes(request.auth_bytes))
+        response = self._check_token(session, bytes(request.auth_bytes))
         if response is None:
             return None
         if session.user is not None and response.error_code == ErrorCode.NONE and version > 0:
@@ -116,14 +116,14 @@ class SimulatedLogin:
         return prefix + bytes(flexible) + encoded
 
     def _bare(self, session: Session, frame: bytes) -> bytes | None:
-        response = self._judge(session, frame)
+        response = self._check_token(session, frame)
         if response is None:
             return None
         if response.error_code != ErrorCode.NONE:
             raise HangUpError("a broker without SaslAuthenticate refuses a login by closing the connection")
         return bytes(response.auth_bytes)
 
-    def _judge(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:
+    def _check_token(self, session: Session, token: bytes) -> SaslAuthenticateResponse | None:
         if self.silent:
             return None
         response = (self.verify or self._plain)(session, token)

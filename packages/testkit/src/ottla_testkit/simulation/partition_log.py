@@ -74,7 +74,7 @@ class PartitionLog:
 
     def append(self, batch: RecordBatch) -> tuple[ErrorCode, int]:
         """Append a batch unless its sequence number is refused; return the error code and the batch's base offset."""
-        code, repeated = self.producers.judge(batch)
+        code, repeated = self.producers.check(batch)
         if code is not ErrorCode.NONE or repeated is not None:
             return code, -1 if repeated is None else repeated
         verification = self.verifying.get(batch.producer_id)

@@ -41,7 +41,7 @@ class PartitionProducers:
 
     entries: dict[int, ProducerEntry] = attrs.field(factory=dict)
 
-    def judge(self, batch: RecordBatch) -> tuple[ErrorCode, int | None]:
+    def check(self, batch: RecordBatch) -> tuple[ErrorCode, int | None]:
         """Return an error code if the batch may not be appended, and its base offset if it was appended before."""
         entry = self.entries.get(batch.producer_id)
         if batch.producer_id < 0 or entry is None:

@@ -41,7 +41,7 @@ class CheckedLayer:
     def handshake(self) -> bool:
         with self._watched("handshake()"):
             done = self._layer.handshake()
-        return _truth("handshake()", done)
+        return _checked_bool("handshake()", done)
 
     def write(self, chunks: Sequence[Buffer]) -> int:
         offered, before = sum(len(chunk) for chunk in chunks), list(chunks)
@@ -60,7 +60,7 @@ class CheckedLayer:
     def flush(self) -> bool:
         with self._watched("flush()"):
             done = self._layer.flush()
-        return _truth("flush()", done)
+        return _checked_bool("flush()", done)
 
     def read_into(self, buffer: memoryview) -> int | None:
         with self._watched("read_into()"):
@@ -81,7 +81,7 @@ class CheckedLayer:
     def may_read(self) -> bool:
         with self._watched("may_read()"):
             more = self._layer.may_read()
-        return _truth("may_read()", more)
+        return _checked_bool("may_read()", more)
 
     def details(self) -> Sequence[tuple[str, str]]:
         layer = self._layer
@@ -204,6 +204,6 @@ def _lines_of(cause: BaseException | None, *, with_suite: bool) -> str:
     return "".join(whole.format()).rstrip() if whole.stack else ""
 
 
-def _truth(call: str, answer: object) -> bool:
+def _checked_bool(call: str, answer: object) -> bool:
     check(isinstance(answer, bool), f"{call} returned {answer!r}, which is neither True nor False")
     return bool(answer)

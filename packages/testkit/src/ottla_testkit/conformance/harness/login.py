@@ -124,7 +124,7 @@ class Login:
         self.said: list[bytes] = []
         self.over = False
 
-    def heard(self) -> bytes:
+    def receive(self) -> bytes:
         """Return the broker's response to the mechanism's last message."""
         assert self._broker is not None, "there is no broker to ask"
         try:
@@ -136,10 +136,10 @@ class Login:
         """Send one message of the mechanism to the broker, and the broker's response back."""
         if self.over:
             return
-        heard = self.heard()
-        self.said.append(heard)
+        response = self.receive()
+        self.said.append(response)
         try:
-            step = self._calls._challenge(self._mechanism, self.exchange, heard)
+            step = self._calls._challenge(self._mechanism, self.exchange, response)
         except OttlaError as error:
             fail(f"message {len(self.said)} of an honest broker was refused: {error}", error)
         if step.reply is not None:
@@ -151,7 +151,7 @@ class Login:
         assert self._broker is not None, "there is no broker to ask"
         self.over = True
         if step.reply is not None:
-            self.heard()
+            self.receive()
         check(
             self._broker.satisfied,
             f"the mechanism is done after {len(self.said)} messages of the broker, which does not know yet who it is",

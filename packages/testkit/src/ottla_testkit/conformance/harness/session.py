@@ -93,19 +93,19 @@ class LayerSession:
         compare(bytes(self.peer.received[before:]), ours, "what the far end got is not what was written")
         compare(bytes(self.received[had:]), theirs, "what was read is not what the far end sent")
 
-    def until(self, done: Callable[[], bool], complaint: str, *, ends: bool = False) -> None:
+    def until(self, done: Callable[[], bool], message: str, *, ends: bool = False) -> None:
         """Take turns until *done* returns true. Fail at a time-out, or if the connection ends first, unless *ends*."""
         deadline = time.monotonic() + self._timeout
         while not done():
             if self.over and not ends:
-                fail(f"{complaint}: {self._end()}", self.failure)
+                fail(f"{message}: {self._end()}", self.failure)
             if time.monotonic() > deadline:
-                fail(f"{complaint}, and nothing goes on: {self._where()}")
+                fail(f"{message}, and nothing goes on: {self._where()}")
             self.turn()
 
-    def until_over(self, complaint: str) -> None:
+    def until_over(self, message: str) -> None:
         """Take turns until the layer has reported the end."""
-        self.until(lambda: self.over, complaint, ends=True)
+        self.until(lambda: self.over, message, ends=True)
 
     def run_out(self, what: str) -> None:
         """Let the layer process its input; when the peer then closes the connection, the layer must report the end."""
@@ -224,11 +224,11 @@ class LayerSession:
     def _where(self) -> str:
         unwritten = sum(len(chunk) for chunk in self._waiting)
         more = self.ready and self.layer.may_read()
-        hearing = not self.ready and not self.over and bool(self.layer.interest() & Interest.READ)
+        reading = not self.ready and not self.over and bool(self.layer.interest() & Interest.READ)
         stuck = (
             "; the layer still waits for bytes, although the peer has sent all that it has: a TunnelLayer waits for "
             "the `receive` of its last Exchange, which may be too large"
-            if hearing
+            if reading
             else ""
         )
         arrived = self._sending and not unwritten and len(self.peer.received) >= self.sent
@@ -240,7 +240,7 @@ class LayerSession:
         )
 
 
-def compare(got: bytes, expected: bytes, complaint: str) -> None:
+def compare(got: bytes, expected: bytes, message: str) -> None:
     """Fail with the first position where the bytes differ."""
     if got == expected:
         return
@@ -249,6 +249,6 @@ def compare(got: bytes, expected: bytes, complaint: str) -> None:
         min(len(got), len(expected)),
     )
     fail(
-        f"{complaint}: {len(got)} bytes for {len(expected)}, different from byte {parted} on "
+        f"{message}: {len(got)} bytes for {len(expected)}, different from byte {parted} on "
         f"({got[parted : parted + 16]!r} for {expected[parted : parted + 16]!r}); none may be lost, repeated or moved"
     )

@@ -81,15 +81,15 @@ class TransportConnections(BoundedSuite):
             except BaseException:
                 wire.close()
                 raise
-            talk = LayerSession(layer=layer, wire=wire, peer=(by or peer)(wire.peer_end), timeout=self.timeout)
-            begun.append(talk)
-            return talk
+            session = LayerSession(layer=layer, wire=wire, peer=(by or peer)(wire.peer_end), timeout=self.timeout)
+            begun.append(session)
+            return session
 
         yield begin
         try:
             with contextlib.ExitStack() as stack:
-                for talk in begun:
-                    stack.callback(talk.abandon if self.usage.stopped_by or talk.layer.running else talk.close)
+                for session in begun:
+                    stack.callback(session.abandon if self.usage.stopped_by or session.layer.running else session.close)
         except NotBackError as error:
             self.usage.stopped_by = str(error)
             raise

@@ -18,7 +18,7 @@ LONGEST_WAIT: Final = 0.02
 _ATTEMPTS: Final = 5
 
 
-def check_prompt(call: str, work: Callable[[], object], *, timeout: float, waiting: str) -> None:
+def check_does_not_wait(call: str, work: Callable[[], object], *, timeout: float, waiting: str) -> None:
     """Fail for a call that does not return within *timeout*, or that waits each time; *waiting*: who waits for it."""
     waits: list[float] = []
 
