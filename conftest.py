@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 from long_forms import LONG
-from marker_folders import pytest_itemcollected
 
 from time_limits import pytest_collection_modifyitems
 
-__all__ = ["pytest_collection_modifyitems", "pytest_itemcollected"]
+__all__ = ["pytest_collection_modifyitems"]
 
 collect_ignore = [
     "packages/testkit/tests/third_party_packages"
 ]  # packages with tests of their own: test_third_party_packages.py
 
 
-pytest_plugins = [
+pytest_plugins = ["marker_folders", "measured_modules"]
+pytest_plugins += [
     plugin
     for variable, plugin in (("OTTLA_TEST_TIMES", "module_times"), ("OTTLA_MISSING", "missing_libraries"))
     if os.environ.get(variable)
