@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from suite_runs import Suite, each_of
+from wrong_encoders import WrongEncoder
+
+from ottla_testkit.conformance import RecordEncoderConformance
 
 pytest_plugins = ["pytester"]
 
@@ -92,6 +95,24 @@ def test_a_broken_promise_of_an_encoder_is_named(pytester: pytest.Pytester, plug
 
 def test_an_encoder_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     SUITE.assert_passes(pytester, "WrongEncoder()")
+
+
+class Measured(RecordEncoderConformance):
+    """The suite, whose tests are called here."""
+
+
+@pytest.mark.parametrize("end", ["encode", "release"])
+def test_the_memory_of_a_right_encoder_is_measured_without_a_collection_of_garbage(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[None] = []
+    monkeypatch.setattr("gc.collect", lambda *_: collected.append(None))
+    suite, encoder = Measured(), WrongEncoder()
+
+    suite.test_records_are_released_by_their_last_call(encoder, end)
+    suite.test_records_occupy_what_the_encoder_reports(encoder)
+
+    assert collected == []
 
 
 def test_an_encoder_with_right_abilities_for_tables_passes(pytester: pytest.Pytester) -> None:
