@@ -1,5 +1,6 @@
 """A program for the simulated systems of `other_systems`: sends records, handles a signal, and prints what it found."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -8,12 +9,20 @@ import other_systems  # from here on this process is another system
 from broker_on_a_socket import SocketBroker
 
 from ottla import Producer, TopicUnavailableError
+from ottla.aio import AsyncProducer
 from ottla.concurrency import signals
 from ottla.errors import files_remedy
 from ottla_testkit.simulation import SimulatedCluster
 
 LARGE = b"x" * 200_000
 LONG_TIME = 1e12  # more than the waits of any system take
+
+
+async def send_and_await(address: str, encoder: str) -> None:
+    """Print the partitions of records that a task awaits one after the other."""
+    async with AsyncProducer(bootstrap_servers=address, record_encoder=encoder) as producer:
+        print(*[(await producer.send_and_wait("t", b"value")).partition for _ in range(5)])
+
 
 print(sys.platform, other_systems.SYSTEM, hasattr(os, "register_at_fork"))
 cluster = SimulatedCluster.of(1)
@@ -27,6 +36,7 @@ with broker.serving() as address:
                 producer.send("t", LARGE)
             print(producer.flush(LONG_TIME))
             print(producer.close(LONG_TIME))
+        asyncio.run(send_and_await(address, encoder))
 with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=200) as producer:
     try:
         producer.send("t", b"value")

@@ -6,6 +6,7 @@ must be before it imports the core: `OTTLA_SYSTEM=win32 pytest -p other_systems 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import importlib
 import os
@@ -92,6 +93,7 @@ def _become_windows() -> None:
     replace(socket, "socket", _WindowsSocket)
     replace(select, "select", _select_of_windows)
     replace(selectors.SelectSelector, "_select", staticmethod(_select_of_windows))
+    replace(asyncio.SelectorEventLoop, "add_reader", _refuse_reader)
     replace(signal, "valid_signals", lambda: set(WINDOWS_SIGNALS))
     for module in (signal, importlib.import_module("_signal")):
         replace(module, "signal", _checked(module.signal))
@@ -116,6 +118,11 @@ def _select_of_windows(reading: Any, writing: Any, failing: Any, timeout: float 
 
 
 _select: Final = select.select
+
+
+def _refuse_reader(*_arguments: object) -> None:
+    """`add_reader` of the default event loop of Windows, which watches no descriptors."""
+    raise NotImplementedError
 
 
 class _WindowsSocket(socket.socket):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,24 @@ def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "STATE"
     with locked(path), pytest.raises(InputError, match="another process uses"), locked(path):
         pass
+
+
+def test_a_state_is_saved_where_files_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "STATE"
+    state = State(subject={}, cluster="c", transactional_id="t", position=Position())
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr(os, "open", refuse)
+
+    with locked(path):
+        state.save(path)
+
+    assert State.load(path) == state
+
+
+def refuse(name: str, _flags: int) -> None:
+    """Raise what `os.open` of a folder raises on Windows."""
+    raise PermissionError(13, "Permission denied", name)
 
 
 # Usage

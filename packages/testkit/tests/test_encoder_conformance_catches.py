@@ -102,9 +102,7 @@ class Measured(RecordEncoderConformance):
 
 
 @pytest.mark.parametrize("end", ["encode", "release"])
-def test_the_memory_of_a_right_encoder_is_measured_without_a_collection_of_garbage(
-    end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_right_encoder_is_measured_without_collecting_garbage(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[None] = []
     monkeypatch.setattr("gc.collect", lambda *_: collected.append(None))
     suite, encoder = Measured(), WrongEncoder()

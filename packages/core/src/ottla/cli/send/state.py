@@ -131,7 +131,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def _sync_folder(folder: Path) -> None:
     """Sync the new name to the disk, where the system can."""
-    if os.name != "posix":
+    if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
