@@ -13,7 +13,7 @@ import pytest
 
 import ottla
 import ottla_accel
-from ottla import RecordMetadata
+from ottla import RecordMetadata, interfaces
 from ottla.recordbatch import native_layout
 from ottla_accel import layout
 
@@ -114,6 +114,15 @@ def test_the_plugin_is_refused_before_anything_compiled_uses_the_core(monkeypatc
         importlib.import_module("ottla_accel.plugin")
 
     assert "ottla_accel.columns" not in sys.modules
+
+
+def test_a_core_that_lacks_names_of_the_plugin_is_refused_for_its_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_layout, "VERSION", 7)
+    monkeypatch.delattr(interfaces, "SupportsHashes")
+    monkeypatch.delitem(sys.modules, "ottla_accel.plugin", raising=False)
+
+    with pytest.raises(ImportError, match="compiled for layout"):
+        importlib.import_module("ottla_accel.plugin")
 
 
 PROGRAM = """

@@ -6,6 +6,11 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla_accel.layout import check
+
+check()
+
+# ruff: noqa: E402 - these need the core that the check has found: another one may lack some of their names
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import (
     Columns,
@@ -17,11 +22,6 @@ from ottla.interfaces import (
     SupportsSticky,
     supports,
 )
-from ottla_accel.layout import check
-
-check()
-
-# ruff: noqa: E402 - these use the core's objects
 from ottla.recordbatch.core_abilities import QuickSender
 from ottla_accel.avro_rows import avro_rows
 from ottla_accel.avro_values import avro_values
