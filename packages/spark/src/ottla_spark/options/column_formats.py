@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from ottla.config import PluginValues
 
+if TYPE_CHECKING:
+    from ottla.interfaces import Header  # the commit needs no plugins
+
 
 @attrs.frozen(kw_only=True)
 class ColumnFormat:
-    """The serializer of a column, by its name. `prepared`: the serializer itself, which the driver has prepared."""
+    """The serializer of a column, by its name.
+
+    The driver adds `prepared`, the serializer itself, and `headers`, which all rows of the column get.
+    """
 
     name: str
     prepared: bytes | None = attrs.field(default=None, repr=False)
+    headers: tuple[Header, ...] = ()
 
 
 JSON: Final = ColumnFormat(name="json")

@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import pyarrow as pa
@@ -90,19 +90,21 @@ def _prepared(found: ColumnFormat, part: str, options: WriteOptions, kind: pa.Da
     if not supports(serializer, SupportsSerializeColumn):
         raise _UnpreparedError("this serializer makes one value at a time, because it has no serialize_column")
     settings = tuple(sorted(options.formats.settings.items()))
-    return attrs.evolve(
-        found, prepared=_pickled(serializer, options, kind, (found.name, part, options.topic, kind, settings))
-    )
+    pickled, headers = _pickled(serializer, options, kind, (found.name, part, options.topic, kind, settings))
+    return attrs.evolve(found, prepared=pickled, headers=headers)
 
 
-_known: Final[dict[Any, bytes]] = {}
+_Prepared: TypeAlias = tuple[bytes, tuple[Header, ...]]
+"""A pickled serializer, and the headers of its rows."""
+
+_known: Final[dict[Any, _Prepared]] = {}
 """The prepared serializers of this process, by what they depend on; the oldest first."""
 
 
-def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: pa.DataType, place: Any) -> bytes:
+def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: pa.DataType, place: Any) -> _Prepared:
     """The prepared serializer. While what it asks does not answer, it is the one of an earlier micro-batch or write."""
     try:
-        _look_up(serializer, str(options.topic), pa.array([], kind), _max_block(options))
+        headers = _look_up(serializer, str(options.topic), pa.array([], kind), _max_block(options))
     except TimeoutError as error:
         if place not in _known:
             raise
@@ -110,17 +112,17 @@ def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: p
         return _known[place]
     pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
     _known.pop(place, None)
-    _known[place] = pickled
+    _known[place] = pickled, headers
     while len(_known) > MAX_KNOWN:
         _known.pop(next(iter(_known)), None)
-    return pickled
+    return pickled, headers
 
 
-def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> None:
+def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> tuple[Header, ...]:
     for _ in range(MAX_LOOKUPS):
         try:
             serializer.serialize_column(topic, empty)
-            column_headers(serializer, topic, empty)
+            return column_headers(serializer, topic, empty)
         except InvalidPluginError:
             raise
         except NotPreparedError as error:
@@ -129,8 +131,6 @@ def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, s
             serializer.prepare(topic, empty, (), timeout=seconds)
         except faults() as error:
             raise _UnpreparedError(serialization_failure(serializer, error)) from error
-        else:
-            return
     raise _UnpreparedError(f"{MAX_LOOKUPS} lookups did not prepare it")
 
 
@@ -175,16 +175,15 @@ def formatted(
     serializer = _serializer(found.prepared or b"", options.encoder)
     try:
         made, reasons = _serialized(serializer, topic, column)
-        headers = _headers(found.prepared or b"", options.encoder, topic, column.type)
     except InvalidPluginError as error:
         raise WriteError(f"{_option(part, found)}: {error}") from error
     except faults() as error:
         raise WriteError(f"{_option(part, found)}: {serialization_failure(serializer, error)}") from error
     if not reasons:
-        return made, {}, headers
+        return made, {}, found.headers
     letters = _json(batch, columns, part, rows).cast(made.type)
     refused = {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
-    return pc.if_else(_rows_without(reasons, len(column)), made, letters), refused, headers
+    return pc.if_else(_rows_without(reasons, len(column)), made, letters), refused, found.headers
 
 
 def _option(part: str, found: ColumnFormat) -> str:
@@ -205,11 +204,6 @@ def _serialized(serializer: SupportsSerializeColumn, topic: str, column: pa.Arra
 
 def _rows_without(reasons: Mapping[int, str], count: int) -> pa.Array:
     return pa.array([row not in reasons for row in range(count)], pa.bool_())
-
-
-@lru_cache(maxsize=16)
-def _headers(prepared: bytes, encoder: str | None, topic: str, kind: pa.DataType) -> Sequence[Header]:
-    return column_headers(_serializer(prepared, encoder), topic, pa.array([], kind))
 
 
 def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:
