@@ -147,16 +147,17 @@ class NetworkClient:
         connection = self._connections.get(node)
         return connection is not None and connection.stage is Stage.DISCONNECTED
 
-    def least_loaded(self, now: float) -> int | None:
+    def least_loaded(self, now: float, *, metadata_first: bool = True) -> int | None:
         """The node id of the least busy broker that takes a request now, or None if no broker does. Never blocks.
 
-        If the best broker has no connection, this begins to connect to it.
+        If the best broker has no connection, this begins to connect to it. With *metadata_first*, None as well while a
+        metadata update is due.
         """
         connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
         if connection is None:
             return None
         takes = self._opener.takes(connection, now)
-        return connection.broker.id if takes and not self._metadata_updater.due(now) else None
+        return connection.broker.id if takes and not (metadata_first and self._metadata_updater.due(now)) else None
 
     def offering(self, api_key: int, now: float) -> Sequence[int] | None:
         """The brokers that take requests now and offer those of an API, the least busy first, without any effect.

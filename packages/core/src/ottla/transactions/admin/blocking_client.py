@@ -202,7 +202,8 @@ class BlockingClient:
             )
             self._client.send(chosen, request, self._clock())
             while not completions:
-                self._pass(f"broker {chosen} did not answer {message.name}")
+                named = f"broker {chosen}" if chosen >= 0 else "a bootstrap server"
+                self._pass(f"{named} did not answer {message.name}")
             error = completions[0].error
             if error is None:
                 return completions[0].response
@@ -224,11 +225,13 @@ class BlockingClient:
         return self._client.supported_versions(self._ready(node), message) is not None
 
     def _ready(self, node: int | None) -> int:
-        """A broker that takes a request now: *node*, or any if it is None."""
+        """A broker that takes a request now: *node*, or any if it is None, bootstrap servers included."""
         while True:
             now = self._clock()
             if node is None:
-                found = None if self._metadata.cluster.bootstrap else self._client.least_loaded(now)
+                # A bootstrap server answers, too. Its connection is closed once the cluster is known, but not before
+                # that answer.
+                found = self._client.least_loaded(now, metadata_first=False)
                 if found is not None:
                     return found
             elif self._client.ready(node, now):
