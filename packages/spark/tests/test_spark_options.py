@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructType
 from ottla import OttlaError, PluginError
 from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.data_source_api import HAS_ARROW_STREAMS, HAS_DATA_SOURCES
-from ottla_spark.options import producer_settings
+from ottla_spark.options import formats, producer_settings
 from ottla_spark.options.column_formats import JSON
 from ottla_spark.options.options import read_options
 from ottla_spark.options.write_options import ErrorTolerance, Guarantee, WriteOptions
@@ -47,6 +47,20 @@ def test_the_prefix_is_read_from_the_producer_settings() -> None:
     assert problems == []
     assert options.producer["acks"] == "1"
     assert options.producer["bootstrap.servers"] == "localhost:9092"
+
+
+@pytest.mark.parametrize("given", [{}, {"value_format": "json"}, {"value_format": "JSON", "key_format": "json"}])
+def test_plugins_are_not_listed_unless_a_format_needs_one(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(**given)  # checks the settings, which lists them
+    monkeypatch.setattr(formats, "Registry", None)
+    options, problems = read(**given)
+
+    assert problems == []
+    assert (options.formats.value, options.formats.key) == tuple(
+        JSON if part in given else None for part in ("value_format", "key_format")
+    )
 
 
 def test_the_topic_is_trimmed() -> None:
