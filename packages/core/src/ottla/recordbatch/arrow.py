@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ottla.interfaces import Cut, Facts, TableRows
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import sums, varints, varints_up_to
+from ottla.recordbatch.binary_arrays import binary_array
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
 
@@ -25,14 +26,14 @@ FRAME: Final = 31
 
 UNASSIGNED: Final = -1
 
-_NOTHING: Final = pa.scalar(b"", pa.binary())
-_ZERO: Final = pa.scalar(b"\0", pa.binary())
+_NOTHING: Final = binary_array([b""])[0]
+_ZERO: Final = binary_array([b"\0"])[0]
 """The byte for no attributes, and the byte for no headers."""
 
-_ZEROS: Final = pa.scalar(b"\0\0", pa.binary())
+_ZEROS: Final = binary_array([b"\0\0"])[0]
 """No attributes, and a timestamp delta of 0."""
 
-_NULL: Final = pa.scalar(varint(-1), pa.binary())
+_NULL: Final = binary_array([varint(-1)])[0]
 
 
 def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iterator[Cut]:

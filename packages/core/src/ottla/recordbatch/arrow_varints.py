@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.protocol.primitives import VARINT, varint
+from ottla.recordbatch.binary_arrays import binary_array
 
-_VARINTS: Final = pa.array([varint(-1), *VARINT], pa.binary())
+_VARINTS: Final = binary_array([varint(-1), *VARINT])
 """The varints of -1 and up, so that it includes the size of null."""
 
 _offsets = _VARINTS.slice(1, 4096)
@@ -21,21 +22,21 @@ def varints_up_to(count: int) -> Any:
     global _offsets
     known = _offsets  # two threads that extend it together do the same work twice
     if count > len(known):
-        _offsets = known = pa.array(map(varint, range(max(count, 2 * len(known)))), pa.binary())
+        _offsets = known = binary_array([*map(varint, range(max(count, 2 * len(known))))])
     return known.slice(0, count)
 
 
 def varints(column: Any) -> Any:
     """The varint of each number, from a table if all are small; a scalar if all numbers are equal."""
     if not len(column):
-        return pa.array([], pa.binary())
+        return binary_array([])
     span = pc.min_max(column).as_py()
     if span["min"] == span["max"]:
-        return pa.scalar(varint(span["min"]), pa.binary())
+        return binary_array([varint(span["min"])])[0]
     if span["min"] >= -1 and span["max"] < len(VARINT):
         return _VARINTS.take(pc.add(column, 1))
     found = column.dictionary_encode()
-    return pa.array([varint(number) for number in found.dictionary.to_pylist()], pa.binary()).take(found.indices)
+    return binary_array([varint(number) for number in found.dictionary.to_pylist()]).take(found.indices)
 
 
 def sums(count: int, parts: Sequence[Any | None]) -> Any:

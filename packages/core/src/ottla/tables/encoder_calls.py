@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from ottla.errors import OttlaError, counted
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Cut, RecordEncoder, SupportsCutRows, SupportsMurmur2Partitions, TableRows, supports
-from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 from ottla.recordbatch import arrow
 from ottla.recordbatch.encoder_faults import encoder_failed, encoder_fault
 
@@ -25,6 +24,8 @@ T = TypeVar("T")
 def partitions_of_keys(encoder: RecordEncoder, keys: Any, partitions: int) -> Any:
     """Java's partitions of *keys* as an int32 array. Raises InvalidPluginError for a fault of the encoder."""
     if not supports(encoder, SupportsMurmur2Partitions):
+        from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions  # its constants import pandas
+
         return _int32(len(keys), murmur2_partitions(keys, partitions))
     method = "murmur2_partitions"
     chosen = _call(encoder, method, partial(encoder.murmur2_partitions, keys, partitions))

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from ottla.interfaces import Header
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import varints
+from ottla.recordbatch.binary_arrays import binary_array
 
 PAIR: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 """A header in a list of `header_lists`."""
 
-_NOTHING: Final = pa.scalar(b"", pa.binary())
+_NOTHING: Final = binary_array([b""])[0]
 
 
 def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
@@ -37,7 +38,7 @@ def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
     if not added:
         return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
     counts = pc.add(counts, pa.scalar(len(added), pa.int32()))
-    return pc.binary_join_element_wise(varints(counts), joined, pa.scalar(encoded(added), pa.binary()), _NOTHING)
+    return pc.binary_join_element_wise(varints(counts), joined, binary_array([encoded(added)])[0], _NOTHING)
 
 
 def joined_sections(column: Any | None, added: Sequence[Header], *, count: int, replaced: Collection[str] = ()) -> Any:
@@ -64,7 +65,7 @@ def without_headers(column: Any, names: Collection[str]) -> Any:
 
 def repeated_section(headers: Sequence[Header], count: int) -> Any:
     """The encoded headers of *count* rows that all have the same ones."""
-    return pa.repeat(pa.scalar(varint(len(headers)) + encoded(headers), pa.binary()), count)
+    return pa.repeat(binary_array([varint(len(headers)) + encoded(headers)])[0], count)
 
 
 def header_lists(column: Any) -> Any:

@@ -15,6 +15,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ottla.recordbatch.binary_arrays import binary_array
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
@@ -127,4 +128,5 @@ class WriteToKafka:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a task's rows, then yield its result."""
         message = self.write(pa.RecordBatch.from_arrays(batch.columns, names=self.names) for batch in batches)
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(message.to_values())])], ["message"])
+        row = binary_array([json.dumps(message.to_values()).encode()]).cast(pa.string())
+        yield pa.RecordBatch.from_arrays([row], ["message"])
