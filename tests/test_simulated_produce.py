@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+import attrs
 import cramjam
 import lz4.frame
 import pytest
 import zstandard
 from conversations import Conversation
 from handmade_batches import Batch, large, record, varint, with_length
-from two_clusters import LARGEST, UNKNOWN, UNKNOWN_ID, TwoClusters, new_producer, produced, topic_ids, two_clusters
+from two_clusters import (
+    HOUR_MS,
+    LARGEST,
+    UNKNOWN,
+    UNKNOWN_ID,
+    TwoClusters,
+    new_producer,
+    produced,
+    topic_ids,
+    two_clusters,
+)
 
 from ottla.interfaces import Compressor
 from ottla.plugins.compressors.gzip import Gzip
@@ -32,6 +44,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.generations("one", since="4.0")]
 COMPRESSORS: Final[Mapping[int, Compressor]] = {
     each.codec_id: each for each in (Gzip(), Snappy(cramjam), Lz4(lz4.frame, 9), Zstd(zstandard, 1))
 }
+GZIP: Final = Gzip.codec_id
 FIRST_WITH_ZSTD: Final = 7
 
 
@@ -77,6 +90,10 @@ def test_sequence_numbers_are_judged_as_by_a_real_broker(clusters: TwoClusters) 
         send("before it", 11, partition=1)
         send("a high epoch", 0, epoch=30_000, partition=1)
         send("the end of numbers, without state at an epoch", 2**31 - 1, epoch=30_001, partition=1)
+        send("the last epoch but one", 0, epoch=32_766, partition=1)
+        send("the last epoch", 0, epoch=32_767, partition=1)
+        send("the last epoch, the next number", 1, epoch=32_767, partition=1)
+        send("the last epoch but one again", 1, epoch=32_766, partition=1)
         other = new_producer(talk)
         batch = Batch(producer_id=other, epoch=0, sequence=2**31 - 2, records=3)
         talk.ask("over the end of numbers", PRODUCE, 12, produced(clusters.plain, batch))
@@ -194,6 +211,47 @@ def test_requests_without_a_response_are_taken_as_by_a_real_broker(clusters: Two
         tell("one without keys", clusters.compacted, Batch(key=None))
         tell("one with too few replicas", clusters.unsafe, Batch())
         talk.ask("with a response", PRODUCE, 12, produced(clusters.plain, Batch()))
+
+    clusters.compare(script)
+
+
+@pytest.mark.parametrize("version", [3, 8, 12])
+def test_timestamps_are_judged_and_replaced_as_by_a_real_broker(clusters: TwoClusters, version: int) -> None:
+    clusters.simulated.compressors = {GZIP: COMPRESSORS[GZIP]}
+
+    def script(talk: Conversation) -> None:
+        producer, now = new_producer(talk), int(time.time() * 1000)
+        packed = partial(compress, COMPRESSORS[GZIP])
+
+        def send(title: str, batch: Batch) -> None:
+            for topic in (clusters.plain, clusters.stamped, clusters.recent):
+                talk.ask(title, PRODUCE, version, produced(topic, batch))
+
+        def numbered(sequence: int, records: int = 1) -> Batch:
+            return Batch(producer_id=producer, epoch=0, sequence=sequence, records=records)
+
+        send("two records", Batch(records=2))
+        send("compressed", Batch(records=2, attributes=GZIP, change=packed))
+        send("of a producer", numbered(0, 3))
+        send("again", numbered(0, 3))
+        send("the next", numbered(3))
+        send("the first again", numbered(0, 3))
+        send("a gap", numbered(9))
+        send("long ago", Batch(records=2, timestamp=now - 2 * HOUR_MS))
+        send("without a time", Batch(timestamp=-1))
+        send("in the future", Batch(records=2, timestamp=now + 2 * HOUR_MS))
+        two = record(0) + record(1, timestamp_delta=2 * HOUR_MS)
+        send("one of two in the future", Batch(section=two, count=2))
+        send("compressed, in the future", Batch(section=two, count=2, attributes=GZIP, change=packed))
+        send(
+            "without a key, and one in the future", Batch(section=record(0, key=None) + two[len(record(0)) :], count=2)
+        )
+        send("with the broker's time", Batch(records=2, attributes=0x08))
+        send("with the broker's time, compressed", Batch(records=2, attributes=0x08 | GZIP, change=packed))
+        send("with the broker's time, and without any", Batch(attributes=0x08, timestamp=-1))
+        send("of a producer, in the future", attrs.evolve(numbered(4), timestamp=now + 2 * HOUR_MS))
+        send("of a producer afterwards", numbered(4))
+        send("of a producer afterwards, once more", numbered(5))
 
     clusters.compare(script)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Final
 
 import attrs
 import pytest
+from confluent_kafka import Consumer
 from conversations import Conversation, SimulatedPeer
 from handmade_batches import Batch
 from transaction_conversations import BEFORE_KIP_890, SINCE_KIP_890, Owner, Versions
@@ -15,7 +19,15 @@ from ottla.protocol import PRODUCE
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData
+from ottla.transactions import ConsumerGroupMetadata
+from ottla.transactions.group_metadata import group_of
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.simulation import SimulatedGroup
+from ottla_testkit.simulation.transactions import TXN_V2
+from transactions_kit import await_true
+
+FIRST_WITH_MEMBERS: Final = 3
+"""From this version on, TxnOffsetCommit has the consumer's membership."""
 
 pytestmark = [pytest.mark.kafka, pytest.mark.generations("all", since="4.0")]
 
@@ -354,6 +366,94 @@ def test_two_transactions_in_one_partition_are_judged_as_by_a_real_broker(cluste
             owner.end(f"end {number} again", commit=number == 1)
 
     clusters.compare(script, exact_offsets=False)
+
+
+@contextmanager
+def group_member(clusters: TwoClusters, group: str, **config: str) -> Iterator[ConsumerGroupMetadata]:
+    """A consumer in a group of the real cluster, which the simulated cluster then has, too."""
+    settings = {"bootstrap.servers": clusters.kafka.bootstrap_servers, "group.id": group, **config}
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe([clusters.plain])
+
+        def joined() -> bool:
+            consumer.poll(0.1)
+            return bool(consumer.assignment())
+
+        await_true(joined)
+        known = group_of(consumer.consumer_group_metadata())
+        clusters.simulated.groups[group] = SimulatedGroup(
+            generation_id=known.generation_id,
+            members={known.member_id: known.group_instance_id},
+            classic=config.get("group.protocol") != "consumer",
+        )
+        yield known
+    if known.group_instance_id is None:  # a static member is only away for a while
+        clusters.simulated.groups[group].members.clear()
+
+
+@pytest.mark.parametrize("version", [2, 3, 5])
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"group.instance.id": "static"}, {"group.protocol": "consumer"}],
+    ids=["classic", "static", "consumer"],
+)
+def test_members_of_groups_are_judged_as_by_a_real_broker(
+    clusters: TwoClusters, config: dict[str, str], version: int
+) -> None:
+    """Only the member and the generation that a group has may commit offsets (KIP-447)."""
+    if clusters.level < TXN_V2 and version >= SINCE_KIP_890.commit_offsets:
+        pytest.skip("this version needs the newer protocol")
+    group = f"group-{clusters.plain}"
+
+    def commit(owner: Owner, title: str, named: ConsumerGroupMetadata) -> None:
+        if version < FIRST_WITH_MEMBERS:
+            named = ConsumerGroupMetadata(named.group_id)
+        owner.commit_offsets(
+            title,
+            group=named.group_id,
+            member=named.member_id,
+            generation=named.generation_id,
+            instance=named.group_instance_id,
+            version=version,
+        )
+
+    def script(talk: Conversation, known: ConsumerGroupMetadata, *, left: bool) -> None:
+        owner = Owner(talk, clusters, versions=None if version >= SINCE_KIP_890.commit_offsets else BEFORE_KIP_890)
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[owner.id])
+        talk.ask("the transaction's coordinator", FIND_COORDINATOR, 4, find, settled=True)
+        owner.initialize("new")
+        if version < SINCE_KIP_890.commit_offsets:
+            commit(owner, "a group that was not added", known)
+            owner.add_group("add", group=group)
+            owner.add_group("add another", group=f"another-{group}")
+        commit(owner, "the member", known)
+        if version >= FIRST_WITH_MEMBERS:
+            commit(owner, "an older generation", attrs.evolve(known, generation_id=known.generation_id - 1))
+            commit(owner, "a newer generation", attrs.evolve(known, generation_id=known.generation_id + 1))
+            commit(owner, "no generation", attrs.evolve(known, generation_id=-1))
+            commit(owner, "another member", attrs.evolve(known, member_id="another"))
+            commit(owner, "another member, no generation", ConsumerGroupMetadata(group, -1, "another"))
+            commit(owner, "a generation without a member", ConsumerGroupMetadata(group, known.generation_id))
+            commit(owner, "an unknown instance", attrs.evolve(known, group_instance_id="unknown"))
+            commit(owner, "an instance alone", ConsumerGroupMetadata(group, -1, "", "static"))
+            commit(owner, "another member of the instance", attrs.evolve(known, member_id="another"))
+            commit(owner, "another group", ConsumerGroupMetadata(f"another-{group}", 3, "another"))
+            old = attrs.evolve(known, generation_id=known.generation_id - 1)
+            before = owner.now
+            owner.commit_offsets(
+                "an older generation of a fenced producer",
+                group=group,
+                member=old.member_id,
+                generation=old.generation_id,
+                who=(before[0], before[1] + 1),
+                version=version,
+            )
+        commit(owner, "the group alone", ConsumerGroupMetadata(group))
+        owner.end("commit" if not left else "commit without a member")
+
+    with group_member(clusters, group, **config) as known:
+        clusters.compare(partial(script, known=known, left=False), exact_offsets=False)
+    clusters.compare(partial(script, known=known, left=True), exact_offsets=False)
 
 
 def test_groups_are_added_to_transactions_as_at_a_real_broker(clusters: TwoClusters) -> None:

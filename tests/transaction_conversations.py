@@ -165,6 +165,7 @@ class Owner:
         version: int | None = None,
         member: str = "",
         generation: int = -1,
+        instance: str | None = None,
     ) -> None:
         """Send TxnOffsetCommit."""
         producer_id, epoch = who or self.now
@@ -176,6 +177,7 @@ class Owner:
             producer_epoch=epoch,
             member_id=member,
             generation_id=generation,
+            group_instance_id=instance,
             topics=[TxnOffsetCommitRequestTopic(name=topic or self.clusters.plain, partitions=[part])],
         )
         self.talk.ask(title, TXN_OFFSET_COMMIT, version or self.versions.commit_offsets, request, until_not_busy=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ Script: TypeAlias = Callable[[Conversation], None]
 LARGEST: Final = 5_000
 """`max.message.bytes` of the topic `small`."""
 
+HOUR_MS: Final = 3_600_000
+"""The default of `message.timestamp.after.max.ms`."""
+
 UNKNOWN: Final = "unknown-topic"
 UNKNOWN_ID: Final = uuid.UUID(int=99).bytes
 
@@ -39,6 +43,7 @@ class TwoClusters:
         self.level = feature_level(kafka.address(1), TRANSACTION_VERSION)
         self.simulated = SimulatedCluster.of(1)
         self.simulated.transaction_version = self.level
+        self.simulated.wall_clock = time.time
         self._suffix = uuid.uuid4().hex[:8]
 
     @cached_property
@@ -61,6 +66,22 @@ class TwoClusters:
         return name
 
     @cached_property
+    def stamped(self) -> str:
+        """A topic whose records get the time of their append."""
+        name = self._create("stamped", {"message.timestamp.type": "LogAppendTime"})
+        self.simulated.topics[name].append_time = True
+        return name
+
+    @cached_property
+    def recent(self) -> str:
+        """A topic that refuses records without keys, and those that are more than an hour old."""
+        config = {"message.timestamp.before.max.ms": HOUR_MS, "cleanup.policy": "compact"}
+        name = self._create("recent", config)
+        self.simulated.topics[name].timestamp_before_max_ms = HOUR_MS
+        self.simulated.topics[name].compacted = True
+        return name
+
+    @cached_property
     def unsafe(self) -> str:
         """A topic with fewer replicas than `min.insync.replicas`."""
         return self._create("unsafe", {"min.insync.replicas": 2}, min_insync=2)
@@ -75,7 +96,7 @@ class TwoClusters:
     ) -> str:
         name = f"{name}-{self._suffix}"
         self.kafka.create_topic(name, partitions=partitions, config=config)
-        self.simulated.create(name, *[1] * partitions, min_insync=min_insync)
+        self.simulated.create(name, *[1] * partitions, min_insync=min_insync).timestamp_after_max_ms = HOUR_MS
         return name
 
     def delete(self, talk: Conversation, name: str) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Final
 
 import attrs
 
@@ -18,6 +19,8 @@ from history_plans import (
     COMPLETED_WITHIN,
     CROWDED,
     FIRST_RECORD,
+    GROUP,
+    MEMBER,
     NOTHING,
     PROMPT,
     ROUND_TRIP,
@@ -52,8 +55,10 @@ from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AbortableTransactionError,
     AuthenticationError,
+    BrokerError,
     BufferExhaustedError,
     DeliveryError,
+    ErrorCode,
     FatalTransactionError,
     FlushTimeoutError,
     IllegalStateError,
@@ -65,7 +70,8 @@ from ottla.errors import (
     TransactionTimeoutError,
 )
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
-from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster, SimulatedLogin
+from ottla.transactions import ConsumerGroupMetadata
+from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster, SimulatedGroup, SimulatedLogin
 from ottla_testkit.simulation.fault_injection import random_link_conditions
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
@@ -84,7 +90,11 @@ from ottla_testkit.simulation.planned_faults import (
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
 from ottla_testkit.simulation.simulation import Simulation
+from ottla_testkit.simulation.transactions import LAST_EPOCH
 from third_party_mechanism import Plain
+
+WALL_CLOCK: Final = 1_000_000.0
+"""The time of brokers when a history begins: later than the timestamps of its records, which are their numbers."""
 
 
 class Run:
@@ -97,7 +107,9 @@ class Run:
         cluster = SimulatedCluster.of(*BROKERS)
         cluster.sources["in"] = 1
         for topic, leaders in TOPICS.items():
-            cluster.create(topic, *leaders, min_insync=plan.min_insync)
+            cluster.create(topic, *leaders, min_insync=plan.min_insync).append_time = plan.append_time
+        cluster.groups[GROUP] = SimulatedGroup(members={MEMBER: None})
+        cluster.transactions.last_epoch = plan.last_epoch
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
             broker.hints = hints
             for key, newest in plan.versions[broker.id - 1].items():
@@ -107,6 +119,7 @@ class Run:
                 broker.require(SimulatedLogin(users=users, lifetime=plan.session))
         cluster.on_batch = self._on_batch
         self.simulation = Simulation(cluster, seed=plan.seed, network=PlannedNetwork, switching=plan.switching)
+        cluster.wall_clock = lambda: WALL_CLOCK + self.simulation.clock()
         network = self.simulation.network
         assert isinstance(network, PlannedNetwork)
         self.network = network
@@ -206,6 +219,7 @@ class Run:
             self.note(f"program {number} ends: {error}")
             ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
             fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
+            fenced |= self._is_lost(error)
             if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
                 raise Violation(f"the producer can do nothing more, without need: {error}") from error
         finally:
@@ -218,6 +232,13 @@ class Run:
                 self._close(self.plan.close_timeout, last=True)
                 self._closed = True
         self.simulation.sleep(5.0)  # for what comes late
+
+    def _is_lost(self, error: OttlaError) -> bool:
+        """Return whether a coordinator had an internal error when it was asked again for the last epoch, as Kafka's."""
+        cause = error.__cause__
+        internal = isinstance(cause, BrokerError) and cause.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        self.history.may_end |= internal and self.plan.last_epoch < LAST_EPOCH
+        return self.history.may_end
 
     def _initialize(self) -> None:
         """Call `init_transactions`, again while the transactional id is denied."""
@@ -285,6 +306,7 @@ class Run:
         in_time("send", began=began, ended=clock(), timeout=max_block, faults=self.plan.faults)
 
     def _transaction(self, program: int, call: Transaction) -> None:
+        group = self._consumer()
         self.note("begin_transaction()")
         self.producer.begin_transaction()
         first = len(self.sent)
@@ -296,7 +318,7 @@ class Run:
                 if send.sleep:
                     self.simulation.sleep(send.sleep)
             if call.offset is not None:
-                self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, "g"))
+                self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, group))
             written = self.sent[first:]
             if call.commits:
                 outcome = UNKNOWN
@@ -306,13 +328,23 @@ class Run:
         except AbortableTransactionError as error:
             self.note(f"the transaction must be aborted: {error}")
             outcome = ABORTED
-            if self.plan.kind.patient and not isinstance(error.__cause__, DeliveryError):
+            needed = isinstance(error.__cause__, DeliveryError) or group != self._consumer()
+            if self.plan.kind.patient and not needed:
                 raise Violation(f"the transaction failed without need: {error}") from error
         finally:
             self.transactions.note(outcome, written or self.sent[first:], call.offset)
         if outcome is ABORTED:
             self.note("abort_transaction()")
             self._until_known(self.producer.abort_transaction)
+
+    def _consumer(self) -> ConsumerGroupMetadata:
+        """The consumer whose offset a transaction commits, as it is now."""
+        generation = self.simulation.cluster.groups[GROUP].generation_id
+        return (
+            ConsumerGroupMetadata(GROUP, generation, MEMBER)
+            if self.plan.fences_consumers
+            else ConsumerGroupMetadata(GROUP)
+        )
 
     def _until_known(self, call: Callable[[], object]) -> None:
         """Call again while time runs out: it is the same outcome that is waited for."""

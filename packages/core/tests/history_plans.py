@@ -14,6 +14,7 @@ from ottla.errors import (
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.simulation import Chance
 from ottla_testkit.simulation.brokers import MESSAGES
 from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
@@ -37,6 +38,7 @@ from ottla_testkit.simulation.planned_faults import (
     MovedLeader,
     OutdatedMetadata,
     ProduceQuota,
+    RebalancedGroup,
     RecreatedTopic,
     RefusedLogin,
     SlowFollower,
@@ -52,16 +54,20 @@ from ottla_testkit.simulation.planned_faults import (
 from ottla_testkit.simulation.planned_network import RequestFault, random_request_fault
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 from ottla_testkit.simulation.refusals import ANY, ANY_THAT_ABORTS, RETRIABLE
-from ottla_testkit.simulation.transactions import TXN_V2
+from ottla_testkit.simulation.transactions import LAST_EPOCH, TXN_V2
 
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
 FIRST_WITH_EPOCHS: Final = 7
 """From this version on, Metadata has the epochs of leaders."""
+FIRST_WITH_MEMBERS: Final = 3
+"""From this version on, TxnOffsetCommit has the consumer's membership of its group."""
 FIRST_WITH_EPOCH: Final = 3
 """From this version on, InitProducerId gives a producer another epoch."""
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
+GROUP: Final = "g"
+MEMBER: Final = "consumer-1"
 WHOLE_HISTORY: Final = 1_000.0
 """Seconds that a fault lasts that does not end in a history."""
 LONGEST: Final = 30.0
@@ -174,6 +180,12 @@ class Plan:
     """The newest versions of requests that each broker knows, by API key, where it is not the newest."""
     min_insync: int | None
     """`min.insync.replicas` of all topics; None: their partitions are not replicated."""
+    append_time: bool
+    """Whether records get the time of their append: `message.timestamp.type=LogAppendTime`."""
+    last_epoch: int
+    """The epoch after which a transactional id gets another producer id."""
+    names_members: bool
+    """Whether transactions name the consumer whose offset they commit, if all brokers know this."""
 
     @property
     def events(self) -> int:
@@ -185,6 +197,12 @@ class Plan:
         """Whether metadata has leader epochs; without, an isolated broker may seem to be the leader again."""
         newest = (versions.get(METADATA.key, METADATA.max_version) for versions in self.versions)
         return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
+
+    @property
+    def fences_consumers(self) -> bool:
+        """Whether a group refuses offsets of a consumer of an older generation."""
+        newest = (versions.get(TXN_OFFSET_COMMIT.key, FIRST_WITH_MEMBERS) for versions in self.versions)
+        return self.names_members and min(newest) >= FIRST_WITH_MEMBERS
 
     @property
     def gives_no_epoch(self) -> bool:
@@ -267,6 +285,9 @@ def plan(name: str, seed: int) -> Plan:
         old_coordinators=chance.happens(0.2),
         switching=chance.choice((0.0, 0.02, 0.2)),
         min_insync=chance.choice((1, 2, 2)) if kind.replicated or chance.happens(0.2) else None,
+        append_time=chance.happens(0.3),
+        last_epoch=chance.choice((LAST_EPOCH, LAST_EPOCH, 1, 3)),
+        names_members=chance.happens(0.5),
     )
 
 
@@ -392,7 +413,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     if (not kind.confirmed or kind.secured) and chance.happens(0.4):
         return ()
     if kind.transactional:
-        makers += [_coordinator, _moved_coordinator] * 2
+        makers += [_coordinator, _moved_coordinator, _rebalanced] * 2
         faults = [
             SlowMarkers(at=0.0, seconds=WHOLE_HISTORY, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
         ] * chance.happens(0.5)
@@ -466,6 +487,10 @@ def _moved_coordinator(chance: Chance, at: float) -> Fault:
 
 def _fenced(chance: Chance, at: float) -> Fault:
     return FencedProducer(at=at, transactional_id=TRANSACTIONAL_ID)
+
+
+def _rebalanced(_chance: Chance, at: float) -> Fault:
+    return RebalancedGroup(at=at, group=GROUP)
 
 
 def _timed_out(chance: Chance, at: float) -> Fault:

@@ -378,7 +378,12 @@ def _metadata_are_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, 
     metadata = record.delivery.metadata
     if metadata is None:
         return
-    if metadata.timestamp_ms != record.number:
+    stamped = {
+        topic.log[partition][offset].timestamp_ms
+        for topic, partition, offset in found
+        if topic.append_time and offset == metadata.offset
+    }
+    if metadata.timestamp_ms not in (stamped or {record.number}):
         raise Violation(f"{record} was reported with another timestamp: {metadata}")
     if metadata.offset < 0:
         return

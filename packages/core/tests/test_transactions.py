@@ -42,7 +42,7 @@ from ottla.transactions.transaction_error_actions import (
     TransactionErrorAction,
 )
 from ottla.transactions.transaction_requests import AddPartitionsToTxn
-from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedCluster, SimulatedGroup
 from simulated_producer import Simulated, simulated
 
 VERSIONS = pytest.mark.parametrize("version", [0, 1, 2])
@@ -745,10 +745,11 @@ class Foreign:
 )
 @pytest.mark.parametrize(
     "group",
-    ["g", ConsumerGroupMetadata("g", 3, "m", "i"), Foreign(group_id="g", generation_id=1, member_id="m")],
+    ["g", ConsumerGroupMetadata("g", 3, "m", "i"), Foreign(group_id="g", generation_id=3, member_id="m")],
 )
 def test_offsets_may_be_written_in_several_ways(partition: object, position: object, group: object) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        simulation.cluster.groups["g"] = SimulatedGroup(generation_id=3, members={"m": "i"})
         producer = begun(simulation)
         producer.send_offsets_to_transaction({partition: position}, group)
         producer.commit_transaction()

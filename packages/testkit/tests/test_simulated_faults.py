@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla import Producer
-from ottla.errors import DeliveryError, OttlaError
-from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+from ottla.errors import AbortableTransactionError, DeliveryError, OttlaError
+from ottla.transactions import ConsumerGroupMetadata
+from ottla_testkit.simulation import LinkConditions, SimulatedCluster, SimulatedGroup, Simulation
 from ottla_testkit.simulation.planned_faults import (
     DeniedTopic,
     Fault,
@@ -16,6 +17,7 @@ from ottla_testkit.simulation.planned_faults import (
     FrozenBroker,
     InterruptedProgram,
     ProduceQuota,
+    RebalancedGroup,
     SlowMarkers,
     ThrottlingBroker,
     TimedOutTransaction,
@@ -162,3 +164,89 @@ def test_a_transaction_that_the_coordinator_aborted_is_not_committed(fault: Faul
     in_transactions(simulation, transaction)
 
     assert simulation.cluster.topics["t"].committed(0) == []
+
+
+def test_offsets_of_an_older_generation_are_refused_until_an_abort() -> None:
+    simulation = simulation_of(RebalancedGroup(at=1.0, group="g"))
+    simulation.cluster.sources["in"] = 1
+    simulation.cluster.groups["g"] = SimulatedGroup(generation_id=4, members={"m": None})
+
+    def consumer() -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("g", simulation.cluster.groups["g"].generation_id, "m")
+
+    def transactions(producer: Producer) -> None:
+        before = consumer()
+        with producer.transaction():
+            producer.send_offsets_to_transaction({("in", 0): 1}, before)
+        simulation.sleep(2.0)
+        producer.begin_transaction()
+        with pytest.raises(AbortableTransactionError, match="ILLEGAL_GENERATION"):
+            producer.send_offsets_to_transaction({("in", 0): 2}, before)
+        producer.abort_transaction()
+        assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 1}
+        with producer.transaction():
+            producer.send_offsets_to_transaction({("in", 0): 3}, consumer())
+
+    in_transactions(simulation, transactions)
+
+    assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 3}
+
+
+def test_another_producer_id_follows_the_last_epoch() -> None:
+    simulation = simulation_of()
+    coordinator = simulation.cluster.transactions
+    coordinator.last_epoch = 2
+    ids: list[tuple[int, int]] = []
+
+    def transactions(producer: Producer) -> None:
+        for number in range(5):
+            with producer.transaction():
+                producer.send("t", b"%d" % number, timestamp_ms=number)
+            ids.append((coordinator.ids["x"].producer_id, coordinator.ids["x"].epoch))
+
+    in_transactions(simulation, transactions)
+
+    first, second = sorted({producer_id for producer_id, _epoch in ids})
+    assert ids == [(first, 1), (first, 2), (second, 0), (second, 1), (second, 2)]
+    assert simulation.cluster.topics["t"].committed(0) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_records_get_the_time_of_their_append() -> None:
+    simulation = simulation_of()
+    topic = simulation.cluster.topics["t"]
+    topic.append_time = True
+    simulation.cluster.wall_clock = lambda: 1_000.0 + simulation.clock()
+    producer = simulation.producer(linger_ms=0)
+    reported: list[int] = []
+
+    def program() -> None:
+        for number in range(2):
+            simulation.sleep(5.0)
+            reported.append(producer.send("t", b"v", timestamp_ms=number).result(timeout=60).timestamp_ms)
+        producer.close()
+
+    simulation.run(program)
+
+    assert [record.timestamp_ms for record in topic.log[0]] == reported
+    assert all(time // 1000 == second for time, second in zip(reported, (1_005, 1_010), strict=True))
+
+
+def test_records_of_the_future_are_refused_one_by_one() -> None:
+    simulation = simulation_of()
+    simulation.cluster.topics["t"].timestamp_after_max_ms = 1_000
+    producer = simulation.producer(linger_ms=50)
+    errors: list[str] = []
+
+    def program() -> None:
+        deliveries = [producer.send("t", b"v", timestamp_ms=timestamp) for timestamp in (0, 9_000)]
+        for delivery in deliveries:
+            with pytest.raises(DeliveryError) as caught:
+                delivery.result(timeout=60)
+            errors.append(str(caught.value))
+        producer.close()
+
+    simulation.run(program)
+
+    assert "one or more records" not in errors[1]
+    assert "out of range" in errors[1]
+    assert "1 other record of the batch was refused" in errors[0]

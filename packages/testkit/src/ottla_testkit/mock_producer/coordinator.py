@@ -74,5 +74,6 @@ class MockCoordinator:
             node=_NODE,
             coordinates=_NODE,
             partitions=None,
+            groups=None,
             code=ErrorCode.NONE,
         )

@@ -3,6 +3,7 @@
 from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.fault_injection import FaultRates, FaultyNetwork
+from ottla_testkit.simulation.groups import SimulatedGroup
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
@@ -31,6 +32,7 @@ __all__ = [
     "Session",
     "SimulatedBroker",
     "SimulatedCluster",
+    "SimulatedGroup",
     "SimulatedLogin",
     "SimulatedNetwork",
     "SimulatedTelemetry",

@@ -1,11 +1,8 @@
-"""The checks of a Produce request's records that need no state: Kafka's, in its order.
-
-Timestamps are not checked, since a simulated broker has no wall clock.
-"""
+"""The checks of a Produce request's records that need no state of producers: Kafka's, in its order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -16,7 +13,8 @@ from ottla.recordbatch.batch_header import BatchHeader, announced_size
 from ottla.recordbatch.checksum import crc32c
 from ottla.recordbatch.codecs import CODEC_MASK, ZSTD, unpack
 from ottla.recordbatch.header_v2 import CHECKED_FROM, COUNTED_FROM, HEADER_SIZE, MAGIC, MAGIC_OFFSET
-from ottla.recordbatch.parse import UNPACKED_LIMIT, RecordBatch, parse_batches
+from ottla.recordbatch.parse import UNPACKED_LIMIT, Record, RecordBatch, parse_batches
+from ottla_testkit.simulation.topics import SimulatedTopic
 
 FIRST_WITH_BATCHES: Final = 3
 """From this version on, Produce has exactly one batch of format v2 for each partition."""
@@ -24,6 +22,10 @@ FIRST_WITH_BATCHES: Final = 3
 FIRST_WITH_ZSTD: Final = 7
 
 REJECTED: Final = "One or more records have been rejected"
+UNKEYED: Final = "Compacted topic cannot accept message without key."
+OUT_OF_RANGE: Final = "The timestamp of the message is out of range."
+NOT_BY_CLIENT: Final = "Producer should not set timestamp type to LogAppendTime."
+NO_TIMESTAMP: Final = -1
 
 SMALLEST: Final = 14
 """A batch of fewer bytes has a wrong size: the header of the oldest format is longer."""
@@ -37,8 +39,8 @@ class CheckedRecords:
 
     code: ErrorCode = ErrorCode.NONE
     batches: Sequence[RecordBatch] = ()
-    unkeyed: Sequence[int] = ()
-    """The indices of records that a compacted topic refuses."""
+    refused: Mapping[int, str] = attrs.field(factory=dict)
+    """The indices of records that the topic refuses, and the reasons."""
     corrupt: CorruptBatchError | None = None
     """Why the bytes are not a batch."""
     at_log: bool = False
@@ -47,9 +49,9 @@ class CheckedRecords:
 
 
 def check_records(
-    records: Buffer, *, version: int, compacted: bool, compressors: Mapping[int, Compressor]
+    records: Buffer, *, version: int, topic: SimulatedTopic, now_ms: int, compressors: Mapping[int, Compressor]
 ) -> CheckedRecords:
-    """Read the batches of a request, and check them as a broker does before it appends them."""
+    """Read the batches of a request, and check them as a broker does before it appends them to this topic."""
     view = memoryview(records)
     if version >= FIRST_WITH_BATCHES:
         refused = _refuse_form(view, version)
@@ -63,9 +65,16 @@ def check_records(
         return CheckedRecords(code=code, corrupt=error, at_log=True)
     if version >= FIRST_WITH_BATCHES and any(map(_invalid, batches)):
         return CheckedRecords(code=ErrorCode.INVALID_RECORD, at_log=True)
-    unkeyed = [index for batch in batches for index, record in enumerate(batch.records) if record.key is None]
-    if compacted and unkeyed:
-        return CheckedRecords(code=ErrorCode.INVALID_RECORD, unkeyed=unkeyed, at_log=True, message=REJECTED)
+    unkeyed = {index: UNKEYED for index, _batch, record in _numbered(batches) if topic.compacted and record.key is None}
+    untimely = {
+        index: why
+        for index, batch, record in _numbered(batches)
+        if index not in unkeyed and (why := _refuse_timestamp(topic, batch, record, now_ms)) is not None
+    }
+    if unkeyed or untimely:
+        code = ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD
+        refused = dict(sorted({**unkeyed, **untimely}.items()))
+        return CheckedRecords(code=code, refused=refused, at_log=True, message=REJECTED)
     return CheckedRecords(batches=batches)
 
 
@@ -76,6 +85,23 @@ def transaction_owner(records: Buffer) -> tuple[int, int] | None:
         return None
     header = BatchHeader.read(view)
     return (header.producer_id, header.epoch) if header.transactional else None
+
+
+def _numbered(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, RecordBatch, Record]]:
+    """The records, each with its place in its batch."""
+    for batch in batches:
+        for index, record in enumerate(batch.records):
+            yield index, batch, record
+
+
+def _refuse_timestamp(topic: SimulatedTopic, batch: RecordBatch, record: Record, now_ms: int) -> str | None:
+    """Return why a topic refuses a record's timestamp, None if it does not."""
+    if not topic.append_time and record.timestamp_ms != NO_TIMESTAMP:
+        age = now_ms - record.timestamp_ms
+        early = topic.timestamp_before_max_ms is not None and age > topic.timestamp_before_max_ms
+        late = topic.timestamp_after_max_ms is not None and -age > topic.timestamp_after_max_ms
+        return OUT_OF_RANGE if early or late else None
+    return NOT_BY_CLIENT if batch.log_append_time else None
 
 
 def _refuse_form(view: memoryview, version: int) -> CheckedRecords | None:

@@ -37,6 +37,7 @@ from ottla.protocol import (
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation.controller import Controller
 from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
+from ottla_testkit.simulation.groups import SimulatedGroup
 from ottla_testkit.simulation.login import HangUpError, Session, SimulatedLogin
 from ottla_testkit.simulation.pending_response import PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
@@ -192,6 +193,7 @@ class SimulatedBroker:
             node=self.id,
             coordinates=self.cluster.coordinates,
             partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
+            groups=self.cluster.groups,
             code=code,
         )
 
@@ -272,12 +274,16 @@ class SimulatedCluster:
     """The codecs of compressed batches that the brokers read, by Kafka's number."""
     sources: dict[str, int] = attrs.field(factory=dict)
     """The numbers of partitions of topics that programs only read, and whose offsets they commit in transactions."""
+    groups: dict[str, SimulatedGroup] = attrs.field(factory=dict)
+    """The consumer groups that have members, or have had some."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
     corrupt: list[CorruptBatchError] = attrs.field(factory=list)
     """Why brokers have refused bytes that are not a record batch."""
     telemetry: SimulatedTelemetry | None = None
     """What brokers want of clients' metrics, or None if they do not collect any."""
+    wall_clock: Callable[[], float] = lambda: 0.0
+    """The time of brokers, in seconds since 1970; in a simulation, that of its clock."""
     on_batch: Callable[[BatchArrival], object] = lambda _arrival: None
     """Called for each batch that arrives at a broker."""
     transactions: TransactionCoordinator = attrs.field(init=False)
@@ -292,6 +298,11 @@ class SimulatedCluster:
             self.controller.later,
             bumps=lambda: self.transaction_version >= TXN_V2,
         )
+
+    @property
+    def now_ms(self) -> int:
+        """The time of brokers in ms."""
+        return round(self.wall_clock() * 1000)
 
     @property
     def coordinates(self) -> int:

@@ -29,6 +29,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla_testkit.simulation.groups import Membership, SimulatedGroup, check_membership
 from ottla_testkit.simulation.transactions import TransactionCoordinator
 
 COORDINATING: tuple[Message[Any, Any], ...] = (
@@ -55,11 +56,13 @@ def coordinate(
     node: int,
     coordinates: int,
     partitions: Mapping[str, int] | None,
+    groups: Mapping[str, SimulatedGroup] | None,
     code: ErrorCode,
 ) -> Any:
     """Return the response of broker *node*, where broker *coordinates* is the coordinator.
 
-    *partitions* maps each topic to its number of partitions. If it is None, every topic and partition exists.
+    *partitions* maps each topic to its number of partitions. If it is None, every topic and partition exists. Without
+    *groups*, each generation and member of a group is accepted.
 
     With a *code* other than NONE the response only has that code, and nothing is done.
     """
@@ -77,7 +80,7 @@ def coordinate(
             code = transactions.add(*who, group=request.group_id)
         return AddOffsetsToTxnResponse(error_code=code)
     if message is TXN_OFFSET_COMMIT:
-        return _commit_offsets(transactions, request, version, partitions, code)
+        return _commit_offsets(transactions, request, version, partitions, groups, code)
     return _end(transactions, request, version, code)
 
 
@@ -160,20 +163,30 @@ def _add_partitions(
 
 
 def _commit_offsets(
-    transactions: TransactionCoordinator, request: Any, version: int, known: Mapping[str, int] | None, code: ErrorCode
+    transactions: TransactionCoordinator,
+    request: Any,
+    version: int,
+    known: Mapping[str, int] | None,
+    groups: Mapping[str, SimulatedGroup] | None,
+    code: ErrorCode,
 ) -> TxnOffsetCommitResponse:
     who = (request.transactional_id, request.producer_id, request.producer_epoch)
     if code is ErrorCode.NONE and not request.group_id:
         code = ErrorCode.INVALID_GROUP_ID
     if code is ErrorCode.NONE and version >= FIRST_THAT_ADDS_GROUPS:
         code = transactions.add(*who, group=request.group_id)
+    named = Membership(
+        generation_id=request.generation_id, member_id=request.member_id, group_instance_id=request.group_instance_id
+    )
+    membership = ErrorCode.NONE if groups is None else check_membership(groups.get(request.group_id), named)
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             key = (request.group_id, topic.name, partition.partition_index)
             exists = _exists(known, topic.name, partition.partition_index)
-            answered = _of_offsets(code or transactions.add_offset(*who, key, partition.committed_offset), version)
+            stored = code or transactions.add_offset(*who, key, partition.committed_offset, membership=membership)
+            answered = _of_offsets(stored, version)
             partitions.append(
                 TxnOffsetCommitResponsePartition(
                     partition_index=partition.partition_index,

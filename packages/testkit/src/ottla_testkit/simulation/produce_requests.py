@@ -36,7 +36,6 @@ FIRST_WITH_ABORTABLE = 11
 ACKS = (-1, 0, 1)
 """The numbers of acknowledgements that a request may ask for."""
 
-UNKEYED = "Compacted topic cannot accept message without key."
 UNVERIFIED = "Unable to verify the partition has been added to the transaction"
 
 
@@ -172,14 +171,15 @@ class ProduceAnswer:
         checked = check_records(
             data.records or b"",
             version=self.version,
-            compacted=topic.compacted,
+            topic=topic,
+            now_ms=self.broker.cluster.now_ms,
             compressors=self.broker.cluster.compressors,
         )
         outcome = self._append(topic, data, checked)
 
         def respond(final: int) -> None:
             known = outcome if final == outcome.code else Appended(code=final)
-            responses[place] = self._response(topic, data.index, known, checked.unkeyed)
+            responses[place] = self._response(topic, data.index, known, checked.refused)
             self._one_less()
 
         self._open += 1
@@ -224,15 +224,18 @@ class ProduceAnswer:
     def _append_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, log: PartitionLog) -> Appended:
         replicated = topic.replicated.get(partition)
         written = log.producers.written(batch)
+        if topic.append_time:
+            batch = _at(batch, self.broker.cluster.now_ms)
         if replicated is None:
             code, offset = topic.append(partition, batch)
         else:
             code, offset = replicated.append(self.broker.id, batch, self.request.acks)
         # A broker returns the time of the batch that this one repeats as if it had set the time itself.
+        append_time_ms = batch.max_timestamp if topic.append_time else -1
         return Appended(
             code=code,
             base_offset=offset,
-            append_time_ms=-1 if code is not ErrorCode.NONE or written is None else written.timestamp_ms,
+            append_time_ms=-1 if code else append_time_ms if written is None else written.timestamp_ms,
             at_log=code not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS),
         )
 
@@ -267,12 +270,12 @@ class ProduceAnswer:
         return topic.leaders[partition], topic.epoch
 
     def _response(
-        self, topic: SimulatedTopic, partition: int, outcome: Appended, unkeyed: Sequence[int]
+        self, topic: SimulatedTopic, partition: int, outcome: Appended, refused: Mapping[int, str]
     ) -> PartitionProduceResponse:
         leader, epoch = self._known_leader(topic, partition)
         hints = self._gives_hints and outcome.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        named = {**dict.fromkeys(unkeyed, UNKEYED), **self.broker.named_records}
-        rejects = outcome.code == ErrorCode.INVALID_RECORD and bool(named)
+        named = {**refused, **self.broker.named_records}
+        rejects = outcome.code in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP) and bool(named)
         return PartitionProduceResponse(
             index=partition,
             error_code=outcome.code,
@@ -336,6 +339,12 @@ class ProduceAnswer:
                 ],
             )
         )
+
+
+def _at(batch: RecordBatch, time_ms: int) -> RecordBatch:
+    """Return the batch as a topic with LogAppendTime has it."""
+    records = tuple(attrs.evolve(record, timestamp_ms=time_ms) for record in batch.records)
+    return attrs.evolve(batch, records=records, max_timestamp=time_ms, log_append_time=True)
 
 
 def _unknown(name: str, topic: SimulatedTopic | None) -> ErrorCode:

@@ -47,7 +47,7 @@ class Simulation:
         switching: float = 0.0,
     ) -> None:
         self.cluster = cluster
-        self.clock = ManualClock()
+        self.clock = cluster.wall_clock = ManualClock()
         self.chance = Chance(seed)
         made = (
             SimulatedNetwork(cluster, self.clock, seed=seed) if network is None else network(cluster, self.clock, seed)

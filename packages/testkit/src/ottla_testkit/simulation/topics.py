@@ -28,6 +28,11 @@ class SimulatedTopic:
     max_message_bytes: int | None = None
     compacted: bool = False
     """Whether records without a key are refused."""
+    append_time: bool = False
+    """Whether each record gets the time of its append: `message.timestamp.type=LogAppendTime`."""
+    timestamp_before_max_ms: int | None = None
+    timestamp_after_max_ms: int | None = None
+    """Records that are older or newer than this are refused: `message.timestamp.before.max.ms`, `.after.max.ms`."""
     min_insync: int | None = None
     """`min.insync.replicas` of a topic whose partitions are replicated."""
     logs: dict[int, PartitionLog] = attrs.field(factory=dict)

@@ -18,10 +18,16 @@ TXN_V2 = 2
 MAX_TIMEOUT_MS = 900_000
 """The longest time-out of a transaction: the default of brokers' `transaction.max.timeout.ms`."""
 
+LAST_EPOCH = 32_766
+"""The last epoch that a transactional producer gets: one more is left to fence it."""
+
 
 @attrs.define
 class ProducerOwner:
-    """One transactional id. `last` is the outcome of its last transaction, and `before` that transaction's epoch."""
+    """One transactional id. `last` is the outcome of its last transaction, `before` that one's producer id and epoch.
+
+    `previous_id` is the producer id before the newest change of this state; mostly it is the same one.
+    """
 
     producer_id: int
     epoch: int
@@ -30,7 +36,8 @@ class ProducerOwner:
     groups: set[str] = attrs.field(factory=set)
     offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     last: bool | None = None
-    before: int | None = None
+    before: tuple[int, int] | None = None
+    previous_id: int = -1
     replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
     completing: bool = False  # its markers are not written yet
 
@@ -51,6 +58,8 @@ class TransactionCoordinator:
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
     next_id: int = 1000
+    last_epoch: int = LAST_EPOCH
+    """The epoch after which a transactional id gets another producer id. A test may set it to a low number."""
 
     def new_id(self) -> int:
         self.next_id += 1
@@ -72,10 +81,10 @@ class TransactionCoordinator:
         if owned is None:
             owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
             return ErrorCode.NONE, owned.producer_id, owned.epoch
-        if current is not None and current[0] != owned.producer_id:
-            return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.completing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
+        if current is not None and current[0] != owned.producer_id and not self._was_replaced(owned, current):
+            return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.ongoing:
             owned.replaced = owned.epoch if self.bumps() else None
             owned.epoch += 1
@@ -83,12 +92,20 @@ class TransactionCoordinator:
             self._end(transactional_id, owned, commit=False)
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         epoch = owned.epoch if current is None else current[1]
+        if owned.epoch >= self.last_epoch:
+            if epoch != owned.epoch:  # Kafka has an internal error then
+                return ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1
+            self._rotate(owned)
+            owned.replaced = None if current is None else epoch
+            owned.last = owned.before = None
+            return ErrorCode.NONE, owned.producer_id, owned.epoch
         if epoch == owned.epoch:
             owned.replaced = None if current is None else owned.epoch
             owned.epoch += 1
             owned.last = owned.before = None
         elif epoch != owned.replaced:  # otherwise the response to the first attempt was lost
             return ErrorCode.PRODUCER_FENCED, -1, -1
+        owned.previous_id = owned.producer_id
         return ErrorCode.NONE, owned.producer_id, owned.epoch
 
     def add(
@@ -120,17 +137,28 @@ class TransactionCoordinator:
         return code
 
     def add_offset(
-        self, transactional_id: str, producer_id: int, epoch: int, key: tuple[str, str, int], offset: int
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        key: tuple[str, str, int],
+        offset: int,
+        *,
+        membership: ErrorCode,
     ) -> ErrorCode:
-        """Store a group's offset until the end of the transaction, to which the group was added."""
+        """Store a group's offset until the end of the transaction, to which the group was added.
+
+        *membership*: the code with which the group refuses the consumer, NONE if it does not.
+        """
         code = self._check(transactional_id, producer_id, epoch)
         if code is not ErrorCode.NONE:
             return code
         owned = self.ids[transactional_id]
         if key[0] not in owned.groups:
             return ErrorCode.TRANSACTION_ABORTABLE
-        owned.offsets[key] = offset
-        return code
+        if membership is ErrorCode.NONE:
+            owned.offsets[key] = offset
+        return membership
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, newest: bool
@@ -141,23 +169,31 @@ class TransactionCoordinator:
         """
         owned = self.ids.get(transactional_id)
         code = ErrorCode.INVALID_REQUEST if not transactional_id else ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if owned is None or owned.producer_id != producer_id:
+        if owned is None:
             return code, -1, -1
-        repeated = not owned.ongoing and owned.last is not None and epoch == owned.before
+        caller = producer_id, epoch
+        repeated = not owned.ongoing and owned.last is not None and caller == owned.before
+        if newest and owned.completing:  # the first check: with the last marker, the caller may get another id
+            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
+        if owned.producer_id != producer_id and not repeated:
+            return code, -1, -1
         if epoch != owned.epoch and not repeated:
             return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.completing:
             code = ErrorCode.CONCURRENT_TRANSACTIONS if owned.last is commit else ErrorCode.INVALID_TXN_STATE
-            return (ErrorCode.CONCURRENT_TRANSACTIONS if epoch == owned.epoch and newest else code), -1, -1
+            return code, -1, -1
         if repeated:
             if owned.last is not commit:
                 return ErrorCode.INVALID_TXN_STATE, -1, -1
         elif not owned.ongoing and (commit or not newest):
             return ErrorCode.INVALID_TXN_STATE, -1, -1
         else:
-            owned.before = epoch
+            exhausted = newest and owned.epoch >= self.last_epoch
+            owned.before = caller
             owned.epoch += newest
             self._end(transactional_id, owned, commit=commit)
+            if exhausted:
+                self._rotate(owned)
         return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
 
     def time_out(self, transactional_id: str) -> None:
@@ -165,7 +201,7 @@ class TransactionCoordinator:
         owned = self.ids.get(transactional_id)
         if owned is None or not owned.ongoing:
             return
-        owned.before = owned.epoch if self.bumps() else None
+        owned.before = (owned.producer_id, owned.epoch) if self.bumps() else None
         owned.epoch += 1
         self._end(transactional_id, owned, commit=False)
 
@@ -173,14 +209,24 @@ class TransactionCoordinator:
         owned = self.ids.get(transactional_id)
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
+        if owned is not None and owned.completing:  # the first check, as in `end`
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if owned is None or owned.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if owned.epoch != epoch:
-            return ErrorCode.PRODUCER_FENCED
-        return ErrorCode.CONCURRENT_TRANSACTIONS if owned.completing else ErrorCode.NONE
+        return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
+
+    def _was_replaced(self, owned: ProducerOwner, current: tuple[int, int]) -> bool:
+        """Return whether a caller has the producer id before this one, all of whose epochs were used."""
+        return current[0] == owned.previous_id and current[1] >= self.last_epoch
+
+    def _rotate(self, owned: ProducerOwner) -> None:
+        """Give an owner another producer id, because the epochs of this one are used up."""
+        owned.previous_id, owned.producer_id, owned.epoch = owned.producer_id, self.new_id(), 0
 
     def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool) -> None:
-        partitions, offsets, epoch = sorted(owned.partitions), dict(owned.offsets), owned.epoch
+        partitions, offsets = sorted(owned.partitions), dict(owned.offsets)
+        producer_id, epoch = owned.producer_id, owned.epoch
+        owned.previous_id = producer_id
         self.ends.append((transactional_id, len(partitions), commit))
         owned.ongoing = False
         owned.last = commit
@@ -191,7 +237,7 @@ class TransactionCoordinator:
         def write_markers() -> None:
             owned.completing = False
             for partition in partitions:
-                self.mark(partition, owned.producer_id, epoch, commit)
+                self.mark(partition, producer_id, epoch, commit)
             if commit:
                 self.committed_offsets.update(offsets)
 

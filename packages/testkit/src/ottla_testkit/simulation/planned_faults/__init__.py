@@ -28,6 +28,7 @@ from ottla_testkit.simulation.planned_faults.topics import (
 from ottla_testkit.simulation.planned_faults.transactions import (
     FencedProducer,
     MovedCoordinator,
+    RebalancedGroup,
     SlowMarkers,
     TimedOutTransaction,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "MovedLeader",
     "OutdatedMetadata",
     "ProduceQuota",
+    "RebalancedGroup",
     "RecreatedTopic",
     "RefusedLogin",
     "SlowFollower",

@@ -40,6 +40,16 @@ class TimedOutTransaction(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class RebalancedGroup(Fault):
+    """A consumer group has a new generation, with the same members."""
+
+    group: str
+
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.groups[self.group].generation_id += 1
+
+
+@attrs.frozen(kw_only=True)
 class SlowMarkers(Fault):
     """The markers of transactions that end are written after this number of seconds."""
 
