@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -92,6 +92,11 @@ class ProduceCluster(Protocol):
     corrupt: list[CorruptBatchError]
     on_batch: Callable[[BatchArrival], object]
     transactions: TransactionCoordinator
+
+    @property
+    def now_ms(self) -> int:
+        """The time by the clock of the cluster, in milliseconds since 1970."""
+        ...
 
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
         """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
