@@ -231,7 +231,7 @@ class _Network:
         return False
 
 
-def test_after_a_round_of_a_thread_a_loop_looks_again_whether_its_own_would_be_short() -> None:
+def test_after_a_thread_has_run_a_round_a_loop_checks_again_what_fits() -> None:
     rounds: list[float] = []
     batch = SimpleNamespace(outcome="acknowledged")
 

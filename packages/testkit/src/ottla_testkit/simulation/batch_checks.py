@@ -73,8 +73,8 @@ def check_records(
     }
     if unkeyed or untimely:
         code = ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD
-        refused = dict(sorted({**unkeyed, **untimely}.items()))
-        return CheckedRecords(code=code, refused=refused, at_log=True, message=REJECTED)
+        reasons = dict(sorted({**unkeyed, **untimely}.items()))
+        return CheckedRecords(code=code, refused=reasons, at_log=True, message=REJECTED)
     return CheckedRecords(batches=batches)
 
 
