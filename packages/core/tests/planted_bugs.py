@@ -212,7 +212,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["expiring"],
     ),
     "surplus memory released twice": PlantedBug(
-        module="accumulator.drained_batches",
+        module="accumulator.sealing",
         before="            batch.held_bytes -= surplus\n",
         after="",
         kinds=["faultless"],

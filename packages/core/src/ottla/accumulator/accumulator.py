@@ -18,7 +18,6 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
-from ottla.accumulator.drained_batches import DrainedBatches, alike
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import IoLoop
@@ -29,6 +28,7 @@ from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue
 from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.record_appender import AppenderParts
+from ottla.accumulator.sealing import DrainedBatches, alike
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.unassigned_memory import UnassignedMemory

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Outcome
 from ottla.accumulator.batch_result import BatchResult
-from ottla.accumulator.batch_stories import answer, notes_and_clock
 from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.locked_columns import LockedColumns
 from ottla.errors import OttlaError
@@ -20,7 +19,7 @@ from ottla.recordbatch.batch_sequence import BatchSequence
 from ottla.recordbatch.core_abilities import are_locking
 from ottla.results.stories import RecordStory
 from ottla.results.stories.tries import CloseReason, Try, keep
-from ottla.results.stories.waits import Journal, Notes
+from ottla.results.stories.waits import Journal, Notes, notes_and_clock
 
 UNASSIGNED: Final = -1
 """The partition number of records whose partition is not chosen yet."""
@@ -206,7 +205,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         waited_for_topic, waited_for_memory = self.waited or (0.0, 0.0)
         tries = tuple(self.earlier_tries or ())
         if self.sent_at is not None:
-            tries = (*tries, self.last_try(answer(outcome, self.last_error)))
+            tries = (*tries, self.last_try(_answer(outcome, self.last_error)))
         until = self.completed_at or failing_at or (clock() if clock is not None else None)
         return RecordStory(
             topic=self.topic,
@@ -259,3 +258,14 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
             taken = columns.extend(source.columns, indexes)
             columns.allow(max(columns.memory(), self.held_bytes))
             return start, taken
+
+
+def _answer(outcome: Outcome[ProducerBatch] | None, last_error: OttlaError | None) -> str:
+    """The answer to the last attempt."""
+    match outcome:
+        case Acknowledged(base_offset=base):
+            return f"acknowledged at offset {base}" if base >= 0 else "acknowledged"
+        case Failed(error=error):
+            return str(error.__cause__ or error)
+        case _:
+            return str(last_error) if last_error is not None else "no answer yet"

@@ -3,7 +3,7 @@
 It counts bytes and holds none. Waiters are served in the order of their arrival: released memory goes to the one that
 waits longest, even when a later one needs less.
 
-`record_appender` and `batch_memory` take memory for records; `batch_completion` and `drained_batches` give it back.
+`record_appender` and `batch_memory` take memory for records; `batch_completion` and `sealing` give it back.
 """
 
 from __future__ import annotations

@@ -120,3 +120,10 @@ def lasting(
 ) -> Interval:
     """A wait that begins now."""
     return Interval(kind, now, _NEVER, node, topic, detail)
+
+
+def notes_and_clock(journal: Journal | Notes | None) -> tuple[Notes, Callable[[], float] | None]:
+    """The waits of a batch's producer, and the producer's clock unless the batch is complete."""
+    if isinstance(journal, Journal):
+        return journal.notes, journal.clock
+    return NO_NOTES if journal is None else journal, None
