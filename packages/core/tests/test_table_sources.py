@@ -325,7 +325,7 @@ def test_a_series_is_refused_with_what_makes_a_table_of_it() -> None:
     assert [sent.value for sent in producer.history] == [b"v"]
 
 
-def test_a_frame_that_has_no_form_in_arrow_is_refused_with_the_reason() -> None:
+def test_a_frame_that_arrow_cannot_hold_is_refused_with_the_reason() -> None:
     pandas = pytest.importorskip("pandas")
     refused = pytest.raises(InvalidRecordError, match=r"the DataFrame cannot be read as a table: .*column value")
     with MockProducer() as producer, refused:

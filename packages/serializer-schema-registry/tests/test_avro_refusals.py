@@ -80,16 +80,16 @@ def test_cells_below_a_null_refuse_nothing() -> None:
 @pytest.mark.parametrize(
     ("schema", "kind", "problem"),
     [
-        ("int", pa.string(), "of type string has no form as Avro's 'int'"),
+        ("int", pa.string(), "of type string cannot be encoded as Avro's 'int'"),
         (record(a="int"), pa.struct([("a", pa.int32()), ("b", pa.int32())]), "has no field 'b'"),
         (record(a="int", b="int"), pa.struct([("a", pa.int32())]), "no column for the field 'b'"),
         (record(a="int"), pa.struct([("a", pa.binary())]), "column 'a' of type binary"),
         (record(a={"type": "array", "items": "int"}), pa.struct([("a", pa.list_(pa.string()))]), r"column 'a\[\]'"),
         (record(a=["null", "int"]), pa.struct([("a", pa.float64())]), "column 'a' of type double"),
         (record(a=["null", "int", "string"]), pa.struct([("a", pa.float64())]), "column 'a' of type double"),
-        ("long", pa.timestamp("us"), "no form as Avro's 'long'"),
-        (MILLIS, pa.timestamp("ms"), "no form as Avro's 'timestamp-millis'"),
-        ("string", pa.list_(pa.string()), "no form as Avro's 'string'"),
+        ("long", pa.timestamp("us"), "cannot be encoded as Avro's 'long'"),
+        (MILLIS, pa.timestamp("ms"), "cannot be encoded as Avro's 'timestamp-millis'"),
+        ("string", pa.list_(pa.string()), "cannot be encoded as Avro's 'string'"),
     ],
 )
 def test_a_type_that_does_not_fit_is_refused_before_there_are_rows(schema: Any, kind: Any, problem: str) -> None:

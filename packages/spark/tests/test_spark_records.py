@@ -22,8 +22,10 @@ PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
     """The records that are sent for a record batch of these columns."""
-    found, formless, _headers = records_of(pa.record_batch(columns), {name: at for at, name in enumerate(columns)})
-    assert not formless
+    found, unserializable, _headers = records_of(
+        pa.record_batch(columns), {name: at for at, name in enumerate(columns)}
+    )
+    assert not unserializable
     valid, indexes = valid_rows(found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"))
     assert valid is found
     assert indexes is None

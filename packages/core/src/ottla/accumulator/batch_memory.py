@@ -1,4 +1,7 @@
-"""The memory that an open batch may use: granted in increments, until the batch has its target size."""
+"""The memory that an open batch may use: granted in increments, until the batch has its target size.
+
+Besides its bytes, a record costs what the encoder states as `record_cost`: `OBJECT_COST` of the built-in one.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def refused_records(batch: ProducerBatch, messages: Mapping[int, str | None]) ->
 
 
 def _failed(kind: type[E], batch: ProducerBatch, what: str, cause: Exception | None, now: float) -> E:
-    """The error of all records of a batch, with its story; *what* happened to them."""
+    """The error of all records of a batch, with the batch's story; *what* says what happened to the records."""
     records = counted(batch.count, "record")
     # One error stands for all of them, and its reader may have sent only one: so the text names the batch.
     subject = records if batch.count == 1 else f"a batch of {records}"

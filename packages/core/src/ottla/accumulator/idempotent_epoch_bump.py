@@ -2,7 +2,8 @@
 
 `ottla.accumulator.sequences` decides when it is needed, and sets it.
 
-A transactional producer requests its next epoch from the coordinator, see `ottla.transactions`.
+A transactional producer requests its next epoch from the coordinator: `transactions.current_transaction` decides when,
+`transactions.transaction_request_source` makes the request.
 """
 
 from __future__ import annotations

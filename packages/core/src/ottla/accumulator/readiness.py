@@ -1,4 +1,8 @@
-"""The time from which a queued batch may leave."""
+"""The time from which a queued batch may leave.
+
+`linger` is `linger.ms` less the time that sealing takes (`accumulator.build`); `keyed_appender` applies it to
+unassigned batches.
+"""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Sequences:
             del self._in_doubt[partition]
 
     def recover(self) -> None:
-        """Repair the numbers after a failed round: nothing is on the wire, and half-done renumbering is completed."""
+        """Repair the numbers after a failed round: no batch is on the wire, half-done renumbering is completed."""
         for numbers in self._partitions.values():
             numbers.on_the_wire = 0
             if any(not numbers.has_numbered(batch) for batch in numbers.in_flight):

@@ -350,7 +350,7 @@ async def _ready(wait: Wait, timeout: float) -> bool:
 
 
 async def _callbacks_to_run() -> None:
-    """Let the callbacks of records that are completed run."""
+    """Give callbacks of completed records, which wait for their turn, the time to run."""
     inbox = running_inbox()
     await asyncio.sleep(0)
     while not inbox.empty:

@@ -97,9 +97,9 @@ class SerializationError(InvalidRecordError):
 
 
 class RowSerializationError(OttlaError, ValueError):
-    """Raised by the `serialize_column` of a serializer for rows that have no form. `send_table` never raises it.
+    """Raised by the `serialize_column` of a serializer for rows that it cannot serialize. `send_table` never raises it.
 
-    `rows` maps the index of each in the column to the reason.
+    `rows` maps the index of each such row in the column to the reason.
     """
 
     def __init__(self, rows: Mapping[int, str]) -> None:

@@ -84,10 +84,10 @@ class SupportsAvroValues(Protocol):
     """An optional ability of encoders: Avro's binary encoding of Python's data, for the serializer `avro`."""
 
     def avro_values(self, avro_type: AvroType) -> Callable[[bytes, Any], bytes | None]:
-        """Return a function of a prefix and data, which returns both as bytes, for any thread.
+        """Return a thread-safe function of a prefix and a value: it returns the prefix and the encoded value.
 
-        It returns None for data that does not fit or that it does not know: the caller then encodes it, or refuses it.
-        Exceptions of `prepare` reach the caller.
+        The function returns None for a value that does not fit the type, or whose Python type it does not know. The
+        caller then encodes that value, or refuses it. Exceptions of `prepare` reach the caller.
         """
 
 

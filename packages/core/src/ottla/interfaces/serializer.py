@@ -61,7 +61,8 @@ class SupportsSerializeColumn(Protocol):
         be a slice, with an `offset`. The result is of type binary, large_binary, string or large_string, always the
         same for one type of column.
         Raises TypeError for a column's type that it does not accept, also if the column is empty: it is called with no
-        rows first, for the type of its result. Raises `ottla.errors.RowSerializationError` for rows that have no form.
+        rows first, for the type of its result. Raises `ottla.errors.RowSerializationError` for rows that it cannot
+        serialize.
         """
 
 

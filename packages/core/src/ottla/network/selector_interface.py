@@ -45,8 +45,8 @@ class Selectable(Protocol):
     def resolve(self, host: str, port: int, *, canonical: bool = False) -> Sequence[Address] | None:
         """The addresses to try for a broker, or None if they are not resolved yet.
 
-        After None, call it again after the next `poll` that returns early. *canonical* gives each address its own name.
-        Raises NameResolutionError; never returns an empty sequence.
+        After None, call it again after the next `poll` that returns early. With *canonical*, each address
+        has its own canonical name in place of *host*. Raises NameResolutionError; never returns an empty sequence.
         """
 
     def connect(self, node: int, target: Target, host: str, port: int) -> None:

@@ -71,7 +71,7 @@ def first_columns(encoder: RecordEncoder) -> Columns | None:
 
 
 def columns_of(encoder: RecordEncoder, limit: int) -> Columns:
-    """Columns of an encoder that takes records of `send`."""
+    """New columns for records of `send`. Raises if the encoder, which has returned columns before, returns None."""
     columns = _columns(encoder, limit)
     if columns is None:
         raise _fault(encoder, "returned None in columns for records of send, after it had returned columns")

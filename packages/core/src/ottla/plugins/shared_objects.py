@@ -1,4 +1,7 @@
-"""Plugins that cannot be used in several processes: objects that the program gives before it forks."""
+"""The refusal of plugins that a program passes to `per_process` as objects.
+
+After a fork, each process would have a copy of the object.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The steps of `Producer.send` that may wait: for a topic's metadata, and for memory.
 
-`Producer.send` calls them if it does not know the topic's route, or if no open batch has room for the record.
+`Producer.send` calls them if it does not know the topic's route, or if no open batch has room for the record. The
+thread then blocks in `network.metadata` (`Metadata.wait_for`) or in `accumulator.buffer_pool` (`BufferPool.reserve`).
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def close_on_signals(*signals: int, timeout: float = TIMEOUT) -> None:
     Queued records are sent for at most *timeout* seconds, the rest fails, and the log has their number. Then the signal
     ends the process as it would have without this call. A second signal ends it immediately.
 
-    A signal that the program, its server or its event loop handles is left alone: they end the program in order, and
-    its producers are closed at exit. Call this on the main thread; otherwise it raises IllegalStateError.
+    A signal that the program, its server or its event loop handles is left alone: that handler ends the program, and
+    the producers are closed at exit. Call this on the main thread; otherwise it raises IllegalStateError.
     """
     if threading.current_thread() is not threading.main_thread():
         raise IllegalStateError("close_on_signals works on the main thread only, as all handlers of signals do")

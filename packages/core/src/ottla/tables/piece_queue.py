@@ -1,4 +1,4 @@
-"""The queueing of a table's pieces: compressed in order, put into the accumulator, and failed if that is impossible."""
+"""The queueing of a table's pieces in their order, after their compression; pieces that cannot be queued fail."""
 
 from __future__ import annotations
 

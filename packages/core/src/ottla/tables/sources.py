@@ -31,7 +31,7 @@ class BatchStream:
     batches: Iterable[Any]
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches. Raises TypeError for anything else, and ValueError for a batch of other columns."""
+        """Yield record batches. Raises TypeError for an item that is none, ValueError for one with other columns."""
         for number, batch in enumerate(self.batches):
             for part in _record_batches(batch, number):
                 if not part.schema.equals(self.schema) and _columns(part.schema) != _columns(self.schema):

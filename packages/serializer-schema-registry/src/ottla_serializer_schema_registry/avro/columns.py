@@ -114,7 +114,7 @@ class _Planner:
         null_branch = branches.index("null") if "null" in branches else -1
         if pa.types.is_null(kind):
             if null_branch < 0:
-                raise _no_form(path, kind, branches)
+                raise _unencodable(path, kind, branches)
             return ColumnPlan(kind=AvroKind.CONSTANT, data=varint(null_branch), path=path)
         others = [place for place, branch in enumerate(branches) if branch != "null"]
         reasons, fitting = [], []
@@ -130,7 +130,7 @@ class _Planner:
                     return fitting[-1]
         if fitting:
             return fitting[0]
-        raise reasons[0] if len(reasons) == 1 else _no_form(path, kind, branches)
+        raise reasons[0] if len(reasons) == 1 else _unencodable(path, kind, branches)
 
     def _typed(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         name = schema["type"]
@@ -141,14 +141,14 @@ class _Planner:
             return nested(schema, kind, path)
         leaf = _LEAVES[name](schema, kind)
         if leaf is None:
-            raise _no_form(path, kind, schema)
+            raise _unencodable(path, kind, schema)
         avro_kind, convert, size = leaf
         certain = _holds_all(schema, kind)
         return ColumnPlan(kind=avro_kind, convert=_at(path, convert), size=size, path=path, is_certain=certain)
 
     def _record(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not pa.types.is_struct(kind):
-            raise _no_form(path, kind, schema)
+            raise _unencodable(path, kind, schema)
         has = [kind.field(place).name for place in range(kind.num_fields)]
         wanted = [field["name"] for field in schema["fields"]]
         if unknown := [name for name in has if name not in wanted]:
@@ -180,13 +180,13 @@ class _Planner:
 
     def _array(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
-            raise _no_form(path, kind, schema)
+            raise _unencodable(path, kind, schema)
         child = self.plan(schema["items"], kind.value_type, f"{path}[]")
         return _nested(AvroKind.ARRAY, path, (child,), convert=_compact)
 
     def _map(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
         if not pa.types.is_map(kind):
-            raise _no_form(path, kind, schema)
+            raise _unencodable(path, kind, schema)
         children = (
             self.plan("string", kind.key_type, f"{path}.key"),
             self.plan(schema["values"], kind.item_type, f"{path}.value"),
@@ -471,6 +471,6 @@ def _largest(precision: int, scale: int) -> Any:
     return Decimal(10**precision - 1).scaleb(-scale)
 
 
-def _no_form(path: str, kind: Any, schema: Any) -> TypeError:
+def _unencodable(path: str, kind: Any, schema: Any) -> TypeError:
     named = schema.get("logicalType") or schema["type"] if isinstance(schema, dict) else schema
-    return TypeError(f"{shown(path)} of type {kind} has no form as Avro's {named!r}")
+    return TypeError(f"{shown(path)} of type {kind} cannot be encoded as Avro's {named!r}")

@@ -1,4 +1,4 @@
-"""Rows of a column that have no form in their schema, found in any column below it."""
+"""Rows of a column that their schema cannot encode, found in any column below it."""
 
 from __future__ import annotations
 

@@ -40,5 +40,5 @@ class ProtobufFormat:
         return ProtobufSchema(self._class, encoded_indexes(indexes_in(text, self._class.DESCRIPTOR.full_name)))
 
     def of_columns(self, kind: Any, name: str) -> str:
-        """Raise TypeError: the class is always given."""
+        """Raise TypeError: Protobuf makes no schema of columns, but needs a generated class."""
         raise TypeError("Protobuf needs a generated class")

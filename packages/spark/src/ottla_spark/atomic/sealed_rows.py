@@ -85,9 +85,9 @@ class RowSealing:
             if not batch.num_rows:
                 continue
             place = RowPlace(task=task, rows_before=rows)
-            records, formless, headers = records_of(batch, self.columns, options=self.options)
+            records, unserializable, headers = records_of(batch, self.columns, options=self.options)
             valid, indexes = valid_rows(
-                records, place=place, topic=self.options.topic, refused=refused, formless=formless
+                records, place=place, topic=self.options.topic, refused=refused, unserializable=unserializable
             )
             valid = with_headers(valid, headers)
             for found in by_topic(valid, topic=self.options.topic, indexes=indexes):

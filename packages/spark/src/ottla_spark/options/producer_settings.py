@@ -19,7 +19,7 @@ _valid: set[frozenset[tuple[str, object]]] = set()
 
 
 def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
-    """Return every problem that would keep a producer with these settings from being created, plugins included.
+    """Return every problem for which a producer with these settings is not created, including those of plugins.
 
     Valid settings are not checked again in this process: Spark asks twice for each micro-batch.
     """

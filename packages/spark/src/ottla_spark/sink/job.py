@@ -96,7 +96,7 @@ def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str
 def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     """Write the rows in one Spark job, commit the results of its tasks, and return them.
 
-    Raises Spark's error if a task failed for good, after `abort`, and the errors of `commit`.
+    If a task failed for good, this calls `abort` and raises Spark's error. It also raises the errors of `commit`.
     """
     task = WriteToKafka(write=writer.write, names=given.names)
     try:

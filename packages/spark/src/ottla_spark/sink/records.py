@@ -53,9 +53,9 @@ def records_of(
     *,
     options: WriteOptions | None = None,
 ) -> tuple[pa.RecordBatch, Mapping[int, str], Sequence[Header]]:
-    """Return the batch with our columns alone, under our names, why rows have no form, and headers for `with_headers`.
+    """Return the batch with our columns alone, under our names, reasons by row, and headers for `with_headers`.
 
-    The *options* have the formats of keys and values, of which serializers make a form and headers.
+    A reason says why a row cannot be serialized. The *options* have the formats of keys and values.
     Raises WriteError for a fault of a serializer.
     """
     batch = with_all_offsets(batch)
@@ -92,14 +92,14 @@ def valid_rows(
     place: RowPlace,
     topic: str | None,
     refused: RefusedRows,
-    formless: Mapping[int, str] | None = None,
+    unserializable: Mapping[int, str] | None = None,
 ) -> tuple[pa.RecordBatch, Any | None]:
     """Return the rows that records can hold, and their indexes, None if these are all; add the others to *refused*.
 
-    *topic* is the topic of all rows, None: they have a column. *formless* says why rows have no form in their format.
+    *topic* is the topic of all rows, None: they have a column. *unserializable* has the reasons of `records_of`.
     Raises WriteError if a refused row fails the task.
     """
-    problems: dict[int, str] = dict(formless or {})
+    problems: dict[int, str] = dict(unserializable or {})
     for name in [name for name in _WRONG if name in records.schema.names]:
         wrong = _WRONG[name](records.column(name))
         for row in pc.indices_nonzero(wrong).to_pylist() if wrong is not None else ():

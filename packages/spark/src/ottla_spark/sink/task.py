@@ -65,8 +65,10 @@ def send_rows(
                 partial(_send, producer(), in_flight, refused=refused, transactional=transactional), refused
             )
             place = RowPlace(task=task, rows_before=rows)
-            records, formless, headers = records_of(batch, columns, options=options)
-            valid, indexes = valid_rows(records, place=place, topic=options.topic, refused=refused, formless=formless)
+            records, unserializable, headers = records_of(batch, columns, options=options)
+            valid, indexes = valid_rows(
+                records, place=place, topic=options.topic, refused=refused, unserializable=unserializable
+            )
             valid = with_headers(valid, headers)
             for found in by_topic(valid, topic=options.topic, indexes=indexes):
                 row_buffer.put(found, place)

@@ -7,7 +7,10 @@ from typing import TypeAlias
 
 
 class PendingResponse:
-    """A response whose bytes, or None for no response, are not known yet. The broker reads nothing more meanwhile."""
+    """A response that is not known yet: later it gets its bytes, or None if there is no response.
+
+    Until then, the broker reads nothing more.
+    """
 
     def __init__(self) -> None:
         self._then: Callable[[bytes | None], object] | None = None

@@ -1,12 +1,12 @@
-"""Sending files in transactions, with a STATE file, so that a run that was killed is resumed without loss or doubles.
+"""Sending files in transactions, with a STATE file: a run that was killed is resumed without loss or duplicates.
 
 1. The records of a transaction are sent, and it is prepared: all of them are acknowledged.
 2. STATE gets the prepared transaction, and the position after it.
 3. The transaction is committed, and STATE gets the position alone. Only then the next one begins, because its
    beginning would make the brokers forget how the one before ended.
 
-A run that finds a prepared transaction in STATE commits it first, which may be repeated. If that says that the
-transaction was aborted, its records are sent again; whatever was sent after it was not committed.
+A run that finds a prepared transaction in STATE commits it first, which may be repeated. If the commit
+finds that the transaction was aborted, its records are sent again; nothing that was sent after it is committed.
 """
 
 from __future__ import annotations
@@ -152,9 +152,7 @@ def _transactions(inputs: Sequence[Input], position: Position) -> Iterator[Itera
 
 
 def _positioned(inputs: Sequence[Input], position: Position) -> Iterator[tuple[Input, Block, Position]]:
-    for number, given in enumerate(inputs):
-        if number < position.input:
-            continue
+    for number, given in enumerate(inputs[position.input :], position.input):
         for block in given.blocks(skip=position.record if number == position.input else 0):
             yield given, block, Position(number, block.first + block.count)
 

@@ -1,6 +1,7 @@
 """LZ4, codec 3: one LZ4 frame as Java writes it, with independent blocks of 64 kB and no content size.
 
-Reading stops at the frame's end, as in Java; anything after it, even another frame, is ignored.
+Reading stops at the frame's end, as in Java; anything after it, even another frame, is ignored. The level is
+`compression.lz4.level` (`config.producer_config`), which `plugins.selection` passes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """murmur2 of an Arrow column of keys without a loop over them: each step is one call for a whole column of words.
 
-Keys of several sizes are sorted by size, so that those with an n-th word are the last ones.
+Keys of several sizes are sorted by size. Then the keys that have an n-th word are at the end.
 
-Nanoseconds per key for 10,000 keys of 16 bytes, CPython 3.11: 50. Large integers (`murmur2_column`) take 235 from
-column to column. For keys of 5 to 40 bytes it is 175 and 480.
+For 10,000 keys of 16 bytes on CPython 3.11 it takes 50 ns for each key. The large integers of `murmur2_column` take
+235 ns, including the conversions from and to a column. For keys of 5 to 40 bytes it is 175 against 480 ns.
 """
 
 from __future__ import annotations

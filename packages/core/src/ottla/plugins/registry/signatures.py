@@ -46,7 +46,7 @@ def is_generator(function: Any) -> bool:
 
 
 def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
-    """The required parameters of a plugin's hook that the core does not pass, each with those that it passes."""
+    """A problem for each required parameter of a hook that the core does not pass; it lists those that it passes."""
     passed = list(inspect.signature(getattr(hookspecs, hook)).parameters)
     for each in inspect.signature(function).parameters.values():
         if each.kind in _POSITIONAL and each.default is each.empty and each.name not in passed:

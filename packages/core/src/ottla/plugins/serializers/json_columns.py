@@ -47,13 +47,13 @@ class JsonRows(Protocol):
 
 
 def texts(column: Any, *, rows: JsonRows | None = None) -> Any:
-    """The JSON of each row, null where the row is; *rows* makes objects of columns faster."""
+    """The JSON of each row, null where the row is null. *rows*, an ability of encoders, writes structs faster."""
     text, quote = _bare(column, rows)
     return _between(quote, text, quote) if quote else text
 
 
 def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: JsonRows | None = None) -> Any:
-    """Objects with these fields, without null ones; *rows* makes them faster."""
+    """Objects with these fields, without null ones. *rows*, an ability of encoders, writes them faster."""
     if rows is not None:
         offsets, content = rows(names, columns, count=count, text=partial(_bare, rows=rows))
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(content))

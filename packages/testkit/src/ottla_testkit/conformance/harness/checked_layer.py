@@ -156,7 +156,7 @@ def check(kept: bool, broken: str) -> None:
 
 
 def has_ability(plugin: object, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
-    """Return whether a plugin's object has an optional ability; fail if it must be a method, and is not."""
+    """Return whether a plugin's object has an optional ability; fail if it has to be a method, and is none."""
     try:
         return supports(plugin, ability)
     except InvalidPluginError as error:

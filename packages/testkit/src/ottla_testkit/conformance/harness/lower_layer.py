@@ -18,7 +18,7 @@ _PIECES: Final = (1, 1000, 3, 16_384)
 
 
 class LowerLayer:
-    """Passes bytes on unchanged, as a tunnel through a proxy behind TLS would.
+    """Passes bytes on unchanged, as a tunnel does through a proxy that is itself reached by TLS.
 
     With *always_may_read*, `may_read` is always True: it is a hint, and a read may find nothing.
     """
