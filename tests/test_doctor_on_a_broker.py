@@ -36,8 +36,8 @@ def test_a_healthy_broker_gets_a_record_and_every_step_is_ok(kafka: KafkaCluster
     }
     [record] = read_back(kafka.bootstrap_servers, topic, partitions=2)
     assert record.value == b"a test record of ottla doctor"
-    assert document["findings"][-1]["said"] == f"acknowledged: partition {record.partition}, offset {record.offset}"
-    [versions] = [f["said"] for f in document["findings"] if f["step"] == "api versions"]
+    assert document["findings"][-1]["message"] == f"acknowledged: partition {record.partition}, offset {record.offset}"
+    [versions] = [f["message"] for f in document["findings"] if f["step"] == "api versions"]
     assert versions.startswith(f"Kafka {MARKS[0].release} or newer")
 
 
@@ -47,7 +47,7 @@ def test_with_acks_0_the_record_is_sent_unconfirmed(kafka: KafkaCluster, make_to
         {"bootstrap.servers": kafka.bootstrap_servers, "acks": "0"}, topic=topic, send=True, timeout=TIMEOUT
     )
 
-    assert examination.findings[-1].said == "sent to partition 0; with acks=0 no broker confirms it"
+    assert examination.findings[-1].message == "sent to partition 0; with acks=0 no broker confirms it"
     assert len(read_back(kafka.bootstrap_servers, topic, partitions=1)) == 1
 
 
@@ -57,7 +57,7 @@ def test_a_record_that_the_broker_refuses_is_reported_with_its_code(kafka: Kafka
 
     assert examination.cause is not None
     assert examination.cause.step is Step.RECORD
-    assert "INVALID_RECORD" in examination.cause.said
+    assert "INVALID_RECORD" in examination.cause.message
 
 
 def test_serializers_and_timeouts_of_the_user_do_not_affect_the_doctor(
@@ -73,7 +73,7 @@ def test_serializers_and_timeouts_of_the_user_do_not_affect_the_doctor(
     }
     examination = examine(settings, topic=make_topic(), send=True, timeout=TIMEOUT)
 
-    assert examination.findings[-1].said == "acknowledged: partition 0, offset 0"
+    assert examination.findings[-1].message == "acknowledged: partition 0, offset 0"
 
 
 @pytest.mark.slow
@@ -111,6 +111,6 @@ def test_a_frozen_broker_is_reported_differently_from_a_missing_one(spare_kafka:
     assert frozen.cause is not None
     assert gone.cause is not None
     assert (frozen.cause.step, gone.cause.step) == (Step.API_VERSIONS, Step.TCP)
-    assert "but sent nothing for" in frozen.cause.said
-    assert "refused" in gone.cause.said
+    assert "but sent nothing for" in frozen.cause.message
+    assert "refused" in gone.cause.message
     assert frozen.findings[-1].status is Status.SKIPPED

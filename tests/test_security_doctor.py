@@ -19,8 +19,8 @@ def test_a_working_connection_is_reported_with_certificate_and_login(secure: Sec
     said = {finding.step: finding for finding in examination.findings}
     assert examination.cause is None
     assert {said[step].status for step in (Step.TLS, Step.SASL, Step.RECORD)} == {Status.OK}
-    assert "TLSv1.3" in said[Step.TLS].said
-    assert "SCRAM-SHA-512" in said[Step.SASL].said
+    assert "TLSv1.3" in said[Step.TLS].message
+    assert "SCRAM-SHA-512" in said[Step.SASL].message
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_doctor_finds_a_wrong_password_at_the_login(secure: SecureBroker, me
 
     assert examination.cause is not None
     assert examination.cause.step is Step.SASL
-    assert "alice" in examination.cause.said
+    assert "alice" in examination.cause.message
 
 
 def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBroker) -> None:
@@ -58,10 +58,10 @@ def test_the_doctor_finds_an_unknown_authority_in_the_handshake(secure: SecureBr
 
     assert examination.cause is not None
     assert examination.cause.step is Step.HANDSHAKE
-    assert "O=Ottla tests" in examination.cause.said
+    assert "O=Ottla tests" in examination.cause.message
     assert "ssl.truststore.location" in examination.cause.remedy
     [versions] = [found for found in examination.findings if found.step is Step.API_VERSIONS]
-    assert (versions.status, versions.said) == (Status.SKIPPED, "no handshake was completed")
+    assert (versions.status, versions.message) == (Status.SKIPPED, "no handshake was completed")
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
@@ -70,5 +70,5 @@ def test_the_doctor_finds_that_a_client_certificate_is_required(secure: SecureBr
     examination = examine(secure.tls("MUTUAL") | {"ssl.enabled.protocols": version}, timeout=60)
 
     assert examination.cause is not None
-    assert "requires a client certificate" in examination.cause.said
+    assert "requires a client certificate" in examination.cause.message
     assert "ssl.keystore.location" in examination.cause.remedy

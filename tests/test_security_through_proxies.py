@@ -203,7 +203,7 @@ def test_the_doctor_names_the_proxies_and_both_certificates(secure: SecureBroker
     }
     examination = examined(settings)
 
-    said = {finding.step: finding.said for finding in examination.findings if finding.status is Status.OK}
+    said = {finding.step: finding.message for finding in examination.findings if finding.status is Status.OK}
     assert examination.cause is None
     assert said[Step.HANDSHAKE] == f"done, through the SOCKS5 proxy {near.address}, the HTTP proxy {far.address}"
     assert said[Step.TLS].startswith("proxy's protocol: TLSv1.3; proxy's cipher:")
@@ -222,7 +222,7 @@ def test_the_doctor_shows_the_tls_of_a_proxy_for_plaintext_brokers(secure: Secur
     }
     examination = examined(settings)
 
-    said = {finding.step: finding.said for finding in examination.findings if finding.status is Status.OK}
+    said = {finding.step: finding.message for finding in examination.findings if finding.status is Status.OK}
     assert examination.cause is None
     assert said[Step.TLS].startswith("proxy's protocol: TLSv1.3")
     assert "; protocol: " not in said[Step.TLS]

@@ -112,9 +112,9 @@ def test_json_has_the_same_content(server: str) -> None:
     assert document["conclusion"] in shown
     assert [finding["step"] for finding in document["findings"]] == [step.value for step in Step]
     [failed] = [finding for finding in document["findings"] if finding["status"] == "failed"]
-    assert failed.keys() == {"step", "subject", "status", "seconds", "said", "remedy"}
+    assert failed.keys() == {"step", "subject", "status", "seconds", "message", "remedy"}
     assert failed["subject"] == server
-    assert failed["said"] in shown
+    assert failed["message"] in shown
 
 
 def test_json_of_a_healthy_cluster_has_no_conclusion(broker: str) -> None:

@@ -67,9 +67,9 @@ def test_a_correct_broker_is_reported_as_healthy() -> None:
 
     assert examination.healthy
     assert examination.cause is None
-    assert the(examination, Step.METADATA).said == "cluster c, 1 broker: 1; controller: 1"
-    assert the(examination, Step.TOPIC).said == "3 partitions, led by broker 1"
-    assert the(examination, Step.RECORD).said == "no test record was requested"
+    assert the(examination, Step.METADATA).message == "cluster c, 1 broker: 1; controller: 1"
+    assert the(examination, Step.TOPIC).message == "3 partitions, led by broker 1"
+    assert the(examination, Step.RECORD).message == "no test record was requested"
 
 
 def test_steps_of_tls_and_login_are_skipped_for_plaintext() -> None:
@@ -77,7 +77,7 @@ def test_steps_of_tls_and_login_are_skipped_for_plaintext() -> None:
 
     for step in (Step.TLS, Step.SASL):
         assert the(examination, step).status is Status.SKIPPED
-        assert the(examination, step).said == "not used with security.protocol=PLAINTEXT"
+        assert the(examination, step).message == "not used with security.protocol=PLAINTEXT"
 
 
 def test_an_older_apiversions_is_used_if_the_newest_is_unsupported() -> None:
@@ -117,7 +117,7 @@ def test_without_a_topic_none_is_requested() -> None:
     [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
     asked: MetadataRequest = METADATA.request(version).decode(body[1:])
     assert asked.topics == []
-    assert the(examination, Step.TOPIC).said == "no topic was named"
+    assert the(examination, Step.TOPIC).message == "no topic was named"
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_topic_that_takes_no_records_is_reported_with_the_reason(
 
     finding = the(examination, Step.TOPIC)
     assert finding.status is Status.FAILED
-    assert said in finding.said
+    assert said in finding.message
     assert remedy in finding.remedy
-    assert the(examination, Step.RECORD).said == "no record can be written to the topic"
+    assert the(examination, Step.RECORD).message == "no record can be written to the topic"
     assert examination.failures == [finding]
 
 
@@ -159,7 +159,7 @@ def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
     assert examination.cause is not None
     assert examination.cause.subject == "broker 2 at nowhere.invalid:9092"
     assert "set advertised.listeners of broker 2" in examination.cause.remedy
-    assert the(examination, Step.RECORD).said == "broker 2 of this topic cannot be reached"
+    assert the(examination, Step.RECORD).message == "broker 2 of this topic cannot be reached"
     assert len(examination.failures) == 1
 
 
@@ -167,7 +167,7 @@ def test_an_unreachable_broker_does_not_prevent_the_test_record() -> None:
     examination = examined(ScriptedBroker(metadata=cluster(UNREACHABLE, topics=[topic(1)])))
 
     assert the(examination, Step.TOPIC).status is Status.OK
-    assert the(examination, Step.RECORD).said == "no test record was requested"
+    assert the(examination, Step.RECORD).message == "no test record was requested"
 
 
 @pytest.mark.parametrize("port", [-1, 0, 70_000])
@@ -176,7 +176,7 @@ def test_an_invalid_advertised_port_is_reported(port: int) -> None:
     examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
 
     assert examination.cause is not None
-    assert "its port is not from 1 to 65535" in examination.cause.said
+    assert "its port is not from 1 to 65535" in examination.cause.message
 
 
 def test_the_doctor_uses_the_first_of_two_brokers_with_the_same_id() -> None:
@@ -196,7 +196,7 @@ def test_an_advertised_address_that_refuses_connections_is_reported() -> None:
         examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
 
     assert examination.cause is not None
-    assert "does not work from here: nothing listens there" in examination.cause.said
+    assert "does not work from here: nothing listens there" in examination.cause.message
 
 
 def test_an_advertised_address_of_another_service_is_reported() -> None:
@@ -205,7 +205,7 @@ def test_an_advertised_address_of_another_service_is_reported() -> None:
         examination = examined(ScriptedBroker(metadata=cluster(wrong)), topic=None)
 
     assert examination.cause is not None
-    assert "answered in HTTP" in examination.cause.said
+    assert "answered in HTTP" in examination.cause.message
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_broker_without_cluster_metadata_is_reported_with_the_reason(
     examination = examined(broker)
 
     finding = the(examination, Step.METADATA)
-    assert said in finding.said
+    assert said in finding.message
     assert remedy in finding.remedy
     assert the(examination, Step.ADVERTISED).status is Status.SKIPPED
 

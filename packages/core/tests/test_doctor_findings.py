@@ -10,7 +10,7 @@ PROBLEM = Problem("it is broken", "mend it")
 
 
 def ok(step: Step) -> Finding:
-    return Finding(step=step, subject="good", status=Status.OK, said="fine")
+    return Finding(step=step, subject="good", status=Status.OK, message="fine")
 
 
 def failed(step: Step, subject: str = "bad") -> Finding:
@@ -22,7 +22,7 @@ def cause_of(*findings: Finding) -> Finding | None:
 
 
 def test_without_a_failure_there_is_no_cause() -> None:
-    warned = Finding(step=Step.TCP, subject="", status=Status.WARNING, said="")
+    warned = Finding(step=Step.TCP, subject="", status=Status.WARNING, message="")
     examination = Examination(findings=[ok(Step.TCP), warned, Finding.skipped(Step.TLS, "not used")])
 
     assert examination.healthy

@@ -51,12 +51,12 @@ def test_a_login_is_reported_with_mechanism_offers_and_session_end() -> None:
 
     finding = the(examination, Step.SASL)
     assert finding.status is Status.OK
-    assert finding.said == (
+    assert finding.message == (
         "logged in by X-PLAIN; the broker offers X-PLAIN, SCRAM-SHA-256; the session expires after 90 s"
     )
     assert finding.seconds > 0
     assert examination.healthy
-    assert the(examination, Step.RECORD).said.startswith("acknowledged")
+    assert the(examination, Step.RECORD).message.startswith("acknowledged")
 
 
 @pytest.mark.parametrize("server", [None, "127.0.0.1:9"])
@@ -75,7 +75,7 @@ def test_the_mechanism_is_closed_after_the_examination(server: str | None, monke
 def test_the_plugin_of_the_login_is_reported_with_the_transport() -> None:
     examination = examined(SimulatedLogin(users=ANN))
 
-    assert "authenticator X-PLAIN of" in the(examination, Step.CONFIGURATION).said
+    assert "authenticator X-PLAIN of" in the(examination, Step.CONFIGURATION).message
 
 
 def test_a_refused_login_is_the_cause_and_ends_the_examination() -> None:
@@ -85,7 +85,7 @@ def test_a_refused_login_is_the_cause_and_ends_the_examination() -> None:
     assert "refused our X-PLAIN credentials: Authentication failed: Invalid username or password; check" in (
         examination.cause.sentence
     )
-    assert the(examination, Step.METADATA).said == "no bootstrap server accepted the login"
+    assert the(examination, Step.METADATA).message == "no bootstrap server accepted the login"
     assert "wrong as can be" not in str(attrs.asdict(examination))
 
 
@@ -99,7 +99,7 @@ def test_an_unsupported_mechanism_is_reported_with_those_of_the_broker() -> None
 def test_a_listener_without_sasl_is_reported_as_such() -> None:
     examination = examined(SimulatedLogin(users=ANN, handshake_code=ErrorCode.ILLEGAL_SASL_STATE))
 
-    assert "does not use SASL on this listener" in the(examination, Step.SASL).said
+    assert "does not use SASL on this listener" in the(examination, Step.SASL).message
 
 
 def of_old(broker: SocketBroker) -> None:
@@ -110,13 +110,13 @@ def of_old(broker: SocketBroker) -> None:
 def test_an_old_broker_gets_unframed_tokens() -> None:
     finding = the(examined(SimulatedLogin(users=ANN), of_old), Step.SASL)
 
-    assert finding.said.endswith("the session does not expire")
+    assert finding.message.endswith("the session does not expire")
 
 
 def test_an_old_broker_that_closes_in_a_login_may_mean_bad_credentials() -> None:
     finding = the(examined(SimulatedLogin(users=ANN), of_old, password="wrong"), Step.SASL)
 
-    assert "credentials may be wrong" in finding.said
+    assert "credentials may be wrong" in finding.message
 
 
 def test_a_broker_that_is_silent_in_a_login_is_reported_as_such() -> None:
@@ -124,7 +124,9 @@ def test_a_broker_that_is_silent_in_a_login_is_reported_as_such() -> None:
     with broker.serving() as servers:
         examination = examine(dict(settings(servers)), timeout=2.1)
 
-    assert "during the login, the server accepted the connection, but sent nothing" in the(examination, Step.SASL).said
+    assert (
+        "during the login, the server accepted the connection, but sent nothing" in the(examination, Step.SASL).message
+    )
 
 
 def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
@@ -134,7 +136,7 @@ def test_a_broker_that_closes_in_a_login_is_reported_as_such() -> None:
     finding = the(examined(SimulatedLogin(users=ANN, verify=hang_up)), Step.SASL)
 
     assert finding.status is Status.FAILED
-    assert finding.said.startswith("during the login, the server closed the connection")
+    assert finding.message.startswith("during the login, the server closed the connection")
 
 
 # TLS
@@ -161,7 +163,7 @@ def test_handshake_details_of_a_transport_are_shown_in_order() -> None:
     [finding] = tls(SecurityProtocol.SSL, [shaken(LayerWithDetails)])
 
     assert finding.status is Status.OK
-    assert finding.said == "protocol: TLSv1.3; subject: CN=kafka-1"
+    assert finding.message == "protocol: TLSv1.3; subject: CN=kafka-1"
     assert finding.seconds > 0
 
 
@@ -171,7 +173,7 @@ def test_a_warning_of_a_transport_is_a_warning() -> None:
     [finding] = tls(SecurityProtocol.SASL_SSL, [found])
 
     assert finding.status is Status.WARNING
-    assert finding.said == "warning: expires in 3 days"
+    assert finding.message == "warning: expires in 3 days"
 
 
 def test_a_transport_without_details_is_accepted() -> None:
@@ -186,7 +188,7 @@ def test_without_a_handshake_there_are_no_details() -> None:
 
     [finding] = tls(SecurityProtocol.SSL, [failed])
 
-    assert finding.said == "no handshake was completed"
+    assert finding.message == "no handshake was completed"
 
 
 class RefusedLate(SocketLayer):

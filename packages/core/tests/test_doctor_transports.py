@@ -129,7 +129,7 @@ def test_an_endless_handshake_is_abandoned() -> None:
         found = handshake_result(address, OneTransport(Layer), bounds(1.2))
 
     assert isinstance(found, NoHandshake)
-    assert found.problem.said.startswith("the handshake did not end within 0.2 s")
+    assert found.problem.message.startswith("the handshake did not end within 0.2 s")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_error_of_a_transport_is_a_finding(error: Exception, said: str, remed
         found = handshake_result(address, OneTransport(raising(error)), bounds())
 
     assert isinstance(found, NoHandshake)
-    assert found.problem.said == said
+    assert found.problem.message == said
     assert remedy in found.problem.remedy
 
 
@@ -161,7 +161,7 @@ def test_a_transport_that_blocks_is_abandoned_after_the_timeout() -> None:
         released.set()
 
     assert isinstance(found, NoHandshake)
-    assert found.problem.said == "the transport did not return in time"
+    assert found.problem.message == "the transport did not return in time"
 
 
 def test_targets_of_a_transport_take_precedence_over_dns() -> None:
@@ -176,7 +176,7 @@ def test_targets_of_a_transport_take_precedence_over_dns() -> None:
 
     assert str(attempt.endpoint) == "nowhere.invalid:9092 (/nowhere/relay.sock)"
     assert isinstance(attempt, NotConnected)
-    assert attempt.problem.said == "could not connect: ENOENT"
+    assert attempt.problem.message == "could not connect: ENOENT"
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_a_dns_server_that_hangs_delays_neither_the_end_nor_other_names() -> Non
     assert not isinstance(late, Resolved)
     # One wait is a part of the whole time. A busy machine notices its end later; the text has the time it took.
     assert limits.timeout <= late.seconds < 6.0
-    assert late.problem.said == f"the name could not be looked up within {late.seconds:.1f} s"
+    assert late.problem.message == f"the name could not be looked up within {late.seconds:.1f} s"
 
 
 def test_no_thread_outlives_a_finished_lookup() -> None:
@@ -262,7 +262,7 @@ def test_a_target_without_an_address_is_reported_with_its_setting() -> None:
 
     assert isinstance(found, Unresolved)
     assert found.server == Server("kafka", 9092)
-    assert "'no-such-proxy.invalid' has no address" in found.problem.said
+    assert "'no-such-proxy.invalid' has no address" in found.problem.message
     assert "the transport's own settings" in found.problem.remedy
 
 

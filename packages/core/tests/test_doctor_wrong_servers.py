@@ -55,7 +55,7 @@ def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, sai
         examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.API_VERSIONS)
-    assert said in finding.said
+    assert said in finding.message
     assert remedy in finding.remedy
     assert examination.cause == finding
     assert finding.sentence.startswith(f"{host}:{port}: ")
@@ -68,7 +68,7 @@ def test_a_silent_server_is_abandoned_after_its_share_of_the_timeout() -> None:
 
     [finding] = of(examination, Step.API_VERSIONS)
     # Seconds as they were measured, which a busy machine lengthens.
-    assert re.search(r"sent nothing for \d\.\d s", finding.said)
+    assert re.search(r"sent nothing for \d\.\d s", finding.message)
     assert "check whether the broker is running" in finding.remedy
     assert time.monotonic() - started < TIMEOUT
 
@@ -80,7 +80,7 @@ def test_many_silent_servers_take_no_longer_than_one() -> None:
         examination = examine({"bootstrap.servers": listed}, timeout=IMPATIENT)
 
     assert {finding.status for finding in of(examination, Step.API_VERSIONS)} == {Status.FAILED}
-    assert sum("sent nothing for " in finding.said for finding in of(examination, Step.API_VERSIONS)) == 20
+    assert sum("sent nothing for " in finding.message for finding in of(examination, Step.API_VERSIONS)) == 20
 
 
 def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None:
@@ -88,10 +88,10 @@ def test_a_refused_connection_is_a_failure_and_later_steps_are_skipped() -> None
         examination = examine({"bootstrap.servers": f"127.0.0.1:{port}"}, topic="t", send=True, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.TCP)
-    assert "refused" in finding.said
+    assert "refused" in finding.message
     assert "bootstrap.servers" in finding.remedy
     after = list(Step)[list(Step).index(Step.TCP) + 1 :]
-    assert [(found.status, found.said) for step in after for found in of(examination, step)] == [
+    assert [(found.status, found.message) for step in after for found in of(examination, step)] == [
         (Status.SKIPPED, "no bootstrap server accepted a connection") for _ in after
     ]
     assert examination.failures == [finding]
@@ -110,7 +110,7 @@ def test_an_address_that_drops_packets_is_not_reported_as_refusing() -> None:
             examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
 
     [finding] = of(examination, Step.TCP)
-    assert "the connection was neither accepted nor refused within 0.2 s" in finding.said
+    assert "the connection was neither accepted nor refused within 0.2 s" in finding.message
     assert "firewalls" in finding.remedy
 
 
@@ -119,7 +119,7 @@ def test_an_unknown_host_name_is_reported_with_the_setting() -> None:
 
     [finding] = of(examination, Step.NAMES)
     assert finding.status is Status.FAILED
-    assert "'nowhere.invalid' has no address" in finding.said
+    assert "'nowhere.invalid' has no address" in finding.message
     assert "bootstrap.servers" in finding.remedy
     assert statuses(examination)[Step.TCP] == {Status.SKIPPED}
 
@@ -138,7 +138,7 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
         (f"two.invalid:{port} (127.0.0.2)", Status.WARNING),
         (f"two.invalid:{port} (127.0.0.1)", Status.OK),
     ]
-    assert "another address of this name works" in of(examination, Step.TCP)[0].said
+    assert "another address of this name works" in of(examination, Step.TCP)[0].message
     assert [finding.step for finding in examination.failures] == [Step.API_VERSIONS]
 
 
@@ -148,7 +148,7 @@ def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:
 
     [name] = of(examination, Step.NAMES)
     [connection] = of(examination, Step.TCP)
-    assert (name.status, name.said) == (Status.OK, "::1")
+    assert (name.status, name.message) == (Status.OK, "::1")
     assert connection.subject == f"[::1]:{port}"
     assert connection.status is Status.FAILED
 

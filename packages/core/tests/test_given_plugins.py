@@ -367,7 +367,7 @@ def test_classes_and_functions_fit_a_producer_of_each_process() -> None:
 
 def test_the_doctor_names_a_given_transport() -> None:
     examination = doctor.examine(SERVERS | {"connection.via": PlaintextTransport()})
-    said = examination.findings[0].said
+    said = examination.findings[0].message
 
     assert f"transport {PlaintextTransport.__module__}.PlaintextTransport of the program" in said
 

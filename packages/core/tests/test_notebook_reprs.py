@@ -84,7 +84,7 @@ def test_a_tables_result_has_the_offsets_of_each_partition() -> None:
 
 
 def test_findings_of_the_doctor_are_a_table() -> None:
-    finding = Finding(step=Step.TCP, subject="b:9092", status=Status.FAILED, said=HOSTILE, remedy="start it")
+    finding = Finding(step=Step.TCP, subject="b:9092", status=Status.FAILED, message=HOSTILE, remedy="start it")
     page = shown(Examination(findings=[finding]))
 
     assert page.texts[0].startswith("b:9092: <script>")

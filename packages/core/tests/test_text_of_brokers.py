@@ -168,7 +168,7 @@ def command(settings: Mapping[str, object], caught: Caught) -> None:
 def doctor(settings: Mapping[str, object], caught: Caught) -> None:
     """`ottla doctor`, as a table and as JSON, and its function."""
     examination = examine(settings, topic=TOPIC, send=True, timeout=caught.within)
-    caught.texts += [part for each in examination.findings for part in (each.subject, each.said, each.remedy)]
+    caught.texts += [part for each in examination.findings for part in (each.subject, each.message, each.remedy)]
     for arguments in ([], ["--json"]):
         caught.texts += _run(["doctor", "--topic", TOPIC, *arguments], settings, caught.within)
 

@@ -160,9 +160,9 @@ class ScramExchange:
         assert self._login is not None, "start was called"
         keys = self._mechanism.keys(self._login, salt=salt, iterations=iterations)
         final = f"c={_BINDING_REPEATED},r={nonce}"
-        said = f"{self._first},{server_first},{final}".encode()
-        self._signature = self._mechanism.mac(keys.server, said)
-        mask = self._mechanism.mac(self._mechanism.hash(keys.client), said)
+        auth_message = f"{self._first},{server_first},{final}".encode()
+        self._signature = self._mechanism.mac(keys.server, auth_message)
+        mask = self._mechanism.mac(self._mechanism.hash(keys.client), auth_message)
         proof = bytes(ours ^ theirs for ours, theirs in zip(keys.client, mask, strict=True))
         return f"{final},p={base64.b64encode(proof).decode()}".encode()
 

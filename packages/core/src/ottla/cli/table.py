@@ -55,7 +55,7 @@ def _cells(finding: Finding) -> list[Text]:
         Text(finding.subject, style=plain),
         Text(finding.status, style=_STYLES[finding.status]),
         Text("" if skipped else f"{finding.seconds * 1000:.1f}", style=plain),
-        Text(finding.said, style=plain),
+        Text(finding.message, style=plain),
     ]
 
 

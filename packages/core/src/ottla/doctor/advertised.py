@@ -74,10 +74,10 @@ def _finding(number: int, server: Server, reached: _Reached) -> Finding:
             subject=subject,
             status=Status.OK,
             seconds=reached.seconds,
-            said=f"reached: {reached.outcome}",
+            message=f"reached: {reached.outcome}",
         )
     problem = Problem(
-        f"the broker advertises an address that does not work from here: {reached.outcome.said}",
+        f"the broker advertises an address that does not work from here: {reached.outcome.message}",
         f"set {SETTING} of broker {number} to a name and port that its clients can reach",
     )
     return Finding.failed(Step.ADVERTISED, subject, problem, seconds=reached.seconds)

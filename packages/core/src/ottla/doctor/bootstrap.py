@@ -64,8 +64,8 @@ def _named(found: Lookup) -> Finding:
     if isinstance(found, Unresolved):
         return Finding.failed(Step.NAMES, subject, found.problem, seconds=found.seconds)
     listed = ", ".join(dict.fromkeys(_shown(address.target.sockaddr) for address in found.addresses))
-    said = f"the transport connects to {listed}" if found.own else listed
-    return Finding(step=Step.NAMES, subject=subject, status=Status.OK, seconds=found.seconds, said=said)
+    message = f"the transport connects to {listed}" if found.own else listed
+    return Finding(step=Step.NAMES, subject=subject, status=Status.OK, seconds=found.seconds, message=message)
 
 
 def _shown(sockaddr: object) -> str:
@@ -75,14 +75,14 @@ def _shown(sockaddr: object) -> str:
 def _attempted(attempt: Attempt, *, served: bool) -> Finding:
     subject = str(attempt.endpoint)
     if isinstance(attempt, Connected):
-        return Finding(step=Step.TCP, subject=subject, status=Status.OK, seconds=attempt.seconds, said="connected")
+        return Finding(step=Step.TCP, subject=subject, status=Status.OK, seconds=attempt.seconds, message="connected")
     if served:
         return Finding(
             step=Step.TCP,
             subject=subject,
             status=Status.WARNING,
             seconds=attempt.seconds,
-            said=f"{attempt.problem.said}; another address of this name works",
+            message=f"{attempt.problem.message}; another address of this name works",
         )
     return Finding.failed(Step.TCP, subject, attempt.problem, seconds=attempt.seconds)
 
@@ -97,7 +97,7 @@ def _handshake_finding(result: HandshakeResult) -> Finding:
         subject=subject,
         status=Status.OK,
         seconds=result.handshake_seconds,
-        said=f"done, through {', '.join(through)}" if through else "done",
+        message=f"done, through {', '.join(through)}" if through else "done",
     )
 
 
@@ -105,5 +105,7 @@ def _answered(result: KafkaBroker | NotKafka) -> Finding:
     subject = str(result.endpoint)
     if isinstance(result, NotKafka):
         return Finding.failed(Step.API_VERSIONS, subject, result.problem, seconds=result.seconds)
-    said = f"{broker_versions.release(result.versions)}, by the {len(result.versions)} request types that it supports"
-    return Finding(step=Step.API_VERSIONS, subject=subject, status=Status.OK, seconds=result.seconds, said=said)
+    message = (
+        f"{broker_versions.release(result.versions)}, by the {len(result.versions)} request types that it supports"
+    )
+    return Finding(step=Step.API_VERSIONS, subject=subject, status=Status.OK, seconds=result.seconds, message=message)

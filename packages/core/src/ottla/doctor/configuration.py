@@ -50,7 +50,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         subject=f"security.protocol={config.connection.security_protocol}",
         status=Status.OK,
         seconds=clock() - started,
-        said=", ".join(_plugins(config.connection, registry)),
+        message=", ".join(_plugins(config.connection, registry)),
     )
     return Checked(
         connection=config.connection,

@@ -118,7 +118,7 @@ class _Steps:
             view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
             subject, seconds = str(broker.endpoint), self._bounds.clock() - started
             if isinstance(view, ClusterView):
-                yield Finding(step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, said=str(view))
+                yield Finding(step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, message=str(view))
                 return view
             yield Finding.failed(Step.METADATA, subject, view, seconds=seconds)
         return None

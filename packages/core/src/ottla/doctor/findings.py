@@ -57,7 +57,7 @@ class Step(enum.StrEnum):
 class Problem:
     """A problem, as two halves of a sentence: what happened, and what to change."""
 
-    said: str
+    message: str
     remedy: str
 
     @classmethod
@@ -68,19 +68,19 @@ class Problem:
     @classmethod
     def of(cls, text: str, *, remedy: str = "") -> Problem:
         """The two halves of a sentence, separated at its semicolon."""
-        said, _, own = " ".join(text.split()).partition("; ")
-        return cls(said, own or remedy)
+        message, _, own = " ".join(text.split()).partition("; ")
+        return cls(message, own or remedy)
 
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """One line of an examination: `subject` was checked, `said` is the result."""
+    """One line of an examination: `subject` was checked, `message` is the result."""
 
     step: Step
     subject: str = attrs.field(converter=_shown)
     status: Status
     seconds: float = 0.0
-    said: str = attrs.field(converter=_shown)
+    message: str = attrs.field(converter=_shown)
     remedy: str = attrs.field(default="", converter=_shown)
 
     @classmethod
@@ -91,19 +91,19 @@ class Finding:
             subject=subject,
             status=Status.FAILED,
             seconds=seconds,
-            said=problem.said,
+            message=problem.message,
             remedy=problem.remedy,
         )
 
     @classmethod
     def skipped(cls, step: Step, because: str, *, subject: str = "") -> Finding:
         """A finding for a step that was not needed or not possible."""
-        return cls(step=step, subject=subject, status=Status.SKIPPED, said=because)
+        return cls(step=step, subject=subject, status=Status.SKIPPED, message=because)
 
     @property
     def sentence(self) -> str:
         """The problem and its remedy."""
-        parts = [f"{self.subject}: {self.said}" if self.subject else self.said, self.remedy]
+        parts = [f"{self.subject}: {self.message}" if self.subject else self.message, self.remedy]
         text = "; ".join(part.rstrip(".") for part in parts if part)
         return text if text.endswith("?") else f"{text}."
 
@@ -133,6 +133,6 @@ class Examination:
 
     def _repr_html_(self) -> str:
         """The findings for notebooks."""
-        rows = [(each.status, each.step, each.subject, each.said, each.remedy) for each in self.findings]
+        rows = [(each.status, each.step, each.subject, each.message, each.remedy) for each in self.findings]
         title = "healthy" if self.cause is None else self.cause.sentence
         return html.table(title, ("status", "step", "subject", "finding", "remedy"), rows, max_rows=len(rows))

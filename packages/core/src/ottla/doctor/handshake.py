@@ -143,7 +143,7 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
             return Problem(f"{PEER} closed the connection without a response", remedy)
         case ProtocolError():
             response = Problem.of_error(error, remedy=_SECURITY)
-            return Problem(f"{PEER} responded, but not in Kafka's protocol ({response.said})", response.remedy)
+            return Problem(f"{PEER} responded, but not in Kafka's protocol ({response.message})", response.remedy)
         case OttlaError() | OSError():
             return Problem.of_error(error, remedy=remedy)
         case _:
@@ -157,5 +157,5 @@ def _handshake_problem(error: Exception, *, seconds: float) -> Problem:
         return Problem(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):
         response = Problem.of_error(error, remedy=_SECURITY)
-        return Problem(f"the handshake failed: {response.said}", response.remedy)
+        return Problem(f"the handshake failed: {response.message}", response.remedy)
     return unanswered(error, seconds=seconds, remedy=_SECURITY)

@@ -96,7 +96,7 @@ def _problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, SecurityError):
         return Problem.of_error(error, remedy=_REMEDY)
     response = unanswered(error, seconds=seconds, remedy=_REMEDY)
-    return Problem(f"during the login, {response.said}", response.remedy)
+    return Problem(f"during the login, {response.message}", response.remedy)
 
 
 def _encoded(body: bytes, _version: int) -> Sequence[bytes]:

@@ -23,10 +23,10 @@ def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> F
     """Send the record, and wait until it is acknowledged."""
     started = bounds.clock()
     try:
-        said = _send(topic, settings, bounds)
+        message = _send(topic, settings, bounds)
     except Exception as error:  # including those of the producer's plugins
         return Finding.failed(Step.RECORD, topic, _problem(error), seconds=bounds.clock() - started)
-    return Finding(step=Step.RECORD, subject=topic, status=Status.OK, seconds=bounds.clock() - started, said=said)
+    return Finding(step=Step.RECORD, subject=topic, status=Status.OK, seconds=bounds.clock() - started, message=message)
 
 
 def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:

@@ -32,7 +32,7 @@ def tls(protocol: SecurityProtocol, results: Sequence[HandshakeResult]) -> Itera
             subject=str(result.endpoint),
             status=Status.WARNING if warned else Status.OK,
             seconds=result.handshake_seconds,
-            said="; ".join(f"{label}: {printable(text)}" for label, text in shown),
+            message="; ".join(f"{label}: {printable(text)}" for label, text in shown),
         )
 
 
@@ -59,7 +59,7 @@ def sasl(
                 subject=subject,
                 status=Status.OK,
                 seconds=answer.seconds,
-                said=_description(mechanism, answer),
+                message=_description(mechanism, answer),
             )
         else:
             yield Finding.failed(Step.SASL, subject, answer.problem, seconds=answer.seconds)

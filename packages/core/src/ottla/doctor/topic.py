@@ -22,8 +22,8 @@ def topic_finding(name: str, view: ClusterView) -> Finding:
     assert view.topic is not None
     partitions = view.topic.partitions
     leaders = sorted({partition.leader_id for partition in partitions})
-    said = f"{counted(len(partitions), 'partition')}, led by broker {listed(leaders)}"
-    return Finding(step=Step.TOPIC, subject=name, status=Status.OK, said=said)
+    message = f"{counted(len(partitions), 'partition')}, led by broker {listed(leaders)}"
+    return Finding(step=Step.TOPIC, subject=name, status=Status.OK, message=message)
 
 
 def _problem(name: str, view: ClusterView) -> Problem | None:
