@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from long_forms import LONG
 
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS
@@ -17,6 +18,9 @@ from ottla_testkit.mock_cluster import MockCluster
 
 FINE, USAGE = 0, 2
 WRITTEN = list(KINDS)
+SLOW = ("bomb", "flush_is_true", "last_call", "older_formats", "varint_bounds")
+"""Tests of the suites that take seconds. In the short form only the check runs them, not a package's own tests, too."""
+
 LONGEST = "abcdefgh-ijklmnop_qrstuv"
 USES_ALL = """
 import sys
@@ -78,7 +82,8 @@ def test_each_generated_plugin_passes_its_tests_and_its_suite(
     sites = [announced(folder) for folder in written]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")]))
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--import-mode=importlib", "--rootdir", "."]
-    tests = ["pytest", "-W", "error", *options]
+    short = [] if LONG else ["-k", f"not ({' or '.join(SLOW)})"]
+    tests = ["pytest", "-W", "error", *options, *short]
     suites = ["ottla", "plugins", "check", *(f"{kind}:acme-2" for kind in WRITTEN)]
     for command in ([*tests, *map(str, written)], suites):
         ended = subprocess.run(

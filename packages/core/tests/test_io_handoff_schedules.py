@@ -15,7 +15,8 @@ from ottla.sender.io_handoff import AWAITED_IN_A_ROW, CHECK_INTERVAL, HandoffSta
 
 pytestmark = pytest.mark.unmeasured  # it traces calls itself
 
-SEEDS = range(20_000 if LONG else 60)
+SEEDS = range(20_000 if LONG else 24)
+FOR_A_RATIO = range(20_000 if LONG else 60)
 HOUR = 3_600.0
 
 
@@ -179,7 +180,7 @@ def test_the_io_thread_stays_away_while_a_loop_runs_all_rounds(monkeypatch: pyte
     monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", CHECK_INTERVAL)
     monkeypatch.setattr(io_handoff, "MAX_UNPOLLED_SECONDS", 10 * ROUND_TRIP)
     rounds: Counter[bool] = Counter()
-    for seed in SEEDS:
+    for seed in FOR_A_RATIO:
         model = Model(seed)
         model.callbacks = False
         model.schedule.run(model.io_thread, model.loop(25))

@@ -74,7 +74,7 @@ def carried(value: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("codec", "root", "version"), CODECS)
-@settings(max_examples=200 if LONG else 10, deadline=None)
+@settings(max_examples=200 if LONG else 5, deadline=None)
 @given(data=st.data())
 def test_a_value_and_its_bytes_survive_a_round_trip(
     codec: Codec[Any], root: type, version: int, data: st.DataObject
@@ -88,7 +88,7 @@ def test_a_value_and_its_bytes_survive_a_round_trip(
 
 
 @pytest.mark.parametrize("version", range(PRODUCE.min_version, PRODUCE.max_version + 1))
-@settings(max_examples=500 if LONG else 25, deadline=None)
+@settings(max_examples=500 if LONG else 12, deadline=None)
 @given(data=st.data(), cut=st.integers(0, 150))
 def test_a_gathered_produce_request_equals_the_encoded_one(version: int, data: st.DataObject, cut: int) -> None:
     request: ProduceRequest = data.draw(structs(ProduceRequest, version))

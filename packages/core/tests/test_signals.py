@@ -28,7 +28,7 @@ from simulated_producer import simulated
 
 pytestmark = pytest.mark.unmeasured  # a handler that runs inside coverage's own lock would wait for ever
 
-MOMENTS = 2_000 if LONG else 60
+MOMENTS = 2_000 if LONG else 30
 
 
 @pytest.fixture(autouse=True)

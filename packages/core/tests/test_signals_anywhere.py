@@ -20,8 +20,8 @@ from ottla_testkit.simulation import SimulatedCluster
 pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
 
 WAIT = 20.0
-STRIDE = 1 if LONG else 23
-"""The short form takes every 23rd step, beginning elsewhere for each call."""
+STRIDE = 1 if LONG else 43
+"""The short form takes every 43rd step, beginning elsewhere for each call."""
 
 ENCODERS = ["python", "native"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from long_forms import LONG
 
 from ottla_testkit.simulation import SimulatedCluster, Simulation
 
-SEEDS = 100
+SEEDS = 100 if LONG else 30
 TRANSACTIONS = 10
 
 

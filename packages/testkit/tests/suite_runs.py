@@ -28,6 +28,13 @@ class TestIt({suite}):
 QUICKLY: Final = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q")
 """Hypothesis imports itself for every run's summary, which takes longer than most of the runs."""
 
+PLUGINS: Final = (
+    "-p",
+    "ottla_testkit.pytest_plugin",
+    *(word for name in ("doctest", "junitxml", "pastebin", "stepwise", "unittest") for word in ("-p", f"no:{name}")),
+)
+"""Of pytest's own plugins the suites use few, and of others one. To find and prepare all takes half of most runs."""
+
 
 def run_suite(
     pytester: pytest.Pytester,
@@ -43,7 +50,9 @@ def run_suite(
     pytester.syspathinsert(pathlib.Path(__file__).parent)
     source = _SOURCE.format(module=module, suite=suite, subject=subject, made=made, more=more, timeout=timeout)
     pytester.makepyfile(test_it=source)
-    return pytester.runpytest_inprocess(*QUICKLY, *arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        return pytester.runpytest_inprocess(*QUICKLY, *PLUGINS, *arguments)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import pytest
 from broken_plugins import FAULTS, RESULTS
+from long_forms import LONG
 from suite_runs import run_suite
 
 pytest_plugins = ["pytester"]
@@ -27,6 +28,9 @@ BROKER = """at_once = 1.0
         return wrong_mechanisms.Broker
 """
 JSON = "samples = (({'a': 1}, b'{\"a\": 1}'),)"
+IN_SHORT: Final = 2
+"""Faults of each method in the short form, at least."""
+
 EVERY: Final = tuple(FAULTS)
 NOT_A_RESULT: Final = tuple(fault for fault in FAULTS if fault not in RESULTS)
 WITHOUT_ARGUMENTS: Final = tuple(fault for fault in NOT_A_RESULT if fault != "takes no argument")
@@ -130,10 +134,19 @@ The tests before it would take time of the suite's limit, more on a busy machine
 
 
 def variants() -> Iterator[tuple[str, str, str]]:
+    """Each method with each fault; in the short form each method with some faults, and each fault with each kind."""
     for name, kind in KINDS.items():
-        for method, faults in kind.methods.items():
-            for fault in faults:
-                yield name, method, fault
+        methods = {method: [*faults] for method, faults in kind.methods.items()}
+        unseen = set() if LONG else {fault for faults in methods.values() for fault in faults}
+        for method, faults in methods.items():
+            for number, fault in enumerate(sorted(faults, key=lambda fault: fault not in unseen)):
+                if LONG or number < IN_SHORT or (fault in unseen and method == _last_with(methods, fault)):
+                    unseen.discard(fault)
+                    yield name, method, fault
+
+
+def _last_with(methods: dict[str, list[str]], fault: str) -> str:
+    return next(method for method in reversed(methods) if fault in methods[method])
 
 
 @pytest.mark.parametrize(("name", "method", "fault"), list(variants()), ids=lambda each: str(each).replace(" ", "-"))
