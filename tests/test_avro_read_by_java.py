@@ -66,7 +66,7 @@ def read(schema: Any, data: bytes) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(data), schema, schema)
 
 
-@settings(max_examples=10_000 if LONG else 300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=CASES, data=st.data())
 def test_java_reads_rows_and_data_and_writes_the_same_bytes(java: Echo, case: Case, data: st.DataObject) -> None:
     cell = data.draw(case.cells)

@@ -16,7 +16,7 @@ from ottla_testkit.pytest_plugin import ROUND_TRIP
 
 THREADS = 16
 PARTITIONS = 200
-SECONDS = float(os.environ.get("OTTLA_SOAK_SECONDS", "5"))
+SECONDS = float(os.environ.get("OTTLA_SOAK_SECONDS", "3"))
 BUFFER_MEMORY = 8_000_000
 MARGIN = 64_000_000
 HANG_GUARD = 300.0

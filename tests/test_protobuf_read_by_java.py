@@ -148,7 +148,7 @@ def files(registry: SchemaRegistry, serializer: RegistrySerializer, every_type: 
     return files_of(registry, serialized(serializer, "every", every_type()))
 
 
-@settings(max_examples=10_000 if LONG else 100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(fields=MESSAGES, choice=CHOICES)
 def test_java_reads_data_of_every_type(
     java: Echo, serializer: RegistrySerializer, files: list[bytes], every_type: Any, fields: Any, choice: Any

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
+from long_forms import LONG
 
 from ottla import Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -17,9 +18,9 @@ from readback import read_back
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "5000"))
-CHUNK = RECORDS // 1_000
-BETWEEN_CHUNKS = 0.01
+RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "2000"))
+CHUNK = RECORDS // (1_000 if LONG else 200)
+BETWEEN_CHUNKS = 0.01 if LONG else 0.05
 PARTITIONS = 3
 HANG_GUARD = 300.0
 

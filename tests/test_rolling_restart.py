@@ -21,9 +21,9 @@ from readback import Found, read_back, repeated_stretches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "15000"))
-CHUNK = RECORDS // 1_500
-BETWEEN_CHUNKS = 0.01
+RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "6000"))
+CHUNK = RECORDS // (1_500 if LONG else 300)
+BETWEEN_CHUNKS = 0.01 if LONG else 0.05
 KEYS = 30
 PARTITIONS = 6
 HANG_GUARD = 300.0

@@ -117,7 +117,7 @@ def renamed(schema: Any, count: Iterator[int]) -> Any:
     return {**made, "name": f"R{next(count)}"} if schema.get("type") == "record" else made
 
 
-@settings(max_examples=10_000 if LONG else 150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=st.recursive(LEAVES, nested, max_leaves=8))
 def test_the_bytes_are_those_of_confluent_for_any_schema(
     registry: str, confluent: SchemaRegistryClient, case: Case

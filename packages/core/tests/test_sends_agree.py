@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from long_forms import LONG
 
 from ottla import Delivery, OttlaError, RecordMetadata
 from ottla.accumulator.running_loop import RUNNING_LOOP
@@ -138,6 +139,7 @@ def after(
     ],
     ids=lambda config: ",".join(map(str, config.values())),
 )
+@settings(max_examples=500 if LONG else 15)
 @given(sends=st.lists(records(), min_size=1, max_size=4))
 def test_both_sends_refuse_and_send_the_same_records(
     config: Mapping[str, Any], intercepted: bool, sends: Sequence[Arguments]

@@ -43,7 +43,7 @@ def rows(schema: Any, column: Any, write: Any) -> list[bytes | None]:
     return list(made.to_pylist())
 
 
-@settings(max_examples=10_000 if LONG else 200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=CASES, data=st.data())
 def test_columns_have_the_bytes_of_single_rows(write: Any, case: Case, data: st.DataObject) -> None:
     cells = data.draw(st.lists(st.none() | case.cells, max_size=6))

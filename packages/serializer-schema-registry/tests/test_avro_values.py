@@ -42,7 +42,7 @@ def written(schema: Any, data: Any) -> bytes | None:
     return avro_values(plain)(PREFIX, data)
 
 
-@settings(max_examples=10_000 if LONG else 200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=CASES, data=st.data())
 def test_data_has_the_bytes_of_fastavro(case: Case, data: st.DataObject) -> None:
     cell = for_fastavro(data.draw(case.cells), case.kind)
@@ -69,7 +69,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=10_000 if LONG else 300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10_000 if LONG else 120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=CASES, data=ANYTHING)
 def test_data_that_does_not_fit_has_the_error_of_fastavro(case: Case, data: Any) -> None:
     assert outcome(case.schema, data, native=True) == outcome(case.schema, data, native=False)

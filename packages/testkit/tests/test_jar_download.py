@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from long_forms import only_long
+from long_forms import LONG, only_long
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact, Route, choose_route, fetch_by_ivy, fetch_by_maven
@@ -16,7 +16,11 @@ needs_maven = pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Mave
 needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="needs PySpark's Ivy")
 long_form = only_long("half a minute")
 by_maven = pytest.param(fetch_by_maven, marks=needs_maven)
-both_routes = pytest.mark.parametrize("route", [by_maven, pytest.param(fetch_by_ivy, marks=needs_pyspark)])
+by_ivy = pytest.param(fetch_by_ivy, marks=needs_pyspark)
+both_routes = pytest.mark.parametrize("route", [by_maven, by_ivy])
+in_short_by_one = (
+    both_routes if LONG else pytest.mark.parametrize("route", [by_ivy if shutil.which("mvn") is None else by_maven])
+)
 
 
 @pytest.mark.slow
@@ -47,7 +51,7 @@ def test_requested_versions_win_and_an_artifact_may_come_alone(route: Route, tmp
 
 
 @pytest.mark.slow
-@both_routes
+@in_short_by_one
 def test_a_failed_fetch_reports_the_command_and_its_output(route: Route, tmp_path: Path) -> None:
     with pytest.raises(KafkaUnavailableError, match=r"ran: .*(mvn|java) (.|\n)*never-released"):
         route([NOWHERE], folder=tmp_path, scratch=tmp_path)

@@ -25,8 +25,13 @@ from suite_runs import QUICKLY
 FOLDER: Final = Path(__file__).parent / "third_party_packages"
 PACKAGES: Final = sorted(path.parent.name for path in FOLDER.glob("*/pyproject.toml"))
 SHORT: Final = 1
-SLOW_PACKAGES: Final = ("ottla-partitioner-hash-ring", "ottla-transport-line-proxy")
-"""With a mistake, their tests take as much processor time as those of all others together."""
+SLOW_PACKAGES: Final = (
+    "ottla-encoder-plain",
+    "ottla-interceptor-traceparent",
+    "ottla-partitioner-hash-ring",
+    "ottla-transport-line-proxy",
+)
+"""With a mistake, the tests of one of these take as much processor time as those of all others together."""
 MISTAKES: Final = 10
 LIMIT: Final = 300.0
 ENDLESS: Final = ("the suite has taken", "did not return within")
