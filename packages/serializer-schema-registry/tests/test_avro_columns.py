@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -54,3 +55,17 @@ def test_columns_have_the_bytes_of_single_rows(write: Any, case: Case, data: st.
     if schema.is_bytes:  # Confluent's format has no length before bytes alone
         expected = [None if cell is None else PREFIX + cell for cell in cells[start:]]
     assert rows(case.schema, column, write) == expected
+
+
+@pytest.mark.parametrize("number", [-128, -32768, -(1 << 39)])
+def test_columns_write_the_shortest_decimal_where_fastavro_adds_a_byte(write: Any, number: int) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 0}
+    schema = parsed_schema(json.dumps({"type": "array", "items": decimal})).schema
+
+    [row] = rows(schema, pa.array([[number]], pa.list_(pa.decimal128(12, 0))), write)
+
+    single = one_by_one(schema, [Decimal(number)])
+    assert row is not None
+    assert single is not None
+    assert len(row) == len(single) - 1
+    assert fastavro.schemaless_reader(io.BytesIO(row[len(PREFIX) :]), schema) == [number]
