@@ -19,8 +19,8 @@ from readback import read_back
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "2000"))
-CHUNK = RECORDS // (1_000 if LONG else 200)
-BETWEEN_CHUNKS = 0.01 if LONG else 0.05
+CHUNK = RECORDS // (1_000 if LONG else 400)
+BETWEEN_CHUNKS = 0.01 if LONG else 0.02
 PARTITIONS = 3
 HANG_GUARD = 300.0
 

@@ -22,8 +22,8 @@ from readback import Found, read_back, repeated_stretches
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 RECORDS = int(os.environ.get("OTTLA_SOAK_RECORDS", "6000"))
-CHUNK = RECORDS // (1_500 if LONG else 300)
-BETWEEN_CHUNKS = 0.01 if LONG else 0.05
+CHUNK = RECORDS // (1_500 if LONG else 600)
+BETWEEN_CHUNKS = 0.01 if LONG else 0.02
 KEYS = 30
 PARTITIONS = 6
 HANG_GUARD = 300.0
