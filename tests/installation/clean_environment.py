@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -86,6 +87,10 @@ class Environment:
             done(pip("check", "--disable-pip-version-check", python=self.python)) == "No broken requirements found.\n"
         )
 
+    def replace(self, wheel: Path) -> None:
+        """Install this wheel in the place of what is installed under its name and version."""
+        done(pip("install", *_QUIET, "--force-reinstall", "--no-deps", wheel, python=self.python))
+
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """`python ...` in it, in an empty folder."""
         work = self.folder / "work"
@@ -98,6 +103,12 @@ class Environment:
 
     def _wheels(self) -> Sequence[Path]:
         return sorted(self.wheels.glob("*.whl"))
+
+
+def listed(environment: Environment) -> dict[str, str | None]:
+    """Every installed plugin, with what is wrong with it."""
+    said = done(environment.run("-m", "ottla", "plugins", "--json"))
+    return {f"{entry['kind']}:{entry['name']}": entry["problem"] for entry in json.loads(said)["plugins"]}
 
 
 def build(folder: Path, sources: Sequence[Path]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
-from installation.clean_environment import Environment, MakePlugin, build, done, run
+from installation.clean_environment import Environment, MakePlugin, build, done, listed, run
 from long_forms import LONG
 
 PRODUCER = """
@@ -48,12 +47,6 @@ KINDS_WITH_A_TEMPLATE = [
 def made(environment: Environment, settings: str = "") -> str:
     """The result of making a producer with these settings: "made", or the error."""
     return done(environment.program(PRODUCER.format(settings=settings))).strip()
-
-
-def listed(environment: Environment) -> dict[str, str | None]:
-    """Every installed plugin, with what is wrong with it."""
-    said = done(environment.run("-m", "ottla", "plugins", "--json"))
-    return {f"{entry['kind']}:{entry['name']}": entry["problem"] for entry in json.loads(said)["plugins"]}
 
 
 SEND = """
