@@ -205,6 +205,18 @@ def test_in_a_new_epoch_a_batch_waits_for_those_of_the_old_one() -> None:
     assert sequences.may_leave(batch())  # the broker knows the producer id
 
 
+def test_in_a_new_epoch_a_batch_waits_for_a_request_that_was_given_up() -> None:
+    sequences, first = numbered(), batch()
+    leave(sequences, first)
+    first.maybe_written = True
+    sequences.fail(first, LOST)
+    sequences.take_producer_id(NEXT)
+    assert not sequences.may_leave(batch())
+
+    sequences.mark_returned(first)
+    assert sequences.may_leave(batch())
+
+
 def test_an_equal_producer_id_that_is_another_object_changes_nothing() -> None:
     sequences = numbered()
     known(sequences)
@@ -421,6 +433,24 @@ def test_another_partition_keeps_its_numbers_until_it_is_idle() -> None:
     new = batch(partition=1)
     leave(sequences, new)
     assert (epoch(new), base(new)) == (NEXT, 0)
+
+
+def test_a_refused_batch_is_renumbered_although_a_later_one_was_acknowledged() -> None:
+    sequences = numbered()
+    known(sequences)
+    first, later = batch(), batch()
+    leave(sequences, first, later)
+    answer(sequences, later)
+    sequences.mark_returned(first)
+    assert sequences.on_sequence_error(first) is SequenceErrorAction.RENUMBER
+    sequences.resolve()
+
+    assert (epoch(first), base(first)) == (NEXT, 0)
+    assert sequences.may_leave(first)
+    first.maybe_written = True  # the acknowledgement of the old epoch says nothing about this attempt
+    leave(sequences, first)
+    sequences.mark_returned(first)
+    assert sequences.on_sequence_error(first) is SequenceErrorAction.RENUMBER
 
 
 def test_two_uncertain_partitions_share_one_new_epoch() -> None:
