@@ -143,7 +143,7 @@ class Run:
             faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
-        self.epochs = LeaderEpochs()
+        self.epochs = LeaderEpochs(hints=any(plan.hints))
         network.on_request = self._on_request
         self._encoder = encoder
         self._numbers = [0] * (len(plan.programs) + 1)

@@ -196,10 +196,11 @@ class LeaderEpochs:
     """The leader epochs that a producer knows: they never go back, whatever an outdated broker says.
 
     The exception is a leader that only a hint has named, and that is not among the brokers of a later metadata
-    response: a false hint must not leave a partition without a leader.
+    response: a false hint must not leave a partition without a leader. *hints*: whether brokers give any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, hints: bool) -> None:
+        self._hints = hints
         self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
 
     def check(self, cluster: Cluster) -> None:
@@ -208,7 +209,7 @@ class LeaderEpochs:
             for partition, (epoch, leader) in enumerate(zip(topic.epochs, topic.leaders, strict=True)):
                 place = (name, bytes(topic.id), partition)
                 known, known_leader = self._known.get(place, (0, leader))
-                if 0 <= epoch < known and known_leader in cluster.brokers:
+                if 0 <= epoch < known and (known_leader in cluster.brokers or not self._hints):
                     raise Violation(f"{name}-{partition}: the leader of epoch {epoch} replaced that of {known}")
                 self._known[place] = (epoch, leader)
 
