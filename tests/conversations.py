@@ -227,13 +227,13 @@ def shown(conversation: Conversation, value: Any, field: str = "", place: Hashab
         fields = {each.name: getattr(value, each.name) for each in attrs.fields(type(value))}
         inner = (place, fields.get("name"), fields.get("topic_id"), fields.get("index"))
         usual = type(value)()
-        texts: list[str] = []
+        parts: list[str] = []
         for name, each in fields.items():
             text = shown(conversation, each, name, inner)
             as_usual = text == shown(conversation, getattr(usual, name), name, inner)
             if name not in UNNAMED and (name.endswith("error_code") or not as_usual):
-                texts.append(f"{name}={text}")
-        return f"({' '.join(texts)})"
+                parts.append(f"{name}={text}")
+        return f"({' '.join(parts)})"
     return _plain(conversation, value, field, place)
 
 

@@ -75,8 +75,10 @@ class FaultyTask(TaskWrite):
             sealed_rows = self._one_by_one(sealed_rows)
         return TaskWrite.write(self, sealed_rows, owner=owner, attempt=attempt)
 
-    def _prove(self, outbox: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str) -> None:
-        TaskWrite._prove(self, outbox, ends, task=task)
+    def _check_first_offsets(
+        self, in_flight: InFlightTables, ends: Mapping[tuple[str, int], int], *, task: str
+    ) -> None:
+        TaskWrite._check_first_offsets(self, in_flight, ends, task=task)
         if self._is_faulty(int(task.split()[1])):
             self._kill()
 
