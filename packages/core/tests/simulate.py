@@ -147,7 +147,9 @@ def find_bugs(options: argparse.Namespace) -> int:
         for bug, line in zip(bugs, pool.map(_find, bugs), strict=True):
             print(line, flush=True)
             lines[bug] = line
-    header = "# The first seed that finds each planted bug. Written by `tox run -e simulate -- --find`.\n"
+    header = (
+        "# A seed that finds each planted bug, the first one if `tox run -e simulate -- --find` has written the line.\n"
+    )
     FOUND.write_text(header + "".join(f"{lines[bug]}\n" for bug in planted_bugs.BUGS if bug in lines))
     return 1 if any(lines[bug].endswith("not found") for bug in bugs) else 0
 
