@@ -82,12 +82,6 @@ class RealPeer:
             self.close()
             return None
 
-    def exchange_all(self, frames: Sequence[bytes]) -> Sequence[bytes]:
-        """Send all requests, and then read their responses."""
-        for frame in frames:
-            self.send(frame)
-        return [self._read(*struct.unpack(">i", self._read(4))) for _ in frames]
-
     def send(self, frame: bytes) -> None:
         if self._socket is None:
             self._socket = socket.create_connection(self.address, timeout=SECONDS)

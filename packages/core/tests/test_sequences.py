@@ -435,7 +435,7 @@ def test_another_partition_keeps_its_numbers_until_it_is_idle() -> None:
     assert (epoch(new), base(new)) == (NEXT, 0)
 
 
-def test_a_refused_batch_is_renumbered_although_a_later_one_was_acknowledged() -> None:
+def test_a_refused_batch_is_renumbered_after_a_later_acknowledgement() -> None:
     sequences = numbered()
     known(sequences)
     first, later = batch(), batch()
