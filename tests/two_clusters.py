@@ -75,7 +75,7 @@ class TwoClusters:
     @cached_property
     def recent(self) -> str:
         """A topic that refuses records without keys, and those that are more than an hour old."""
-        config = {"message.timestamp.before.max.ms": HOUR_MS, "cleanup.policy": "compact"}
+        config: Mapping[str, int | str] = {"message.timestamp.before.max.ms": HOUR_MS, "cleanup.policy": "compact"}
         name = self._create("recent", config)
         self.simulated.topics[name].timestamp_before_max_ms = HOUR_MS
         self.simulated.topics[name].compacted = True
