@@ -420,7 +420,7 @@ def test_members_of_groups_are_judged_as_by_a_real_broker(
     def script(talk: Conversation, known: ConsumerGroupMetadata, *, left: bool) -> None:
         owner = Owner(talk, clusters, versions=None if version >= SINCE_KIP_890.commit_offsets else BEFORE_KIP_890)
         find = FindCoordinatorRequest(key_type=1, coordinator_keys=[owner.id])
-        talk.ask("the transaction's coordinator", FIND_COORDINATOR, 4, find, settled=True)
+        talk.ask("the transaction's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
         owner.initialize("new")
         if version < SINCE_KIP_890.commit_offsets:
             commit(owner, "a group that was not added", known)
