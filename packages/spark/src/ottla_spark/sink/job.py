@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, Self
 
 import attrs
@@ -25,6 +25,13 @@ from ottla_spark.worker.traces import write_span
 
 RESULT: Final = "message string"
 """Schema of a task's output, which is one row of JSON: the driver need not unpickle what executors return."""
+
+PACKAGE_MISSING: Final = (
+    "The Python that Spark starts for tasks lacks a package of Ottla. Install the packages for the executors, too, or set "
+    "PYSPARK_PYTHON to a Python that has them. If Spark runs on this machine alone, set "
+    'os.environ["PYSPARK_PYTHON"] = sys.executable before the session is made, or activate the environment'
+)
+"""Note on the error of such a task. Spark starts the first `python3` of `PATH` where PYSPARK_PYTHON is not set."""
 
 
 class Message(Protocol):
@@ -96,19 +103,29 @@ def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str
 def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     """Write the rows in one Spark job, commit the results of its tasks, and return them.
 
-    If a task failed for good, this calls `abort` and raises Spark's error. It also raises the errors of `commit`.
+    If a task failed for good, this calls `abort` and raises Spark's error, with a note if the task's Python lacks one
+    of our packages. It also raises the errors of `commit`.
     """
     task = WriteToKafka(write=writer.write, names=given.names)
     try:
         with described(given.frame.sparkSession, writer.description):
             rows = given.frame.mapInArrow(task, RESULT).collect()
-    except BaseException:
+    except BaseException as error:
         writer.abort([None])
+        if _lacks_package(error):
+            error.add_note(PACKAGE_MISSING)
         raise
     messages = [writer.message.from_values(json.loads(row.message)) for row in rows]
     messages = messages or [writer.write(iter(()))]  # Spark runs no task for a frame without partitions
     writer.commit(messages)
     return messages
+
+
+def _lacks_package(error: BaseException) -> bool:
+    """Return whether a task failed because its Python could not import one of our packages."""
+    with suppress(Exception):  # the text of py4j's errors comes from the JVM, which may be gone
+        return "No module named 'ottla" in str(error)
+    return False
 
 
 @contextmanager
