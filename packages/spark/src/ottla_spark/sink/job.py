@@ -27,8 +27,8 @@ RESULT: Final = "message string"
 """Schema of a task's output, which is one row of JSON: the driver need not unpickle what executors return."""
 
 PACKAGE_MISSING: Final = (
-    "The Python that Spark starts for tasks lacks a package of Ottla. Install the packages for the executors, too, or set "
-    "PYSPARK_PYTHON to a Python that has them. If Spark runs on this machine alone, set "
+    "The Python that Spark starts for tasks lacks a package of Ottla. Install the packages for the executors, too, or "
+    "set PYSPARK_PYTHON to a Python that has them. If Spark runs on this machine alone, set "
     'os.environ["PYSPARK_PYTHON"] = sys.executable before the session is made, or activate the environment'
 )
 """Note on the error of such a task. Spark starts the first `python3` of `PATH` where PYSPARK_PYTHON is not set."""
