@@ -137,7 +137,11 @@ class TracingInterceptor:
         self._end(context, error)
 
     def _start(self, topic: str, more: Mapping[str, Any], given: Context | None) -> _Operation:
-        """Start a span; with a *given* context, which a consumer continues, it is a client's and links there."""
+        """Start a span of kind PRODUCER.
+
+        If the program has put a trace context into the headers, *given*, consumers continue that one. Then the span has
+        the kind CLIENT, and a link to it.
+        """
         span = self._tracer.start_span(
             f"send {topic}",
             kind=SpanKind.PRODUCER if given is None else SpanKind.CLIENT,

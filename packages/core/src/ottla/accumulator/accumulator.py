@@ -124,9 +124,9 @@ class RecordAccumulator:
         self.unretrieved = self._completion.unretrieved
         """Failed records whose error the program can no longer retrieve; they are to be logged."""
         self.slow = self._completion.slow
+        """Slow batches, which are to be logged."""
         self.slow.incomplete = self._batches.all
         self.oldest_created_at = self._batches.oldest_created_at
-        """Slow batches, which are to be logged."""
         parts = AppenderParts(
             batches=self._batches,
             completion=self._completion,

@@ -30,7 +30,7 @@ class FormerInterceptor(Protocol):
 
 
 class AdaptedInterceptor:
-    """An interceptor made of a *former* one."""
+    """Adapts an interceptor of generation 1, the *former* one, to the newest generation."""
 
     def __init__(self, former: FormerInterceptor) -> None:
         self.former = former

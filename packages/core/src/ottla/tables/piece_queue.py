@@ -42,7 +42,7 @@ class BatchQueue(Protocol):
     ) -> ProducerBatch:
         """Queue a batch; *sealed* is its encoded form, if it was sealed.
 
-        The call may wait *timeout* seconds altogether, None: `max.block.ms`, and has *waited* some of them already.
+        The call may wait *timeout* seconds in all (`max.block.ms` if None), of which *waited* are over.
         No signal handler runs between queueing and *on_queued*, which gets the batch.
         """
 

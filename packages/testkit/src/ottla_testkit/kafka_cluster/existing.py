@@ -1,4 +1,4 @@
-"""A cluster that runs already, as the tests of a build see it: they may use its topics, and leave its brokers alone."""
+"""A running cluster that tests use but have not started: they create topics, and change none of its brokers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def await_topic(node: Node, topic: str, *, partitions: int) -> None:
 
 
 def await_return(node: Node) -> None:
-    """Wait until a started node leads its partitions again; with a ZooKeeper, it serves some time before that."""
+    """Wait until a started node leads its partitions again. With ZooKeeper, it answers requests some time before."""
     _wait(node, "does not lead its partitions again", lambda: _leads_again(node))
 
 

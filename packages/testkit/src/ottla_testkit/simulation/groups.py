@@ -23,7 +23,7 @@ class Membership:
 
 @attrs.define(kw_only=True)
 class SimulatedGroup:
-    """A group, as a test has made it: no request of a simulated consumer joins it.
+    """A consumer group whose members the test sets. There are no simulated consumers that join it.
 
     `members` has the `group.instance.id` of each member, None for a dynamic one.
     """

@@ -1,4 +1,4 @@
-"""Details of layers that sit on each other, for `ottla doctor`: which proxies, and what is a proxy's."""
+"""Details of layers above each other, for `ottla doctor`: they name proxies, and which details are those of a proxy."""
 
 from __future__ import annotations
 
