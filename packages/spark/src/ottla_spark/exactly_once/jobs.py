@@ -28,7 +28,10 @@ _BATCH: Final = 0
 
 @attrs.frozen(kw_only=True)
 class JobOutcome:
-    """The result of a job. `written`: this run wrote the rows, no earlier one did; `records`: how many are visible."""
+    """The result of a job. `written`: this run wrote the rows, no earlier one did.
+
+    `records` counts the records that this run or the earlier one made visible, dead letters included.
+    """
 
     job_id: str
     written: bool
@@ -38,9 +41,10 @@ class JobOutcome:
 def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> JobOutcome:
     """Write a whole frame so that it becomes visible as a whole and once; do nothing if the job is done already.
 
-    *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them. To retry a
-    failed job, run it again with the same *job_id*: it finishes what was committed, or writes all rows again. Two runs
-    at the same time are safe; the older one fails. Blocks until all rows are visible. Raises InvalidWriteError,
+    *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them; the guarantee
+    may be left out. To retry a failed job, run it again with the same *job_id*: it finishes what was committed, or
+    writes all rows again. A job that is done does not read *frame*, so other rows need another *job_id*. Two runs at
+    the same time are safe; the older one fails. Blocks until all rows are visible. Raises InvalidWriteError,
     DataLossError, BatchNotCommittedError, BatchIncompleteError, LeaseLostError, and Spark's errors for failed tasks.
     """
     options = hide_settings(options)
