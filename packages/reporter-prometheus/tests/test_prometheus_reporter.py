@@ -267,9 +267,10 @@ def test_a_forked_child_exports_its_own_producers_alone() -> None:
     with MockProducer() as producer:
         parents = started(PrometheusReporter(listen=address, registry=mine, context=context), producer)
         producer.send("orders", b"value")
-        ended, end = os.pipe()
+        (ended, end), (runs, running) = os.pipe(), os.pipe()
         child = os.fork()
         if not child:
+            os.write(running, b"1")  # the child has done what it does after a fork
             own = started(PrometheusReporter(registry=mine, context=context), producer)
             alone = [dict(labels)["client_id"] for name, labels in samples(mine) if name == "kafka_producer_app_info"]
             own.close()
@@ -278,6 +279,9 @@ def test_a_forked_child_exports_its_own_producers_alone() -> None:
             os.read(ended, 1)  # the child goes on until the parent has closed its reporter
             os._exit(0 if (alone, empty) == (["shop"], True) else 1)
         os.close(ended)
+        os.close(running)
+        assert os.read(runs, 1) == b"1"
+        os.close(runs)
         assert samples(mine)[of("shop", "orders")] == 1
         parents.close()
 
