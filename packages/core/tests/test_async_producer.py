@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from ottla import (
     TopicUnavailableError,
 )
 from ottla.aio import AsyncProducer, pacing
-from ottla.aio.pacing import FEW_TASKS, SENDS_AMONG_MANY, SENDS_IN_A_ROW
+from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS
@@ -246,40 +245,6 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
         run(main())
 
     assert len(turns) >= 4
-
-
-def test_tasks_that_never_wait_share_a_turn_of_the_loop_equally(monkeypatch: pytest.MonkeyPatch) -> None:
-    # With shares of no length, each task sends as few records as the pacing counts before it reads the clock.
-    monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
-    tasks = 4 * FEW_TASKS
-    sent = [0] * tasks
-    sent_in_turns: list[int] = []
-    with simulated(1, config={"linger.ms": 60_000}) as simulation:
-        producer = asynchronous(simulation)
-
-        async def count_turns() -> None:
-            while True:
-                sent_in_turns.append(sum(sent))
-                await asyncio.sleep(0)
-
-        async def send(task: int) -> None:
-            while True:
-                await producer.send("t", b"v")
-                sent[task] += 1
-
-        async def main() -> None:
-            await producer.send("t", b"v")  # the others need not wait for the topic
-            running = [asyncio.create_task(count_turns()), *(asyncio.create_task(send(task)) for task in range(tasks))]
-            while len(sent_in_turns) < 10:
-                await asyncio.sleep(0)
-            for task in running:
-                task.cancel()
-
-        run(main())
-
-    later = [after - before for before, after in pairwise(sent_in_turns[2:])]
-    assert max(later) <= tasks * (SENDS_AMONG_MANY + 2)
-    assert min(sent) > max(sent) / 2
 
 
 def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,10 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 LONGEST_RUN: Final = 0.001
-"""Seconds that sends may take before other tasks get a turn. Tasks that all send share them equally."""
+"""Seconds that sends may take before other tasks get a turn."""
 
 SENDS_IN_A_ROW: Final = 32
 """Sends before the clock is read again: reading it costs as much as a send of `ottla-accel`."""
-
-FEW_TASKS: Final = 4
-SENDS_AMONG_MANY: Final = 8
-"""In place of `SENDS_IN_A_ROW` if more tasks send than these: their shares are short."""
 
 
 class Pacing:
@@ -28,52 +24,36 @@ class Pacing:
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, _Run] = WeakKeyDictionary()
 
     async def pause(self) -> None:
-        """Let other tasks run if this task sends again and again, and has used up its share of the loop's turn.
+        """Let other tasks run if this turn of the loop is long, and this task sends again and again.
 
         A task that awaits each record is not to pause: its record would miss the request of the other tasks' records.
         """
+        self.sends_left = SENDS_IN_A_ROW
         loop = asyncio.get_running_loop()
         run = self._runs.get(loop)
         if run is None:
             run = self._runs[loop] = _Run()
-        if run.is_over(loop, asyncio.current_task()):
-            self.sends_left = 1  # the share of the next task begins with its first send
+        if run.is_long(loop, asyncio.current_task()):
             await asyncio.sleep(0)
-        else:
-            self.sends_left = run.sends_in_a_row
 
 
 class _Run:
     """The sends in one turn of a loop, of one task after the other."""
 
-    __slots__ = ("_began_at", "_sender", "_tasks", "_tasks_before")
+    __slots__ = ("_began_at", "_sender")
 
     def __init__(self) -> None:
         self._sender: object = None
-        self._began_at = 0.0  # of the sender's share
-        self._tasks = 0  # that have sent in this turn
-        self._tasks_before = 1  # in the turn before
+        self._began_at = 0.0
 
-    @property
-    def sends_in_a_row(self) -> int:
-        """The sends before `is_over` is to be called again."""
-        return SENDS_IN_A_ROW if self._sharing <= FEW_TASKS else SENDS_AMONG_MANY
-
-    def is_over(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> bool:
-        """Return whether the share of a task is used up. A task's first call in a turn begins its share."""
+    def is_long(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any] | None) -> bool:
+        """Return whether the turn is long, and the task of this call is that of the last one."""
         now, sender = loop.time(), task or self
         if self._sender is None:
+            self._began_at = now
             loop.call_soon(self._end)
-        if sender is not self._sender:
-            self._sender, self._began_at = sender, now
-            self._tasks += 1
-            return False
-        return now - self._began_at >= LONGEST_RUN / self._sharing
-
-    @property
-    def _sharing(self) -> int:
-        return max(self._tasks, self._tasks_before)
+        again, self._sender = sender is self._sender, sender
+        return again and now - self._began_at >= LONGEST_RUN
 
     def _end(self) -> None:
         self._sender = None
-        self._tasks_before, self._tasks = self._tasks, 0
