@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ottla import OttlaError
@@ -25,11 +26,11 @@ def read_formats(given: Mapping[str, str], others: Mapping[str, str], problems: 
 
     Adds all problems to *problems*.
     """
-    if all(given.get(option, JSON.name).lower() == JSON.name for option in OPTION_OF.values()):
-        # Without the list of the plugins, which takes milliseconds: Spark asks twice for each micro-batch.
-        value, key = (JSON if option in given else None for option in (VALUE_FORMAT, KEY_FORMAT))
-        return Formats(value=value, key=key), set()
-    registry = Registry()
+
+    @functools.cache
+    def registry() -> Registry:
+        return Registry()  # lists the plugins, which takes milliseconds: not for json, read twice for each micro-batch
+
     found = {part: _format(given.get(option), option, registry, problems) for part, option in OPTION_OF.items()}
     keys = {key for each in found.values() if each is not None for key in _plugin_keys(each, registry)}
     settings = {key: value for key, value in others.items() if key in keys}
@@ -37,7 +38,9 @@ def read_formats(given: Mapping[str, str], others: Mapping[str, str], problems: 
     return Formats(value=found["value"], key=found["key"], settings=as_written(settings)), set(settings)
 
 
-def _format(written: str | None, option: str, registry: Registry, problems: list[str]) -> ColumnFormat | None:
+def _format(
+    written: str | None, option: str, registry: Callable[[], Registry], problems: list[str]
+) -> ColumnFormat | None:
     if written is None:
         return None
     name = written.lower()
@@ -50,19 +53,19 @@ def _format(written: str | None, option: str, registry: Registry, problems: list
         )
         return None
     try:
-        registry.plugin("serializer", name)
+        registry().plugin("serializer", name)
     except OttlaError as error:
         problems.append(f"option {option}={written!r}: {error}")
         return None
     return ColumnFormat(name=name)
 
 
-def _plugin_keys(found: ColumnFormat, registry: Registry) -> Sequence[str]:
+def _plugin_keys(found: ColumnFormat, registry: Callable[[], Registry]) -> Sequence[str]:
     """The keys of a serializer plugin; none for json, which needs no plugin."""
     if found == JSON:
         return []
     try:
-        return [key.name for key in registry.plugin("serializer", found.name).config_keys()]
+        return [key.name for key in registry().plugin("serializer", found.name).config_keys()]
     except OttlaError:  # the driver reports it when it prepares the serializer
         return []
 
