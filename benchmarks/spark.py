@@ -141,14 +141,7 @@ class Bench:
     def _options(self, way: Direction, topic: str, codec: str) -> Mapping[str, str]:
         if not way.to_kafka:
             return way.options
-        return {
-            "kafka.bootstrap.servers": self._broker.servers,
-            "topic": topic,
-            "kafka.acks": "all",
-            "kafka.enable.idempotence": "true",
-            "kafka.compression.type": codec,
-            **way.options,
-        }
+        return way.options_for(self._broker.servers, topic, codec)
 
 
 @click.command(context_settings={"show_default": True})

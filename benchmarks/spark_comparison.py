@@ -78,15 +78,7 @@ class Comparison:
 
     def _options(self, way: Direction, topic: str) -> Mapping[str, str]:
         floor = {ADDRESS: self.discarding, PARTITIONS: str(self.partitions)} if way.name == DISCARDS.name else {}
-        return {
-            "kafka.bootstrap.servers": self.broker.servers,
-            "topic": topic,
-            "kafka.acks": "all",
-            "kafka.enable.idempotence": "true",
-            "kafka.compression.type": self.codec,
-            **way.options,
-            **floor,
-        }
+        return {**way.options_for(self.broker.servers, topic, self.codec), **floor}
 
 
 @attrs.frozen(kw_only=True)

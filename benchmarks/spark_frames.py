@@ -33,6 +33,17 @@ class Direction:
     to_kafka: bool = True
     """False: nothing arrives, and nothing is checked."""
 
+    def options_for(self, servers: str, topic: str, codec: str) -> Mapping[str, str]:
+        """The options of a write into a topic: the same guarantee and codec for all ways to Kafka."""
+        return {
+            "kafka.bootstrap.servers": servers,
+            "topic": topic,
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+            "kafka.compression.type": codec,
+            **self.options,
+        }
+
 
 SINK: Final = Direction(name="Spark's sink", format="kafka")
 ACCEL: Final = Direction(name="ottla", format="ottla", options={"kafka.record.encoder": "native"})

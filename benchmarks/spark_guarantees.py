@@ -94,15 +94,7 @@ class Streams:
 
     def _options(self, way: Direction, topic: str) -> Mapping[str, str]:
         own = {PREFIX: topic} if PREFIX in way.options else {}
-        return {
-            "kafka.bootstrap.servers": self.broker.servers,
-            "topic": topic,
-            "kafka.acks": "all",
-            "kafka.enable.idempotence": "true",
-            "kafka.compression.type": self.codec,
-            **way.options,
-            **own,
-        }
+        return {**way.options_for(self.broker.servers, topic, self.codec), **own}
 
 
 @click.command(context_settings={"show_default": True})
