@@ -19,8 +19,9 @@ from ottla.results.call_hints import DELIVERY_HINTS, with_call_hints
 from ottla.results.stories import RecordStory
 
 if TYPE_CHECKING:
-    import asyncio
     from concurrent.futures import Future
+
+    from ottla.accumulator.event_loops import RecordWait
 
 
 class DeliveryBatch(Protocol):
@@ -148,9 +149,11 @@ class Delivery:
                 found: RecordMetadata = batch.metadata(index, outcome)
                 return found
             if outcome is None:
-                future = _future_of(self, batch)
-                if future is not None and (metadata := (yield from future)) is not None:
-                    return metadata
+                wait = _record_wait(self, batch)
+                if wait is not None:
+                    yield wait
+                    if (metadata := wait.value) is not None:
+                        return metadata
             elif isinstance(outcome, Forwarded):
                 batch, index = outcome.place(index)
             else:
@@ -296,16 +299,16 @@ OnDelivery: TypeAlias = Callable[[Delivery], object]
 """A callback of `send`. It gets a completed delivery."""
 
 
-def _import_future_of(delivery: Delivery, batch: Any) -> asyncio.Future[RecordMetadata | None] | None:
-    """`future_of`, imported with asyncio by the first `await`, since other programs do not need it."""
-    global _future_of
-    from ottla.accumulator.event_loops import future_of
+def _import_record_wait(delivery: Delivery, batch: Any) -> RecordWait | None:
+    """`record_wait`, imported with asyncio by the first `await`, since other programs do not need it."""
+    global _record_wait
+    from ottla.accumulator.event_loops import record_wait
 
-    _future_of = future_of
-    return future_of(delivery, batch)
+    _record_wait = record_wait
+    return record_wait(delivery, batch)
 
 
-_future_of: Callable[[Delivery, Any], asyncio.Future[RecordMetadata | None] | None] = _import_future_of
+_record_wait: Callable[[Delivery, Any], RecordWait | None] = _import_record_wait
 
 
 def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None:

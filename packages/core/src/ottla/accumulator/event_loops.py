@@ -1,4 +1,4 @@
-"""Completed batches on their way from the I/O thread into event loops: for `await`, and for callbacks on a loop.
+"""What ends the waits of tasks, on its way from the I/O thread into event loops: completed batches and freed memory.
 
 A loop is woken once for all batches that complete together, and not once for each record. Only the first `await` of a
 program imports this module, because asyncio takes a third of the time of `import ottla`.
@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.task_wait import TaskWait
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
@@ -24,8 +25,8 @@ logger = robust_logger(__name__)
 LONGEST_TURN: Final = 0.001
 """Seconds after which other tasks of the loop get a turn while more records are to be completed."""
 
-RECORDS_IN_A_ROW: Final = 32
-"""Records that are completed before the clock is read again."""
+RECORDS_IN_A_ROW: Final = 8
+"""Records that are completed, and whose tasks run, before the clock is read again."""
 
 
 class WaitedDelivery(Protocol):
@@ -60,10 +61,10 @@ class LoopCallback:
             logger.exception("a delivery callback for %s raised; the producer continues", delivery)
 
 
-WaitedFuture: TypeAlias = "asyncio.Future[RecordMetadata | None]"
-"""A future of one record; its result is None if the task is to look up the record's outcome itself."""
+RecordWait: TypeAlias = TaskWait[RecordMetadata | None]
+"""A wait for a record, completed with None if the task is to look up the record's outcome itself."""
 
-Waiting: TypeAlias = "WaitedFuture | LoopCallback"
+Waiting: TypeAlias = RecordWait | LoopCallback
 
 
 class NotifyingBatch(Protocol):
@@ -100,7 +101,7 @@ class BatchWaiter:
         self.is_set = True
         if isinstance(self.batch.outcome, Failed):
             for delivery, waiting in list(self.records):
-                if isinstance(waiting, LoopCallback) or not waiting.cancelled():
+                if isinstance(waiting, LoopCallback) or waiting.pending:
                     _retrieve_error(delivery)  # before the batch is counted: a flush would raise this error, too
         self._inbox.put(self)
 
@@ -145,11 +146,12 @@ class LoopInbox:
         """A weak reference: the loop's thread keeps this inbox, and must not keep every loop that it has closed."""
         self.waiters: dict[NotifyingBatch, BatchWaiter] = {}
         """The batches that are waited for, until their turn comes."""
-        self._arrived: deque[BatchWaiter] = deque()
+        self._arrived: deque[BatchWaiter | TaskWait[None]] = deque()
         self._records: Iterator[tuple[WaitedDelivery, Waiting]] = iter(())
         self._batch: NotifyingBatch | None = None  # that of these records,
         self._metadata: Sequence[RecordMetadata] | None = None  # and the metadata of all its records, if known
         self._turn_is_due = False
+        self._turn_follows = False  # the code that runs on the loop now ends with a turn
         self._end_of_turn: weakref.ref[EndOfTurn] | None = None
 
     @property
@@ -157,20 +159,21 @@ class LoopInbox:
         """Return whether all records of all batches that have arrived are completed."""
         return not self._turn_is_due
 
-    def put(self, waiter: BatchWaiter) -> None:
-        """Take a completed batch, on any thread."""
-        self._arrived.append(waiter)
-        # `_turn` resets the attribute before it takes batches. So if it is set here, that turn takes this batch.
+    def put(self, arrived: BatchWaiter | TaskWait[None]) -> None:
+        """Take a completed batch, or a wait that is over, on any thread."""
+        self._arrived.append(arrived)
+        # `_turn` resets the attribute before it takes what has arrived. So if it is set here, that turn takes this.
         if not self._turn_is_due:
             self._turn_is_due = True
             loop = self.loop()
             try:
                 if _of_thread.inbox is self and loop is not None and loop.is_running():
-                    loop.call_soon(self._turn)  # a round on the loop's own thread: it need not be woken
+                    if not self._turn_follows:
+                        loop.call_soon(self._turn)  # a round on the loop's own thread: it need not be woken
                 elif loop is not None:
                     loop.call_soon_threadsafe(self._turn)
             except RuntimeError:
-                logger.debug("a batch was completed after the event loop of its waiting tasks had been closed")
+                logger.debug("a wait was over after the event loop of its task had been closed")
 
     def add(self, delivery: WaitedDelivery, waiting: Waiting) -> bool:
         """Complete *waiting* once the record, or the batch that it is in now, has an outcome.
@@ -218,6 +221,20 @@ class LoopInbox:
             asyncio.get_running_loop().call_soon(end)
         end.functions[function] = if_closed
 
+    def call_and_complete(self, function: Callable[[], bool]) -> bool:
+        """Call a function, and complete the records that it has brought an outcome for; returns what it returns.
+
+        For callbacks of the loop, outside of any task. A turn of its own would be another call of the loop for each
+        record that is awaited alone.
+        """
+        self._turn_follows = True
+        try:
+            return function()
+        finally:
+            self._turn_follows = False
+            if self._turn_is_due:
+                self._turn()
+
     def _turn(self) -> None:
         """Complete records for a while, the rest in another turn."""
         self._turn_is_due = False
@@ -241,10 +258,10 @@ class LoopInbox:
             for delivery, waiting in self._records:
                 if isinstance(waiting, LoopCallback):
                     self._call(delivery, waiting)
-                elif not waiting.done():
+                elif waiting.pending:
                     # With None, the task looks for the outcome, and waits again if its record is in another batch.
                     known = metadata is not None and delivery._batch is batch
-                    waiting.set_result(metadata[delivery._index] if known else None)  # type: ignore[index]
+                    waiting.complete(metadata[delivery._index] if known else None)  # type: ignore[index]
                 count += 1
                 if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
@@ -252,6 +269,12 @@ class LoopInbox:
             if not self._arrived:
                 return True
             waiter = self._arrived.popleft()
+            if isinstance(waiter, TaskWait):
+                if waiter.pending:
+                    waiter.complete(None)
+                if clock() >= until:  # its task may have sent many records
+                    return False
+                continue
             if self.waiters.get(waiter.batch) is waiter:
                 del self.waiters[waiter.batch]
             self._batch, self._metadata = waiter.batch, waiter.metadata()
@@ -282,42 +305,34 @@ def _inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
     return inbox
 
 
-def future_of(delivery: WaitedDelivery, batch: NotifyingBatch) -> WaitedFuture | None:
-    """A future of the running loop for this batch of a delivery, or None if it has an outcome. For `__await__`."""
+def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait | None:
+    """A wait on the running loop for this batch of a delivery, or None if it has an outcome. For `__await__`."""
     loop = asyncio.get_running_loop()
     inbox = _of_thread.inbox
     if inbox is None or inbox.loop() is not loop:
         inbox = _inbox_of(loop)
-    future: WaitedFuture = loop.create_future()
+    wait: RecordWait = TaskWait(loop)
     waiter = inbox.waiters.get(batch)
     if waiter is not None:  # as in `add_to`, whose call would take a tenth of a wait
-        waiter.records.append((delivery, future))
+        waiter.records.append((delivery, wait))
         if waiter.is_set:
             inbox.put(waiter)
-        return future
-    return future if inbox.add_to(batch, delivery, future) else None
+        return wait
+    return wait if inbox.add_to(batch, delivery, wait) else None
 
 
-def until_called(register: Callable[[Callable[[object], object]], object]) -> Generator[Any, None, None]:
-    """Wait on the running loop until a function that *register* was called with is called, on any thread."""
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    register(lambda _argument: wake(future))
-    yield from future
+@attrs.frozen
+class UntilCalled:
+    """An awaitable: a task waits until a function that *register* was called with is called, on any thread."""
 
+    register: Callable[[Callable[..., object]], object]
 
-def wake(future: asyncio.Future[None]) -> None:
-    """Complete a future of another thread's loop, unless that loop is closed."""
-    loop = future.get_loop()
-    try:
-        loop.call_soon_threadsafe(_set, future)
-    except RuntimeError:
-        logger.debug("a call was completed after the event loop of its waiting task had been closed")
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait on the running event loop of asyncio."""
+        inbox = running_inbox()
+        wait: TaskWait[None] = TaskWait(asyncio.get_running_loop())
+        self.register(lambda *_arguments: inbox.put(wait))
+        yield wait
 
 
 def _retrieve_error(delivery: WaitedDelivery) -> None:

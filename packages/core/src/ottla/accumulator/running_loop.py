@@ -40,7 +40,7 @@ class DescriptorWatch:
             pass
 
     def _call(self) -> None:
-        if not self._function():
+        if not running_inbox().call_and_complete(self._function):
             self._end()
 
     def _end(self) -> None:

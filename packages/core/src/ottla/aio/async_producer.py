@@ -12,7 +12,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LoopCallback, running_inbox, wake
+from ottla.accumulator.event_loops import LoopCallback, UntilCalled, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
@@ -339,11 +339,9 @@ async def _ready(wait: Wait, timeout: float) -> bool:
     """Wait until a record may be queued, at most *timeout* seconds. Return False if time ran out."""
     if timeout <= 0:
         return wait.ready
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    wait.on_ready(lambda: wake(future))
     try:
         async with asyncio.timeout(timeout):
-            await future
+            await UntilCalled(wait.on_ready)
     except TimeoutError:
         return wait.ready
     return True

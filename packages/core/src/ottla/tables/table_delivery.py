@@ -72,9 +72,9 @@ class TableDelivery:
     def __await__(self) -> Generator[Any, None, TableResult]:
         """Wait on the running event loop of asyncio for all rows, and return or raise as `result` does."""
         if not self.done():
-            from ottla.accumulator.event_loops import until_called  # with asyncio, which other programs do not need
+            from ottla.accumulator.event_loops import UntilCalled  # with asyncio, which other programs do not need
 
-            yield from until_called(self.add_done_callback)
+            yield from UntilCalled(self.add_done_callback).__await__()
         return self.result(0)
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
