@@ -19,7 +19,7 @@ from ottla import Delivery, DeliveryError, RecordMetadata
 from ottla.accumulator import event_loops
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
-from ottla.accumulator.event_loops import LoopCallback, running_inbox
+from ottla.accumulator.event_loops import LaterTurn, LoopCallback, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
@@ -304,6 +304,139 @@ def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyP
         assert len(turns) >= 10
 
     run(main())
+
+
+def test_tasks_of_completed_records_run_in_turns_that_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        batches = Batches()
+        done: list[RecordMetadata] = []
+
+        async def waits(delivery: Delivery) -> None:
+            done.append(await delivery)
+
+        deliveries = [batches.send() for _ in range(80)]
+        tasks = [asyncio.create_task(waits(delivery)) for delivery in deliveries]
+        await begun(*tasks)
+        batches.complete(deliveries[0])
+        turns = set()
+        while len(done) < len(deliveries):
+            turns.add(len(done))
+            await asyncio.sleep(0)
+
+        assert len(turns) >= 10
+        assert [metadata.offset for metadata in done] == list(range(10, 90))
+
+    run(main())
+
+
+def test_of_tasks_that_let_others_run_one_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        turn = 0
+        runs: list[tuple[int, int]] = []
+
+        async def runs_often(number: int) -> None:
+            for _ in range(10):
+                await LaterTurn()
+                runs.append((number, turn))
+
+        tasks = [asyncio.create_task(runs_often(number)) for number in range(4)]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            turn += 1
+
+        assert [number for number, _turn in runs] == [0, 1, 2, 3] * 10
+        assert len({turn for _number, turn in runs}) == len(runs)
+
+    run(main())
+
+
+def test_a_turn_that_comes_earlier_replaces_the_one_that_was_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        turn = 0
+        turns: list[int] = []
+
+        async def runs_often() -> None:
+            for _ in range(10):
+                await LaterTurn()
+                turns.append(turn)
+
+        tasks = [asyncio.create_task(runs_often()) for _ in range(4)]
+        await asyncio.sleep(0)
+        for _ in range(5):
+            asyncio.get_running_loop().call_soon(running_inbox().call_and_complete, lambda: True)
+            await asyncio.sleep(0)
+            turn += 1
+        later = len(turns)
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            turn += 1
+
+        assert later < len(turns)
+        # Else each of the five began a row of turns of its own.
+        assert len(set(turns[later:])) == len(turns) - later
+
+    run(main())
+
+
+def test_records_complete_in_the_callback_that_brings_their_outcome() -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        task = asyncio.create_task(awaited(delivery))
+        await begun(task)
+
+        def complete() -> bool:
+            delivery._place()[0].complete_and_call_back(Acknowledged(base_offset=10))
+            return False
+
+        results: list[object] = []
+
+        def callback() -> None:
+            results.append(running_inbox().call_and_complete(complete))
+            results.append(task.done())
+
+        asyncio.get_running_loop().call_soon(callback)
+        await asyncio.sleep(0)
+        await task
+
+        assert results == [False, True]
+
+    run(main())
+
+
+def test_an_exception_that_ends_the_loop_loses_no_wait() -> None:
+    async def main() -> None:
+        batches = Batches()
+        first, second = batches.send(), batches.send()
+
+        async def ends_the_loop() -> None:
+            await first
+            raise KeyboardInterrupt
+
+        tasks = [asyncio.create_task(ends_the_loop()), asyncio.create_task(awaited(second))]
+        await begun(*tasks)
+        batches.complete(first)
+        kept.extend(tasks)
+        await tasks[1]
+
+    kept: list[asyncio.Task[RecordMetadata]] = []
+    loop = KINDS[kind]()
+    try:
+        running = loop.create_task(main())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(running)
+        assert isinstance(kept[0].exception(), KeyboardInterrupt)
+        assert not kept[1].done()
+        loop.run_until_complete(asyncio.wait_for(running, 20))
+        assert kept[1].result().offset == 11
+    finally:
+        loop.close()
 
 
 def test_a_batch_that_completes_after_its_loop_was_closed_harms_nothing() -> None:

@@ -150,28 +150,28 @@ class LoopInbox:
         self._records: Iterator[tuple[WaitedDelivery, Waiting]] = iter(())
         self._batch: NotifyingBatch | None = None  # that of these records,
         self._metadata: Sequence[RecordMetadata] | None = None  # and the metadata of all its records, if known
-        self._turn_is_due = False
+        self._due: object | None = None  # the next turn: each is an object, and a call of another one does nothing
         self._turn_follows = False  # the code that runs on the loop now ends with a turn
         self._end_of_turn: weakref.ref[EndOfTurn] | None = None
 
     @property
     def empty(self) -> bool:
         """Return whether all records of all batches that have arrived are completed."""
-        return not self._turn_is_due
+        return self._due is None
 
     def put(self, arrived: BatchWaiter | TaskWait[None]) -> None:
         """Take a completed batch, or a wait that is over, on any thread."""
         self._arrived.append(arrived)
-        # `_turn` resets the attribute before it takes what has arrived. So if it is set here, that turn takes this.
-        if not self._turn_is_due:
-            self._turn_is_due = True
+        # `_turn` resets `_due` before it takes what has arrived. So if it is set here, that turn takes this.
+        if self._due is None:
+            due = self._due = object()
             loop = self.loop()
             try:
                 if _of_thread.inbox is self and loop is not None and loop.is_running():
                     if not self._turn_follows:
-                        loop.call_soon(self._turn)  # a round on the loop's own thread: it need not be woken
+                        loop.call_soon(self._turn, due)  # a round on the loop's own thread: it need not be woken
                 elif loop is not None:
-                    loop.call_soon_threadsafe(self._turn)
+                    loop.call_soon_threadsafe(self._turn, due)
             except RuntimeError:
                 logger.debug("a wait was over after the event loop of its task had been closed")
 
@@ -232,12 +232,14 @@ class LoopInbox:
             return function()
         finally:
             self._turn_follows = False
-            if self._turn_is_due:
-                self._turn()
+            if self._due is not None:
+                self._turn(self._due)
 
-    def _turn(self) -> None:
-        """Complete records for a while, the rest in another turn."""
-        self._turn_is_due = False
+    def _turn(self, due: object) -> None:
+        """Complete records and run tasks for a while, the rest in another turn."""
+        if due is not self._due:  # it came earlier, as `call_and_complete`; else two turns would follow each other
+            return
+        self._due = None
         loop = asyncio.get_running_loop()
         try:
             finished = self._complete(loop.time, until=loop.time() + LONGEST_TURN)
@@ -248,8 +250,9 @@ class LoopInbox:
             self._begin_turn(loop)
 
     def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._turn_is_due = True
-        loop.call_soon(self._turn)
+        if self._due is None:  # else what has arrived meanwhile has begun one
+            self._due = object()
+            loop.call_soon(self._turn, self._due)
 
     def _complete(self, clock: Callable[[], float], *, until: float) -> bool:
         count = 0
@@ -319,6 +322,19 @@ def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait |
             inbox.put(waiter)
         return wait
     return wait if inbox.add_to(batch, delivery, wait) else None
+
+
+class LaterTurn:
+    """An awaitable: a task lets others run, behind all that wait here. Of such tasks, few run in one turn of the loop.
+
+    After `asyncio.sleep(0)` all of them would run in the next one.
+    """
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait on the running event loop of asyncio."""
+        wait: TaskWait[None] = TaskWait(asyncio.get_running_loop())
+        running_inbox().put(wait)
+        yield wait
 
 
 @attrs.frozen

@@ -6,6 +6,8 @@ import asyncio
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from ottla.accumulator.event_loops import LaterTurn
+
 LONGEST_RUN: Final = 0.001
 """Seconds that sends may take before other tasks get a turn."""
 
@@ -34,7 +36,7 @@ class Pacing:
         if run is None:
             run = self._runs[loop] = _Run()
         if run.is_long(loop, asyncio.current_task()):
-            await asyncio.sleep(0)
+            await LaterTurn()
 
 
 class _Run:
