@@ -3,7 +3,9 @@
 `python benchmarks/spark_start.py --help`. The first table has seconds of processor time, of processes as Spark starts
 them, without Spark. The second has what users wait for: seconds of the first write of a fresh application, and of the
 median write after it, by Ottla and by what does nothing in its place: a sink in Python that only reads, for `format`,
-and a function that only reads, for `mapInArrow`. Every round is a fresh application of each way, in rotating order.
+and a function that only reads, for `mapInArrow`. Every round is a fresh application of each way, in rotating order. The
+third has what a write of ten rows takes more than that: one application writes with both in turn, so that what a machine
+does beside it meets both alike, and the median is that of the differences.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "fixed-part"
 ROWS: Final = 10
+WARM_UP: Final = 30  # writes of each way before the pairs: the JVM compiles what they run
 WITHIN: Final = 300.0  # seconds for one process
 
 DRIVER: Final = """
@@ -85,7 +88,8 @@ print(pickle.dumps((OttlaWriter(options, {{'value': 0}}), TaskWritten(records=10
 @click.option("--processes", default=9, help="Processes of each kind for the first table; 0: none.")
 @click.option("--rounds", default=5, help="Fresh applications of each way; 0: none.")
 @click.option("--writes", default=30, help="After the first write of an application.")
-def main(processes: int, rounds: int, writes: int) -> None:
+@click.option("--pairs", default=200, help="Writes of each way for the third table; 0: none.")
+def main(processes: int, rounds: int, writes: int, pairs: int) -> None:
     """Measure the fixed part of a write of ten rows."""
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster())
@@ -94,6 +98,8 @@ def main(processes: int, rounds: int, writes: int) -> None:
             click.echo("\n".join(_table_of_processes(cluster.bootstrap_servers, processes)))
         if rounds:
             click.echo("\n".join(_table_of_applications(cluster.bootstrap_servers, rounds, writes)))
+        if pairs:
+            click.echo("\n".join(_table_of_pairs(cluster.bootstrap_servers, max(rounds, 1), pairs)))
 
 
 def _table_of_processes(servers: str, count: int) -> Iterator[str]:
@@ -126,6 +132,18 @@ def _table_of_applications(servers: str, rounds: int, writes: int) -> Iterator[s
     for way in ways:
         each = [median(run[figure] for run in found[way]) for figure in figures]
         yield f"| {way} | {' | '.join(f'{value:.3f}' for value in each)} |"
+
+
+def _table_of_pairs(servers: str, rounds: int, pairs: int) -> Iterator[str]:
+    """Yield the lines of the third table: milliseconds, the median of the rounds and all of them."""
+    yield "| way | more than | a write takes, ms | more by, ms | in each application |"
+    yield "|---|---|---|---|---|"
+    for way, nothing in PAIRS.items():
+        runs = [json.loads(_output(__file__, "pairs", way, servers, str(pairs))) for _ in range(rounds)]
+        more = [1000 * median(one - other for one, other in run) for run in runs]
+        whole = 1000 * median(one for run in runs for one, _ in run)
+        each = ", ".join(f"{value:.1f}" for value in more)
+        yield f"| {way} | {nothing} | {whole:.0f} | {median(more):.1f} | {each} |"
 
 
 def _output(*arguments: str, given: str = "") -> str:
@@ -190,6 +208,32 @@ def application(way: str, servers: str, writes: str) -> None:
     print(json.dumps(figures))
 
 
+PAIRS: Final = {"format, ottla": "format, only reads", "ottla_spark.write": "mapInArrow, only reads"}
+
+
+def pairs_of_writes(way: str, servers: str, pairs: str) -> None:
+    """Run an application that writes by Ottla and by what does nothing in turn, and prints the seconds of both."""
+    from spark import _session
+
+    write, nothing = WAYS[way], WAYS[PAIRS[way]]
+    options = {"kafka.bootstrap.servers": servers, "topic": TOPIC}
+    with _session(2, "1g") as spark:
+        frame = spark.range(0, ROWS, 1, 1).selectExpr("cast(id as string) as value")
+        for _ in range(WARM_UP):
+            write(frame, options)
+            nothing(frame, options)
+        found = []
+        for number in range(int(pairs)):
+            # Which of them is first alternates: a write may pay for what the one before it left to do.
+            if number % 2:
+                other = _seconds(lambda: nothing(frame, options))
+                found.append((_seconds(lambda: write(frame, options)), other))
+            else:
+                one = _seconds(lambda: write(frame, options))
+                found.append((one, _seconds(lambda: nothing(frame, options))))
+    print(json.dumps(found))
+
+
 def _seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
@@ -199,5 +243,7 @@ def _seconds(work: Callable[[], object]) -> float:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["application"]:
         application(*sys.argv[2:])
+    elif sys.argv[1:2] == ["pairs"]:
+        pairs_of_writes(*sys.argv[2:])
     else:
         main()

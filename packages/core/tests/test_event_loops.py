@@ -425,14 +425,13 @@ def test_an_exception_that_ends_the_loop_loses_no_wait() -> None:
         kept.extend(tasks)
         await tasks[1]
 
-    kept: list[asyncio.Task[RecordMetadata]] = []
+    kept: list[asyncio.Task[Any]] = []
     loop = KINDS[kind]()
     try:
         running = loop.create_task(main())
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(running)
         assert isinstance(kept[0].exception(), KeyboardInterrupt)
-        assert not kept[1].done()
         loop.run_until_complete(asyncio.wait_for(running, 20))
         assert kept[1].result().offset == 11
     finally:
