@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import configparser
 import json
 import os
 import re
@@ -28,6 +27,7 @@ from ottla.config.properties import read_properties
 from ottla.plugins.registry.kinds import KINDS
 from ottla_testkit.kafka_cluster import KafkaCluster
 from secure_broker import PASSWORD, SecureBroker
+from tox_environments import tox_environments
 
 ALL: Final = [block for page in pages() for block in blocks(page)]
 CHAINS: Final = [chain for page in pages() for chain in chains(page, "python")]
@@ -427,17 +427,3 @@ def check_requirement(requirement: str) -> None:
     extras = {project["name"]: set(project.get("optional-dependencies", ())) for project in projects}
     assert wanted.name in extras
     assert wanted.extras <= extras[wanted.name]
-
-
-def tox_environments() -> set[str]:
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(ROOT / "tox.ini")
-    sections = (section.removeprefix("testenv:") for section in parser.sections())
-    return {name for section in sections for name in expanded(section)}
-
-
-def expanded(section: str) -> list[str]:
-    """The environments of a section such as `full-{brokers,spark}`."""
-    before, _, rest = section.partition("{")
-    names, _, after = rest.partition("}")
-    return [before + name + after for name in names.split(",")]
