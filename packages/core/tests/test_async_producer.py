@@ -17,6 +17,7 @@ from ottla import (
     SerializationError,
     TopicUnavailableError,
 )
+from ottla.accumulator import event_loops
 from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
@@ -227,6 +228,7 @@ def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch
 
 def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
     turns: list[int] = []
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -21,6 +21,7 @@ from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
 logger = robust_logger(__name__)
+T = TypeVar("T")
 
 LONGEST_TURN: Final = 0.001
 """Seconds after which other tasks of the loop get a turn while more records are to be completed."""
@@ -218,10 +219,10 @@ class LoopInbox:
         if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)
-            asyncio.get_running_loop().call_soon(end)
+            asyncio.get_running_loop().call_soon(self.call_and_complete, end)
         end.functions[function] = if_closed
 
-    def call_and_complete(self, function: Callable[[], bool]) -> bool:
+    def call_and_complete(self, function: Callable[[], T]) -> T:
         """Call a function, and complete the records that it has brought an outcome for; returns what it returns.
 
         For callbacks of the loop, outside of any task. A turn of its own would be another call of the loop for each
