@@ -39,7 +39,8 @@ class TaskWait(Generic[T]):
         """
         self.pending = False
         self.value = value
-        for function, context in self._calls:
+        calls, self._calls = self._calls, ()  # else the task and its wait keep each other
+        for function, context in calls:
             if context is None:
                 function(self)
             else:
@@ -65,10 +66,9 @@ class TaskWait(Generic[T]):
         self.pending = False
         self._cancelled = True
         self._message = msg
-        # Not at once: the code that cancels runs on first, and may itself be a task.
-        for function, context in self._calls:
+        calls, self._calls = self._calls, ()
+        for function, context in calls:  # not at once: the code that cancels runs on first, and may itself be a task
             self._loop.call_soon(function, self, context=context)
-        self._calls = ()
         return True
 
     def result(self) -> T | None:
