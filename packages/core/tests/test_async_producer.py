@@ -18,6 +18,7 @@ from ottla import (
     TopicUnavailableError,
 )
 from ottla.accumulator import event_loops
+from ottla.accumulator.event_loops import LaterTurn
 from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
@@ -269,3 +270,21 @@ def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.
             return await sending
 
         assert set(run(main())) == {0}
+
+
+def test_a_flush_returns_while_another_task_sends_again_and_again() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def pauses_as_sends_do() -> None:
+            while True:
+                await LaterTurn()
+
+        async def main() -> None:
+            others = [asyncio.create_task(pauses_as_sends_do()) for _ in range(2)]
+            await asyncio.sleep(0)
+            await producer.flush()
+            for other in others:
+                other.cancel()
+
+        run(main())

@@ -306,6 +306,25 @@ def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyP
     run(main())
 
 
+def test_a_task_that_lets_others_run_goes_on_behind_the_records_completed_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        batches = Batches()
+        called: list[Delivery] = []
+        deliveries = [batches.send() for _ in range(100)]
+        for delivery in deliveries:
+            running_inbox().add(delivery, LoopCallback(called.append))
+        batches.complete(deliveries[0])
+        await LaterTurn()
+
+        assert called == deliveries
+
+    run(main())
+
+
 def test_tasks_of_completed_records_run_in_turns_that_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
 

@@ -12,7 +12,7 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LoopCallback, UntilCalled, running_inbox
+from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
@@ -275,7 +275,7 @@ class AsyncProducer:
         Callbacks of this loop have run when it returns.
         """
         report = await on_a_thread(name="flush", call=lambda: self._producer.flush(timeout))
-        await _callbacks_to_run()
+        await LaterTurn()  # behind the callbacks of the completed records
         return report
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
@@ -286,7 +286,7 @@ class AsyncProducer:
         if self._producer._lifecycle.forked:
             return self._producer.close(timeout)  # does nothing; the loop is the parent's, too
         report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
-        await _callbacks_to_run()
+        await LaterTurn()  # behind the callbacks of the completed records
         return report
 
     def __repr__(self) -> str:
@@ -345,11 +345,3 @@ async def _ready(wait: Wait, timeout: float) -> bool:
     except TimeoutError:
         return wait.ready
     return True
-
-
-async def _callbacks_to_run() -> None:
-    """Give callbacks of completed records, which wait for their turn, the time to run."""
-    inbox = running_inbox()
-    await asyncio.sleep(0)
-    while not inbox.empty:
-        await asyncio.sleep(0)
