@@ -4,8 +4,8 @@
 them, without Spark. The second has what users wait for: seconds of the first write of a fresh application, and of the
 median write after it, by Ottla and by what does nothing in its place: a sink in Python that only reads, for `format`,
 and a function that only reads, for `mapInArrow`. Every round is a fresh application of each way, in rotating order. The
-third has what a write of ten rows takes more than that: one application writes with both in turn, so that what a machine
-does beside it meets both alike, and the median is that of the differences.
+third has what a write of ten rows takes more than that: one application writes with both in turn, so that other work of
+the machine slows both alike, and the median is that of the differences.
 """
 
 from __future__ import annotations

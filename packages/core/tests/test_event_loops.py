@@ -306,7 +306,7 @@ def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyP
     run(main())
 
 
-def test_a_task_that_lets_others_run_goes_on_behind_the_records_completed_before(
+def test_a_task_that_lets_others_run_follows_the_records_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
