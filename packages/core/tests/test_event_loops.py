@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any
 
 import pytest
@@ -429,6 +430,37 @@ def test_records_complete_in_the_callback_that_brings_their_outcome() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("in_a_turn", [True, False])
+def test_a_batch_completed_on_the_thread_of_its_loop_wakes_nothing(
+    in_a_turn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        batches, calls = Batches(), list[str]()
+        delivery = batches.send()
+        task = asyncio.create_task(awaited(delivery))
+        await begun(task)
+        call_soon = loop.call_soon
+
+        def noted(*arguments: Any) -> object:
+            calls.append("turn")
+            return call_soon(*arguments)
+
+        def complete() -> bool:
+            monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_arguments: calls.append("wake"))
+            monkeypatch.setattr(loop, "call_soon", noted)
+            delivery._place()[0].complete_and_call_back(Acknowledged(base_offset=10))
+            monkeypatch.undo()
+            return True
+
+        loop.call_soon(*((running_inbox().call_and_complete, complete) if in_a_turn else (complete,)))
+        await task
+
+        assert calls == ([] if in_a_turn else ["turn"])
+
+    run(main())
+
+
 def test_an_exception_that_ends_the_loop_loses_no_wait() -> None:
     async def main() -> None:
         batches = Batches()
@@ -562,6 +594,30 @@ def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
     gc.collect()
 
     assert done == (["ended"] if kind == "uvloop" else ["closed"])  # uvloop ends the turn before it stops
+
+
+def test_a_function_that_ends_the_loop_leaves_the_others_to_their_wake_ups() -> None:
+    done: list[str] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        for name in ("first", "second"):
+            RUNNING_LOOP.at_end_of_turn(partial(done.append, name), if_closed=never)
+        RUNNING_LOOP.at_end_of_turn(interrupted, if_closed=never)
+        RUNNING_LOOP.at_end_of_turn(never, if_closed=lambda: done.append("woken"))
+        await asyncio.sleep(0)
+
+    loop = KINDS[kind]()
+    try:
+        running = loop.create_task(main())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(running)
+        assert done == ["first", "second", "woken"]
+        loop.run_until_complete(running)
+    finally:
+        loop.close()
 
 
 def test_a_function_is_called_immediately_without_a_loop() -> None:

@@ -140,9 +140,38 @@ def test_a_wrong_record_is_refused_as_by_send(arguments: dict[str, Any], error: 
         assert simulation.accumulator.incomplete == 0
 
 
-def test_a_closed_producer_refuses_records() -> None:
+def test_a_record_behind_others_of_its_topic_is_refused_as_by_send() -> None:
     with simulated(1) as simulation:
         send = sender(simulation).send
+        send("t", b"v")
+        simulation.run_until_idle()
+
+        with pytest.raises(RecordTooLargeError) as of_send:
+            simulation.producer.send("t", bytes(2_000_000))
+        with pytest.raises(RecordTooLargeError) as refused:
+            send("t", bytes(2_000_000))
+
+        assert str(refused.value) == str(of_send.value)
+        assert simulation.accumulator.incomplete == 0
+
+
+def test_a_wait_for_memory_has_the_timeout_of_its_send() -> None:
+    with simulated(1, config={"buffer.memory": 3_000}) as simulation:
+        send = sender(simulation).send
+        send("t", bytes(2_000))
+        waiting = pending(send("t", bytes(1_500), timeout=0.25))
+
+        assert waiting.limit.seconds == 0.25
+        with pytest.raises(BufferExhaustedError, match="within timeout"):
+            waiting.time_out(waited=0.0)
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+def test_a_closed_producer_refuses_records(sent_before: int) -> None:
+    with simulated(1) as simulation:
+        send = sender(simulation).send
+        for _ in range(sent_before):
+            send("t", b"v")
         simulation.producer.close()
 
         with pytest.raises(ProducerClosedError):
@@ -158,12 +187,18 @@ def test_a_producer_that_closes_refuses_waiting_records() -> None:
             waiting.advance()
 
 
-def test_a_record_outside_of_a_transaction_is_refused() -> None:
+@pytest.mark.parametrize("sent_before", [0, 1])
+def test_a_record_outside_of_a_transaction_is_refused(sent_before: int) -> None:
     with simulated(1, config={"transactional.id": "x"}) as simulation:
+        send = sender(simulation).send
         simulation.producer.init_transactions()
+        if sent_before:
+            simulation.producer.begin_transaction()
+            send("t", b"v")
+            simulation.producer.commit_transaction()
 
         with pytest.raises(IllegalStateError):
-            sender(simulation).send("t", b"v")
+            send("t", b"v")
 
 
 class Registry:

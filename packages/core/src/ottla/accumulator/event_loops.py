@@ -129,10 +129,18 @@ class EndOfTurn:
         self.functions: dict[Callable[[], object], Callable[[], object]] = {}
 
     def __call__(self) -> None:
-        """Call the functions, each once."""
+        """Call the functions, each once.
+
+        If one raises what ends the loop, such as KeyboardInterrupt, the rest count as those of a closed loop.
+        """
         functions, self.functions = self.functions, {}
-        for function in functions:
-            function()
+        rest = iter(functions)
+        try:
+            for function in rest:
+                function()
+        finally:
+            for function in rest:
+                functions[function]()
 
     def __del__(self) -> None:
         for if_closed in self.functions.values():
