@@ -596,7 +596,7 @@ def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
     assert done == (["ended"] if kind == "uvloop" else ["closed"])  # uvloop ends the turn before it stops
 
 
-def test_a_function_that_ends_the_loop_leaves_the_others_to_their_wake_ups() -> None:
+def test_a_function_that_ends_the_loop_leaves_the_others_to_a_wake_up() -> None:
     done: list[str] = []
 
     def interrupted() -> None:
