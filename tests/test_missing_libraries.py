@@ -22,6 +22,15 @@ def test_with_a_plugin_of_it():
     except ImportError as error:
         raise RuntimeError("the plugin cannot be used") from error
 
+class PluginNotFoundError(Exception):
+    pass
+
+def test_with_a_plugin_that_no_distribution_offers():
+    raise PluginNotFoundError("no encoder is named 'fast'; try: pip install no-such-library (installed: python)")
+
+def test_with_a_plugin_of_another_distribution():
+    raise PluginNotFoundError("no encoder is named 'fast'; try: pip install no-other-library (installed: python)")
+
 def test_without_it():
     pass
 
@@ -69,8 +78,8 @@ def outcomes(folder: Path, missing: str) -> str:
 def test_modules_and_tests_that_need_a_missing_library_are_skipped(folder: Path) -> None:
     printed = outcomes(folder, "another,no_such_library")
 
-    assert "2 failed, 1 passed, 3 skipped" in printed
-    assert printed.count("there is no no_such_library for this Python") == 3
+    assert "3 failed, 1 passed, 4 skipped" in printed
+    assert printed.count("there is no no_such_library for this Python") == 4
 
 
 def test_a_library_that_is_not_named_as_missing_fails(folder: Path) -> None:

@@ -2,12 +2,13 @@
 
 Not every library has wheels for PyPy, for a Python without the GIL, or for one that is not released yet. With
 `OTTLA_MISSING=NAME,NAME` in its environment, pytest skips a module or test whose error is that one of these is not
-installed.
+installed, or that a plugin is not there which one of these would offer.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -15,6 +16,7 @@ import pytest
 
 NAMES: Final = "OTTLA_MISSING"
 _MISSING: Final = frozenset(filter(None, os.environ.get(NAMES, "").split(",")))
+_REMEDY: Final = re.compile(r"pip install ([\w-]+)")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,6 +57,10 @@ def _reason(error: BaseException) -> str:
             name = (each.name or "").partition(".")[0]
             if name in _MISSING:
                 return f"there is no {name} for this Python"
+        if type(each).__name__ == "PluginNotFoundError":  # by its name, because this file imports nothing of ours
+            for distribution in _REMEDY.findall(str(each)):
+                if (name := distribution.replace("-", "_")) in _MISSING:
+                    return f"there is no {name} for this Python"
     return ""
 
 

@@ -121,7 +121,7 @@ def test_a_misnamed_key_counts_while_other_problems_are_found() -> None:
 
 
 def test_the_right_key_has_precedence_over_a_misnamed_one() -> None:
-    given = {"bootstrap.servers": "kafka:9092", "compression.type": "zstd", "compression.codec": "zstdd"}
+    given = {"bootstrap.servers": "kafka:9092", "compression.type": "gzip", "compression.codec": "gzipp"}
     with pytest.raises(ConfigError) as caught:
         check_config(given)
 
@@ -177,12 +177,12 @@ async def _entered(producer: Any) -> None:
 
 
 def test_the_wrong_kind_of_with_statement_names_the_right_one() -> None:
-    # CPython 3.14 has a hint of its own, and does not show ours.
+    # CPython 3.14 and PyPy have messages of their own, and do not show ours.
     kinds = (AttributeError, TypeError)
-    with MockProducer() as producer, pytest.raises(kinds, match=r"use AsyncProducer|mean to use 'with'"):
+    with MockProducer() as producer, pytest.raises(kinds, match=r"use AsyncProducer|mean to use 'with'|no __aenter__"):
         asyncio.run(_entered(producer))
     producer_for_async: Any = object.__new__(AsyncProducer)
-    with pytest.raises(kinds, match=r"use (`async with`|'async with')"), producer_for_async:
+    with pytest.raises(kinds, match=r"use (`async with`|'async with')|no __enter__"), producer_for_async:
         pass
 
 
