@@ -56,9 +56,9 @@ def test_the_page_separates_dependencies_of_packages_and_of_tests(tree: Path) ->
 
 
 def test_a_dependency_that_the_page_lacks_is_found(tree: Path) -> None:
-    require(tree, "attrs")
+    require(tree, "iniconfig")
 
-    assert run(tree, "--check") == (1, "docs/licenses.md lacks attrs: run python tools/licenses.py\n")
+    assert run(tree, "--check") == (1, "docs/licenses.md lacks iniconfig: run python tools/licenses.py\n")
 
 
 def test_a_license_for_tests_only_is_refused_in_a_package(tree: Path) -> None:
@@ -87,12 +87,12 @@ def test_a_dependency_of_unknown_license_is_refused(tree: Path) -> None:
 
 
 def test_a_dependency_that_nothing_requires_is_found(tree: Path) -> None:
-    require(tree, "attrs")
+    require(tree, "iniconfig")
     run(tree)
     require(tree, "pluggy")
 
     assert run(tree, "--check")[1] == (
-        "docs/licenses.md lists attrs, which nothing requires any more: run python tools/licenses.py\n"
+        "docs/licenses.md lists iniconfig, which nothing requires any more: run python tools/licenses.py\n"
     )
 
 
