@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -129,7 +130,8 @@ def test_an_endless_handshake_is_abandoned() -> None:
         found = handshake_result(address, OneTransport(Layer), bounds(1.2))
 
     assert isinstance(found, NoHandshake)
-    assert found.problem.message.startswith("the handshake did not end within 0.2 s")
+    # More than 0.2 s where the machine is busy.
+    assert re.match(r"the handshake did not end within \d\.\d s", found.problem.message)
 
 
 @pytest.mark.parametrize(
