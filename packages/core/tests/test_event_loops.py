@@ -20,7 +20,7 @@ from ottla import Delivery, DeliveryError, RecordMetadata
 from ottla.accumulator import event_loops
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
-from ottla.accumulator.event_loops import LaterTurn, LoopCallback, running_inbox
+from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
@@ -99,7 +99,9 @@ def test_many_tasks_get_the_metadata_of_their_records() -> None:
         tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
         await begun(*tasks)
         batches.complete(deliveries[0])
-        return [metadata.offset for metadata in await asyncio.gather(*tasks)]
+        offsets = [metadata.offset for metadata in await asyncio.gather(*tasks)]
+        assert not running_inbox().waiters  # which would keep each batch
+        return offsets
 
     assert run(main()) == list(range(10, 110))
 
@@ -349,6 +351,41 @@ def test_tasks_of_completed_records_run_in_turns_that_end_in_time(monkeypatch: p
         assert [metadata.offset for metadata in done] == list(range(10, 90))
 
     run(main())
+
+
+def test_a_function_that_is_called_again_ends_no_other_wait_of_its_task() -> None:
+    async def main() -> list[str]:
+        calls: list[Callable[..., object]] = []
+        seen: list[str] = []
+        batches = Batches()
+        delivery = batches.send()
+
+        async def waits() -> None:
+            await UntilCalled(calls.append)
+            seen.append("called")
+            await delivery
+            seen.append("acknowledged")
+
+        async def is_cancelled() -> None:
+            try:
+                await UntilCalled(calls.append)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                await delivery
+            seen.append("acknowledged")
+
+        tasks = [asyncio.create_task(waits()), asyncio.create_task(is_cancelled())]
+        await begun(*tasks)
+        tasks[1].cancel()
+        for call in calls * 2:
+            call("argument")
+        await begun(*tasks)
+        seen.append("completed")
+        batches.complete(delivery)
+        await asyncio.gather(*tasks)
+        return seen
+
+    assert run(main()) == ["cancelled", "called", "completed", "acknowledged", "acknowledged"]
 
 
 def test_of_tasks_that_let_others_run_one_runs_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
