@@ -1,4 +1,4 @@
-"""Arrays of bytes, as `pyarrow.array` makes them."""
+"""Arrays and scalars, as pyarrow's functions make them, but without an import of pandas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from ottla.recordbatch.binary_arrays import binary_array
+from ottla.recordbatch.binary_arrays import binary_array, number, numbers
 
 WITHIN = 60.0  # seconds
 
@@ -21,6 +21,52 @@ def test_they_equal_those_of_pyarrow(values: Sequence[bytes]) -> None:
 
     assert made.equals(pa.array(values, pa.binary()))
     assert [each.as_py() for each in made] == values
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.uint32(), pa.uint64()], ids=str)
+@pytest.mark.parametrize("values", [[], [0], [5, 2**31 - 1, 0, 1]], ids=len)
+def test_integers_equal_those_of_pyarrow(kind: pa.DataType, values: Sequence[int]) -> None:
+    made = numbers(values, kind)
+    made.validate(full=True)
+
+    assert made.equals(pa.array(values, kind))
+    assert [number(value, kind) for value in values] == [pa.scalar(value, kind) for value in values]
+
+
+def test_a_negative_integer_equals_that_of_pyarrow() -> None:
+    assert number(-1, pa.int32()).equals(pa.scalar(-1, pa.int32()))
+
+
+SENDING = """
+import sys
+from array import array
+import pyarrow as pa
+from ottla import Producer
+from ottla_testkit.mock_cluster import MockCluster
+
+def column(size, count):
+    offsets = array("i", range(0, (count + 1) * size, size))
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(size * count))])
+
+parts = [pa.record_batch([column(8, 500), column(100, 500)], ["key", "value"])] * 4
+with MockCluster() as brokers, Producer(
+    bootstrap_servers=brokers.bootstrap_servers, record_encoder=sys.argv[1]
+) as ours:
+    brokers.create_topic("t", partitions=4)
+    ours.send_table("t", pa.Table.from_batches(parts)).result(30)
+    ours.send_table("t", pa.Table.from_batches(parts), key=None).result(30)
+print("pandas" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_sending_a_table_imports_no_pandas(encoder: str) -> None:
+    """Several record batches, which are joined, with keys and without."""
+    done = subprocess.run(
+        [sys.executable, "-c", SENDING, encoder], capture_output=True, text=True, timeout=WITHIN, check=True
+    )
+
+    assert done.stdout.strip() == "False"
 
 
 def test_importing_the_parts_for_tables_imports_no_pandas() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import UnsupportedVersionError
 from ottla.interfaces import Cut, Header, TableRows
+from ottla.recordbatch import arrow
 from ottla.recordbatch.arrow import cut_rows
 from ottla.recordbatch.header_sections import encode_headers
 from ottla.recordbatch.objects import ObjectColumns
@@ -103,6 +104,21 @@ def test_every_row_is_in_one_batch_in_order_and_batches_keep_their_size(
     for made in cuts:
         assert made.columns.size_estimate() <= max_bytes or len(made.rows) == 1
         assert content(made) == content(sent_one_by_one([rows[row] for row in made.rows]))
+
+
+@given(rows=rows, draw=st.data(), max_bytes=st.integers(1, 3_000), at_once=st.integers(1, 6_000))
+def test_rows_that_are_encoded_a_few_batches_at_a_time_make_the_batches_of_all_rows_at_once(
+    rows: list[Row], draw: st.DataObject, max_bytes: int, at_once: int
+) -> None:
+    partitions = draw.draw(st.lists(st.integers(0, 5), min_size=len(rows), max_size=len(rows)))
+
+    def made(encoded_at_once: int) -> list[tuple[object, ...]]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arrow, "ENCODED_AT_ONCE", encoded_at_once)
+            cuts = list(cut_rows(table_rows(rows), pa.array(partitions, pa.int32()), max_bytes=max_bytes))
+        return [(cut.partition, list(cut.rows), *content(cut)) for cut in cuts]
+
+    assert made(at_once) == made(ENOUGH_BYTES)
 
 
 @both

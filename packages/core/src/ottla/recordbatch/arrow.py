@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Cut, Facts, TableRows
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import sums, varints, varints_up_to
-from ottla.recordbatch.binary_arrays import binary_array
+from ottla.recordbatch.binary_arrays import binary_array, number, numbers
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
 
@@ -25,6 +26,12 @@ FRAME: Final = 31
 """The maximum bytes of a record besides its key, value and headers: six varints and a byte."""
 
 UNASSIGNED: Final = -1
+
+ENCODED_AT_ONCE: Final = 2 * 1024 * 1024
+"""About how many bytes of records go through the steps together: these need some five times as much memory."""
+
+_Range: TypeAlias = tuple[int, int, int]
+"""A partition, and the first and the last place, exclusive, of rows for it in their order."""
 
 _NOTHING: Final = binary_array([b""])[0]
 _ZERO: Final = binary_array([b"\0"])[0]
@@ -44,17 +51,24 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
     if not rows.count:
         return
     order, runs = _order(partitions, rows.count)
-    if order is not None:
-        rows = _taken(rows, order)
-    keys, values, headers = map(_binary, (rows.keys, rows.values, rows.headers))
-    bounds = _bounds(rows.count, keys, values, headers)
-    batches = list(_batches(runs, bounds, max_bytes))
-    starts = [start for _partition, start, _stop in batches]
-    stops = [stop for _partition, _start, stop in batches]
-    joined, key_sizes, value_sizes = _joined(rows, keys, values, headers, starts, stops)
+    rows = _each_column(rows, _binary)
+    bounds = _bounds(rows, order)
+    for some in _groups(list(_batches(runs, bounds, max_bytes)), bounds):
+        yield from _encoded(rows, order, some)
+
+
+def _encoded(rows: TableRows, order: Any | None, batches: Sequence[_Range]) -> Iterator[Cut]:
+    """The cuts of batches that follow each other."""
+    first, count = batches[0][1], batches[-1][2] - batches[0][1]
+    indexes = None if order is None else order.slice(first, count)
+    rows = _each_column(rows, lambda column: column.slice(first, count) if indexes is None else column.take(indexes))
+    rows = attrs.evolve(rows, count=count)
+    starts = [start - first for _partition, start, _stop in batches]
+    stops = [stop - first for _partition, _start, stop in batches]
+    joined, key_sizes, value_sizes = _joined(rows, starts, stops)
     offsets, content = _view(joined, 1, "i"), memoryview(joined.buffers()[2])
-    indexes = _view(order, 1, "i") if order is not None else None
-    for partition, start, stop in batches:
+    places = None if indexes is None else _view(indexes, 1, "i")
+    for (partition, _start, _stop), start, stop in zip(batches, starts, stops, strict=True):
         columns = FinishedColumns(
             # A copy, because a slice would keep the bytes of all batches in memory.
             bytes(content[offsets[start] : offsets[stop]]),
@@ -67,12 +81,25 @@ def cut_rows(rows: TableRows, partitions: Any | None, *, max_bytes: int) -> Iter
                 _sizes(value_sizes, start, stop),
             ),
         )
-        yield Cut(
-            partition, range(start, stop) if indexes is None else array("i", indexes[start:stop].tobytes()), columns
-        )
+        taken = range(first + start, first + stop) if places is None else array("i", places[start:stop].tobytes())
+        yield Cut(partition, taken, columns)
 
 
-def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tuple[int, int, int]]]:
+def _groups(batches: Sequence[_Range], bounds: Sequence[int]) -> Iterator[Sequence[_Range]]:
+    """Batches that are encoded together: of some `ENCODED_AT_ONCE` bytes, or one."""
+    group: list[_Range] = []
+    end = ENCODED_AT_ONCE
+    for batch in batches:
+        if group and bounds[batch[2] - 1] > end:
+            yield group
+            group = []
+        if not group:
+            end = (bounds[batch[1] - 1] if batch[1] else 0) + ENCODED_AT_ONCE
+        group.append(batch)
+    yield group
+
+
+def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[_Range]]:
     """The indexes of the rows by partition, None for the given order; and the runs: partition, start, stop."""
     if partitions is None:
         return None, [(UNASSIGNED, 0, count)]
@@ -82,32 +109,35 @@ def _order(partitions: Any | None, count: int) -> tuple[Any | None, Sequence[tup
     return order, list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
 
 
-def _taken(rows: TableRows, order: Any) -> TableRows:
-    def take(column: Any | None) -> Any | None:
-        return None if column is None else column.take(order)
+def _each_column(rows: TableRows, change: Callable[[Any], Any]) -> TableRows:
+    """The rows with each column that they have replaced by what *change* makes of it."""
+
+    def changed(column: Any | None) -> Any | None:
+        return None if column is None else change(column)
 
     return TableRows(
         count=rows.count,
         now_ms=rows.now_ms,
-        keys=take(rows.keys),
-        values=take(rows.values),
-        headers=take(rows.headers),
-        timestamps=take(rows.timestamps),
+        keys=changed(rows.keys),
+        values=changed(rows.values),
+        headers=changed(rows.headers),
+        timestamps=changed(rows.timestamps),
     )
 
 
-def _binary(column: Any | None) -> Any | None:
-    return None if column is None else column.cast(pa.binary())
+def _binary(column: Any) -> Any:
+    return column.cast(pa.binary()) if pa.types.is_large_binary(column.type) else column
 
 
-def _bounds(count: int, *columns: Any | None) -> Sequence[int]:
-    """Cumulative maximum sizes of the rows."""
-    return _view(pc.cumulative_sum(pc.add(sums(count, columns), FRAME)), 1, "q")
+def _bounds(rows: TableRows, order: Any | None) -> Sequence[int]:
+    """Cumulative maximum sizes of the rows, in the order of the batches."""
+    sizes = sums(rows.count, [rows.keys, rows.values, rows.headers])
+    return _view(
+        pc.cumulative_sum(pc.add(sizes if order is None else sizes.take(order), number(FRAME, pa.int64()))), 1, "q"
+    )
 
 
-def _batches(
-    runs: Sequence[tuple[int, int, int]], bounds: Sequence[int], max_bytes: int
-) -> Iterator[tuple[int, int, int]]:
+def _batches(runs: Sequence[_Range], bounds: Sequence[int], max_bytes: int) -> Iterator[_Range]:
     for partition, start, end in runs:
         while start < end:
             before = bounds[start - 1] if start else 0
@@ -116,15 +146,14 @@ def _batches(
             start = stop
 
 
-def _joined(
-    rows: TableRows, keys: Any | None, values: Any | None, headers: Any | None, starts: list[int], stops: list[int]
-) -> tuple[Any, Any | None, Any]:
+def _joined(rows: TableRows, starts: list[int], stops: list[int]) -> tuple[Any, Any | None, Any]:
     """All records as one binary array, and the sizes of keys and values."""
-    count = rows.count
-    key_sizes = None if keys is None else pc.fill_null(pc.binary_length(keys), -1)
-    value_sizes = pa.repeat(pa.scalar(-1, pa.int32()), count)
+    count, keys, values, headers = rows.count, rows.keys, rows.values, rows.headers
+    minus_one = number(-1, pa.int32())
+    key_sizes = None if keys is None else pc.fill_null(pc.binary_length(keys), minus_one)
+    value_sizes = pa.repeat(minus_one, count)
     if values is not None:
-        value_sizes = pc.fill_null(pc.binary_length(values), -1)
+        value_sizes = pc.fill_null(pc.binary_length(values), minus_one)
     parts = [_ZEROS] if rows.timestamps is None else [_ZERO, _deltas(rows.timestamps, starts, stops)]
     parts.append(pa.concat_arrays([varints_up_to(stop - start) for start, stop in zip(starts, stops, strict=True)]))
     parts += (*_part(keys, key_sizes), *_part(values, value_sizes), _ZERO if headers is None else headers)
@@ -137,7 +166,7 @@ def _joined(
 
 def _deltas(timestamps: Any, starts: list[int], stops: list[int]) -> Any:
     """The varints of the timestamp deltas in each batch."""
-    first_timestamps = timestamps.take(pa.array(starts, pa.int64()))
+    first_timestamps = timestamps.take(numbers(starts, pa.int64()))
     return varints(pc.subtract(timestamps, _decoded(first_timestamps, stops)))
 
 
@@ -147,7 +176,7 @@ def _part(column: Any | None, sizes: Any) -> list[Any]:
 
 def _decoded(column: Any, stops: list[int]) -> Any:
     """Expand *column*, which has one entry for each run of rows, to one for each row; *stops* are the runs' ends."""
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(stops, pa.int32()), column))
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(numbers(stops, pa.int32()), column))
 
 
 def _view(column: Any, buffer: int, code: Literal["i", "q"]) -> memoryview:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.protocol.primitives import VARINT, varint
-from ottla.recordbatch.binary_arrays import binary_array
+from ottla.recordbatch.binary_arrays import binary_array, number
 
 _VARINTS: Final = binary_array([varint(-1), *VARINT])
 """The varints of -1 and up, so that it includes the size of null."""
@@ -34,7 +34,7 @@ def varints(column: Any) -> Any:
     if span["min"] == span["max"]:
         return binary_array([varint(span["min"])])[0]
     if span["min"] >= -1 and span["max"] < len(VARINT):
-        return _VARINTS.take(pc.add(column, 1))
+        return _VARINTS.take(pc.add(column, number(1, column.type)))
     found = column.dictionary_encode()
     return binary_array([varint(number) for number in found.dictionary.to_pylist()]).take(found.indices)
 
@@ -49,5 +49,5 @@ def sums(count: int, parts: Sequence[Any | None]) -> Any:
         if isinstance(part, pa.Scalar):
             same += lengths.as_py()
         else:
-            sizes = pc.add(sizes, pc.fill_null(lengths, 0))
-    return pc.add(sizes, same)
+            sizes = pc.add(sizes, pc.fill_null(lengths, number(0, lengths.type)))
+    return pc.add(sizes, number(same, pa.int64()))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 def partitions_of_keys(encoder: RecordEncoder, keys: Any, partitions: int) -> Any:
     """Java's partitions of *keys* as an int32 array. Raises InvalidPluginError for a fault of the encoder."""
     if not supports(encoder, SupportsMurmur2Partitions):
-        from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions  # its constants import pandas
+        from ottla.plugins.partitioners.murmur2_arrow import murmur2_partitions
 
         return _int32(len(keys), murmur2_partitions(keys, partitions))
     method = "murmur2_partitions"

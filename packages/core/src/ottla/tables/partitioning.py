@@ -24,6 +24,7 @@ from ottla.accumulator.partitioner_calls import (
     partitions_of,
 )
 from ottla.interfaces import RecordEncoder, TopicView
+from ottla.recordbatch.binary_arrays import number
 from ottla.tables.encoder_calls import partitions_of_keys
 from ottla.tables.reading import Chunk
 from ottla.tables.record_views import record_views
@@ -58,9 +59,7 @@ class RowPartitions:
         if given is None:
             return rest
         if rest is None:  # their batches would overtake rows of the same partition, or be overtaken
-            rest = pa.repeat(
-                pa.scalar(self.sticky_partition(view, size * given.null_count // count), pa.int32()), count
-            )
+            rest = pa.repeat(number(self.sticky_partition(view, size * given.null_count // count), pa.int32()), count)
         return pc.coalesce(given, rest)
 
     def sticky_partition(self, view: TopicView, size: int) -> int:
@@ -81,7 +80,7 @@ class RowPartitions:
         keyed = self._keyed(keys.drop_null() if unkeyed else keys, view)
         if not unkeyed:
             return keyed
-        sticky = pa.scalar(self.sticky_partition(view, size * unkeyed // count), pa.int32())
+        sticky = number(self.sticky_partition(view, size * unkeyed // count), pa.int32())
         return pc.replace_with_mask(pa.repeat(sticky, count), keys.is_valid(), keyed)
 
     def _keyed(self, keys: Any, view: TopicView) -> Any:

@@ -15,6 +15,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.recordbatch.binary_arrays import number, numbers
+
 _BITS: Final = 8
 """Rows whose validity shares a byte: a copy begins with the first of them."""
 
@@ -170,8 +172,8 @@ def _copy_of_large_binary(column: Any) -> Any:
     if not 0 <= first <= last <= available:
         raise pa.ArrowInvalid(f"the offsets of a column go from {first} to {last}, but its data has {available} bytes")
     if first:
-        own = pc.subtract(offsets.slice(before), pa.scalar(first, pa.int64()))
-        offsets = pa.concat_arrays([pa.array([0] * before, pa.int64()), own])
+        own = pc.subtract(offsets.slice(before), number(first, pa.int64()))
+        offsets = pa.concat_arrays([numbers([0] * before, pa.int64()), own])
         data = data.slice(first, last - first)
     return _made(column, _validity(column), offsets.buffers()[1], data)
 
@@ -186,7 +188,7 @@ def _copy_of_list(column: Any) -> Any:
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     inner = _between(column, first, last)
     if first:
-        offsets = pc.subtract(offsets, pa.scalar(first, offsets.type))  # a wrong one wraps, and fails the check later
+        offsets = pc.subtract(offsets, number(first, offsets.type))  # a wrong one wraps, and fails the check later
     return _made(column, _validity(column), offsets.buffers()[1], children=[_copy(inner)])
 
 

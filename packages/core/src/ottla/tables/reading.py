@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.recordbatch.binary_arrays import numbers
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.headers import header_sections
@@ -34,7 +35,7 @@ class Chunk:
 
     def take(self, rows: Sequence[int]) -> Chunk:
         """Return a chunk with these rows."""
-        indexes = pa.array(rows, pa.int32())
+        indexes = numbers(rows, pa.int32())
         columns = {
             name: None if (column := getattr(self, name)) is None else column.take(indexes) for name in _columns()
         }
@@ -123,5 +124,8 @@ def _concatenated(columns: list[tuple[Any | None, int]], *, filler: object) -> A
     if not kinds:
         return None
     [kind] = kinds
-    cell = pa.scalar(filler, kind)
-    return pa.concat_arrays([pa.repeat(cell, count) if column is None else column for column, count in columns])
+    return pa.concat_arrays([_filled(count, kind, filler) if column is None else column for column, count in columns])
+
+
+def _filled(count: int, kind: Any, filler: object) -> Any:
+    return pa.nulls(count, kind) if filler is None else pa.repeat(pa.scalar(filler, kind), count)

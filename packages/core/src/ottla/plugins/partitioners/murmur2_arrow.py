@@ -16,19 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.partitioners.murmur2_hash import MULTIPLIER, SEED, murmur2
+from ottla.recordbatch.binary_arrays import binary_array, number, numbers
 
 _FEW: Final = 40
 """The number of keys up to which a loop is as fast."""
 
 
 def _number(value: int) -> Any:
-    return pa.scalar(value, pa.uint32())
+    return number(value, pa.uint32())
 
 
 _MULTIPLIER, _SEED, _POSITIVE = map(_number, (MULTIPLIER, SEED, 0x7FFFFFFF))
 _0, _2, _3, _13, _15, _24 = map(_number, (0, 2, 3, 13, 15, 24))
 
-_PADDING: Final = pa.array([b"", b"\0\0\0", b"\0\0", b"\0"], pa.binary())
+_PADDING: Final = binary_array([b"", b"\0\0\0", b"\0\0", b"\0"])
 """Padding of the last word, by the number of its bytes."""
 
 
@@ -50,7 +51,7 @@ def _hashes(keys: Any) -> Any:
         return _one_by_one(keys)
     sizes = pc.binary_length(keys).cast(pa.uint32())
     ends = pc.cumulative_sum(pc.shift_right(pc.add(sizes, _3), _2).cast(pa.int64()))
-    starts = pa.concat_arrays([pa.array([0], pa.int64()), ends.slice(0, count - 1)])
+    starts = pa.concat_arrays([numbers([0], pa.int64()), ends.slice(0, count - 1)])
     words = _words(_padded(keys, sizes), ends[-1].as_py())
     span = pc.min_max(sizes).as_py()
     if span["min"] == span["max"]:
@@ -64,7 +65,7 @@ def _hashes(keys: Any) -> Any:
 
 
 def _one_by_one(keys: Any) -> Any:
-    return pa.array(map(murmur2, keys.to_pylist()), pa.uint32())
+    return numbers([murmur2(key) for key in keys.to_pylist()], pa.uint32())
 
 
 def _padded(keys: Any, sizes: Any) -> Any:
@@ -72,7 +73,7 @@ def _padded(keys: Any, sizes: Any) -> Any:
     if not _any_ends(sizes):
         return keys
     padding = _PADDING.take(pc.bit_wise_and(sizes, _3)).cast(keys.type)
-    return pc.binary_join_element_wise(keys, padding, pa.scalar(b"", keys.type))
+    return pc.binary_join_element_wise(keys, padding, binary_array([b""]).cast(keys.type)[0])
 
 
 def _words(keys: Any, count: int) -> Any:
@@ -99,7 +100,7 @@ def _in_order(words: Any, starts: Any, sizes: Any) -> Any:
         if more > done:
             ended.append(hashed.slice(0, more - done))
             hashed, done = hashed.slice(more - done), more
-        mixed = pc.multiply(words.take(pc.add(starts.slice(done), position)), _MULTIPLIER)
+        mixed = pc.multiply(words.take(pc.add(starts.slice(done), number(position, pa.int64()))), _MULTIPLIER)
         mixed = pc.multiply(pc.bit_wise_xor(mixed, pc.shift_right(mixed, _24)), _MULTIPLIER)
         hashed = pc.bit_wise_xor(pc.multiply(hashed, _MULTIPLIER), mixed)
     hashed = pa.concat_arrays([*ended, hashed])
@@ -112,7 +113,7 @@ def _in_order(words: Any, starts: Any, sizes: Any) -> Any:
 def _with_ends(hashed: Any, words: Any, starts: Any, sizes: Any) -> Any:
     """Add the remaining one to three bytes of some keys to the hashes."""
     unaligned = pc.not_equal(pc.bit_wise_and(sizes, _3), _0)
-    last = words.take(pc.if_else(unaligned, pc.add(starts, pc.shift_right(sizes, _2)), 0))
+    last = words.take(pc.if_else(unaligned, pc.add(starts, pc.shift_right(sizes, _2)), number(0, pa.int64())))
     return pc.if_else(unaligned, pc.multiply(pc.bit_wise_xor(hashed, last), _MULTIPLIER), hashed)
 
 
