@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from machine import Queues, cluster_of, columns
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.batch_sizes import MOST_MEMORY, BatchSizes
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.config.value_types import INT_MAX
@@ -73,6 +73,17 @@ def test_a_grown_batch_fills_a_request() -> None:
     sizes = BatchSizes(target=200, max_bytes=10_000)
 
     assert NEARLY * 10_000 < wire_size(filled(sizes.max_memory, 100)) <= 10_000
+
+
+@pytest.mark.rule("accumulator.grow")
+def test_a_batch_of_tiny_records_grows_until_their_objects_take_a_few_times_the_memory_of_a_request() -> None:
+    sizes = BatchSizes(target=200, max_bytes=10_000)
+
+    batch = filled(sizes.max_memory, 1)
+
+    memory = batch.columns.memory()
+    assert NEARLY * MOST_MEMORY * 10_000 < memory <= MOST_MEMORY * 10_000
+    assert wire_size(batch) < 10_000 / 2
 
 
 @pytest.mark.rule("accumulator.grow.off")

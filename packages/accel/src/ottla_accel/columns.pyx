@@ -59,6 +59,25 @@ cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MAX_KEPT_BLOCKS = 32
 cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first; guarded by the GIL
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
+cdef Py_ssize_t used_bytes = 0, most_used_bytes = 0  # of blocks of this size that batches have, now and at the most
+
+
+cdef inline Py_ssize_t counted(Py_ssize_t capacity) noexcept:
+    return capacity if capacity >= MIN_KEPT_BYTES else 0
+
+
+cdef void count_use(Py_ssize_t before, Py_ssize_t after) noexcept:
+    """Note that a batch has a block of *after* bytes in place of *before*.
+
+    Kept memory is memory that batches had before. If batches need more now than all of it, some kept memory is freed:
+    so batches and kept memory together never take more than batches alone once did, which `buffer.memory` limits.
+    """
+    global used_bytes, most_used_bytes
+    used_bytes += counted(after) - counted(before)
+    most_used_bytes = max(most_used_bytes, used_bytes)
+    while kept_blocks and used_bytes + kept_bytes > most_used_bytes:
+        PyMem_Free(kept[0].at)  # the longest unused block
+        forget_kept(0)
 
 
 cdef void forget_kept(Py_ssize_t place) noexcept:
@@ -74,7 +93,8 @@ cdef void keep(uint8_t* at, Py_ssize_t capacity) noexcept:
 
     The system would zero each page of new memory, which takes longer than writing to it.
     """
-    global kept_blocks, kept_bytes
+    global kept_blocks, kept_bytes, used_bytes
+    used_bytes -= counted(capacity)
     if not MIN_KEPT_BYTES <= capacity <= MAX_KEPT_BYTES:
         PyMem_Free(at)
         return
@@ -94,6 +114,7 @@ cdef uint8_t* take_kept(Py_ssize_t min_bytes, Py_ssize_t max_bytes, Py_ssize_t* 
         if min_bytes <= kept[place].capacity <= max_bytes:
             found, capacity[0] = kept[place].at, kept[place].capacity
             forget_kept(place)
+            count_use(0, capacity[0])
             return found
     return NULL
 
@@ -115,17 +136,29 @@ cdef class Bytes:
             if self._bytes is NULL:
                 raise MemoryError
             self._capacity = size
+            count_use(0, size)
         return 0
 
     cdef void fit(self, Py_ssize_t size) noexcept:
-        """Set the number of filled bytes. If many are unused, shrink the memory."""
+        """Set the number of filled bytes. If many are unused, take a block of that size, or shrink the memory."""
         cdef void* smaller
         self._size = size
-        if size < self._capacity - self._capacity // 16:
-            smaller = PyMem_Realloc(self._bytes, max(size, 1))
+        if size >= self._capacity - self._capacity // 16:
+            return
+        if size < self._capacity // 2:
+            # A copy, so that the whole block is kept for the next batch. Shrunken blocks leave gaps between each other
+            # that no other block fits into: 20 MB for a table with 32 MB of buffer.
+            smaller = PyMem_Malloc(max(size, 1))
             if smaller is not NULL:
-                self._bytes = <uint8_t*>smaller
-            self._capacity = 0  # to be freed: too small for a batch of the usual size
+                memcpy(smaller, self._bytes, size)
+                keep(self._bytes, self._capacity)
+                self._bytes, self._capacity = <uint8_t*>smaller, 0
+                return
+        smaller = PyMem_Realloc(self._bytes, max(size, 1))
+        if smaller is not NULL:
+            self._bytes = <uint8_t*>smaller
+        count_use(self._capacity, 0)
+        self._capacity = 0  # to be freed: too small for a batch of the usual size
 
 
 cdef class IndexedCallbacks:
@@ -471,6 +504,7 @@ cdef class NativeColumns:
             memory = PyMem_Realloc(self._bytes, size)
             if memory is NULL:
                 raise MemoryError
+            count_use(self._capacity, size)
             self._bytes, self._capacity = <uint8_t*>memory, size
         if self._count == self._facts_capacity:
             size = max(2 * self._facts_capacity, 4)

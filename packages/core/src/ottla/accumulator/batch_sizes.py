@@ -23,6 +23,12 @@ RECORD_FRAME: Final = 20
 A record takes more only if it is very large, or if its timestamp is far from those of the others.
 """
 
+MOST_MEMORY: Final = 4
+"""A batch grows until its records occupy this multiple of its maximum size on the wire.
+
+Only tiny records in Python objects reach it. Encoding takes as much memory again, which `buffer.memory` does not count.
+"""
+
 
 def _no_compression(_topic: str) -> float:
     return 1.0
@@ -62,7 +68,9 @@ class BatchSizes:
         """The memory that the records may occupy at most."""
         if not self.growing:
             return columns.memory()
-        return columns.memory() + self._memory_within(max(self._max_bytes(topic) - columns.size_estimate(), 0), charge)
+        memory, max_bytes = columns.memory(), self._max_bytes(topic)
+        grown = memory + self._memory_within(max(max_bytes - columns.size_estimate(), 0), charge)
+        return min(grown, max(memory, MOST_MEMORY * max_bytes))
 
     def _max_bytes(self, topic: TopicQueues) -> int:
         return self.max_bytes - HEADER_SIZE if topic.max_bytes is None else topic.max_bytes
