@@ -16,7 +16,7 @@ from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.concurrency.environment import SYSTEM
 from ottla.sender import io_handoff
 from ottla.sender.io_handoff import AWAITED_IN_A_ROW, HandoffState, IoHandoff
-from ottla.sender.loop_rounds import LoopRounds
+from ottla.sender.loop_rounds import MAX_QUEUED_BYTES, LoopRounds
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 DELIVERY_SECONDS = 120.0
@@ -229,6 +229,31 @@ class _Network:
 
     def has_events(self) -> bool:
         return False
+
+
+@pytest.mark.parametrize(("queued", "due_in", "rounds"), [(0, 60.0, 1), (MAX_QUEUED_BYTES + 1, 60.0, 0), (0, 0.0, 0)])
+def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
+    run: list[float] = []
+    handoff = IoHandoff(
+        run=lambda now, _until: run.append(now),
+        idle=lambda: True,
+        pending=lambda: False,
+        wake=lambda: None,
+        loop_rounds=LoopRounds(
+            network=_Network(),
+            awaits_events=lambda: True,
+            queued_bytes=lambda: queued,
+            due_at=lambda: SYSTEM.clock() + due_in,
+        ),
+        environment=SYSTEM,
+    )
+    handoff._event_loop = _WatchingLoop()
+    io_thread = IoThread(handoff)
+    handoff._end_turn()
+
+    assert len(run) == rounds
+    handoff.wake()
+    _until(lambda: not io_thread.resting)
 
 
 def test_after_a_thread_has_run_a_round_a_loop_checks_again_what_fits() -> None:
