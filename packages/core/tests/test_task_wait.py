@@ -176,6 +176,28 @@ def test_a_woken_task_has_the_context_that_it_was_made_with(run: Callable[[Any],
     run(main())
 
 
+def test_a_cancelled_task_has_its_context_and_a_plain_error(run: Callable[[Any], Any]) -> None:
+    async def main() -> None:
+        wait = Wait()
+        variable = contextvars.ContextVar("variable", default="of the loop")
+
+        async def reads() -> tuple[str, tuple[Any, ...]]:
+            variable.set("of the task")
+            try:
+                await wait
+            except asyncio.CancelledError as error:
+                return variable.get(), error.args
+            return "not cancelled", ()
+
+        task = asyncio.ensure_future(reads())
+        await turns()
+        task.cancel()
+
+        assert await task == ("of the task", ())
+
+    run(main())
+
+
 def test_the_woken_task_is_the_current_one_and_may_wait_again(run: Callable[[Any], Any]) -> None:
     async def main() -> None:
         waits = [Wait() for _ in range(3)]
