@@ -297,3 +297,16 @@ def test_all_callbacks_are_called_when_the_wait_is_cancelled(run: Callable[[Any]
             wait.result()
 
     run(main())
+
+
+def test_the_repr_of_a_task_says_that_it_waits(run: Callable[[Any], Any]) -> None:
+    async def main() -> None:
+        wait = Wait()
+        task = asyncio.ensure_future(waiting(wait))
+        await turns()
+        assert "<TaskWait pending>" in repr(task)
+        task.cancel()
+        assert repr(wait.wait) == "<TaskWait cancelled>"
+        await asyncio.wait([task])
+
+    run(main())

@@ -32,6 +32,12 @@ class TaskWait(Generic[T]):
         self.value: T | None = None
         """What it was completed with."""
 
+    def __repr__(self) -> str:
+        state = "pending" if self.pending else "cancelled" if self._cancelled else "completed"
+        return (
+            f"<{type(self).__name__} {state}>"  # a task in asyncio's debug mode and in errors shows what it waits for
+        )
+
     def complete(self, value: T) -> None:
         """Run the task. To be called by a callback of the loop, outside of any task, while the wait is pending.
 
