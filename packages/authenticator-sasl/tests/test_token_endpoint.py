@@ -371,7 +371,7 @@ def test_an_unresolved_name_is_abandoned_in_time(
 
 @pytest.mark.rule("security.identity.deadline")
 def test_a_later_fetch_does_not_wait_for_a_lookup_that_timed_out(serve: Serve, silent_names: NameService) -> None:
-    asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=0.2, retry=NO_RETRY)
+    asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=1.0, retry=NO_RETRY)
     error_of(asked, ConnectionFailedError)
     first = silent_names.asked.copy()
     hung, silent_names.released = silent_names.released, threading.Event()

@@ -76,7 +76,7 @@ def test_a_grown_batch_fills_a_request() -> None:
 
 
 @pytest.mark.rule("accumulator.grow")
-def test_a_batch_of_tiny_records_grows_until_their_objects_take_a_few_times_the_memory_of_a_request() -> None:
+def test_a_batch_of_tiny_records_stops_growing_in_time() -> None:
     sizes = BatchSizes(target=200, max_bytes=10_000)
 
     batch = filled(sizes.max_memory, 1)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from ottla.recordbatch.binary_arrays import binary_array, number, numbers
+from ottla.protocol.binary_arrays import binary_array, number, numbers
 
 WITHIN = 60.0  # seconds
 

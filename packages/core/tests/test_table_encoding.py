@@ -107,7 +107,7 @@ def test_every_row_is_in_one_batch_in_order_and_batches_keep_their_size(
 
 
 @given(rows=rows, draw=st.data(), max_bytes=st.integers(1, 3_000), at_once=st.integers(1, 6_000))
-def test_rows_that_are_encoded_a_few_batches_at_a_time_make_the_batches_of_all_rows_at_once(
+def test_rows_encoded_in_groups_make_the_batches_of_all_rows_at_once(
     rows: list[Row], draw: st.DataObject, max_bytes: int, at_once: int
 ) -> None:
     partitions = draw.draw(st.lists(st.integers(0, 5), min_size=len(rows), max_size=len(rows)))

@@ -48,7 +48,7 @@ PRIVATE = {
     "ottla.protocol.messages.metadata",
     "ottla.protocol.notation",
     "ottla.protocol.primitives",
-    "ottla.recordbatch.binary_arrays",
+    "ottla.protocol.binary_arrays",
     "ottla.recordbatch.codecs",
     "ottla.recordbatch.number_columns",
     "ottla.recordbatch.parse_v2",

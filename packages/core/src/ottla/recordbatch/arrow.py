@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Cut, Facts, TableRows
+from ottla.protocol.binary_arrays import binary_array, number, numbers
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import sums, varints, varints_up_to
-from ottla.recordbatch.binary_arrays import binary_array, number, numbers
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.protocol.binary_arrays import binary_array, number
 from ottla.protocol.primitives import VARINT, varint
-from ottla.recordbatch.binary_arrays import binary_array, number
 
 _VARINTS: Final = binary_array([varint(-1), *VARINT])
 """The varints of -1 and up, so that it includes the size of null."""

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Header
+from ottla.protocol.binary_arrays import binary_array
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import varints
-from ottla.recordbatch.binary_arrays import binary_array
 
 PAIR: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 """A header in a list of `header_lists`."""

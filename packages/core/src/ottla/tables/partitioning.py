@@ -24,7 +24,7 @@ from ottla.accumulator.partitioner_calls import (
     partitions_of,
 )
 from ottla.interfaces import RecordEncoder, TopicView
-from ottla.recordbatch.binary_arrays import number
+from ottla.protocol.binary_arrays import number
 from ottla.tables.encoder_calls import partitions_of_keys
 from ottla.tables.reading import Chunk
 from ottla.tables.record_views import record_views

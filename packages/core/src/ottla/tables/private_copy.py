@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.recordbatch.binary_arrays import number, numbers
+from ottla.protocol.binary_arrays import number, numbers
 
 _BITS: Final = 8
 """Rows whose validity shares a byte: a copy begins with the first of them."""

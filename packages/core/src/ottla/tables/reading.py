@@ -12,7 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.recordbatch.binary_arrays import numbers
+from ottla.protocol.binary_arrays import numbers
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.headers import header_sections

@@ -15,7 +15,7 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ottla.recordbatch.binary_arrays import binary_array
+from ottla.protocol.binary_arrays import binary_array
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns

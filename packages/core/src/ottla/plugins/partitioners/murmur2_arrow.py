@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.partitioners.murmur2_hash import MULTIPLIER, SEED, murmur2
-from ottla.recordbatch.binary_arrays import binary_array, number, numbers
+from ottla.protocol.binary_arrays import binary_array, number, numbers
 
 _FEW: Final = 40
 """The number of keys up to which a loop is as fast."""
