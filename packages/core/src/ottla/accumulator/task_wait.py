@@ -1,9 +1,9 @@
 """A wait of one task, as in `await delivery`: a future of asyncio that runs its task at once when it is completed.
 
 A task takes any object for a future that has `_asyncio_future_blocking` and the methods below. One of `asyncio.Future`
-has the loop call its task in a later turn, which costs as much as all the rest of an awaited record. And then all tasks
-that wait for a large batch, or for memory, run in one turn, however long that takes. Here the turn that completes the
-waits runs their tasks one after the other, and can end in time.
+has the loop call its task in a later turn. So all tasks that wait for a large batch, or for memory, would run in one
+turn, however long that takes. Here the turn that completes the waits runs their tasks one after the other, and can end
+in time. For a record it takes about as long.
 """
 
 from __future__ import annotations
