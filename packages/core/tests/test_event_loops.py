@@ -309,9 +309,7 @@ def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyP
     run(main())
 
 
-def test_a_task_that_lets_others_run_follows_the_records_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_later_turn_comes_behind_completed_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
 
     async def main() -> None:
@@ -663,3 +661,93 @@ def test_a_function_is_called_immediately_without_a_loop() -> None:
     RUNNING_LOOP.at_end_of_turn(lambda: done.append("called"), if_closed=never)
 
     assert done == ["called"]
+
+
+def test_a_loop_that_runs_on_another_thread_now_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = Batches()
+    delivery = batches.send()
+    running = threading.Event()
+    wakes: list[object] = []
+
+    async def begin() -> asyncio.Task[RecordMetadata]:
+        task = asyncio.create_task(awaited(delivery))
+        await begun(task)
+        return task
+
+    loop = KINDS[kind]()
+    wake = loop.call_soon_threadsafe
+
+    def noted(call: Callable[..., object], *arguments: Any) -> object:
+        wakes.append(call)
+        return wake(call, *arguments)
+
+    task = loop.run_until_complete(begin())
+    loop.call_soon(running.set)
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
+    thread.start()
+    try:
+        assert running.wait(20)
+        monkeypatch.setattr(loop, "call_soon_threadsafe", noted)
+        delivery._place()[0].complete_and_call_back(Acknowledged(base_offset=10))
+
+        assert len(wakes) == 1
+    finally:
+        wake(int)
+        thread.join(20)
+        loop.close()
+
+    assert task.result().offset == 10
+
+
+def test_a_loop_that_runs_inside_one_of_its_tasks_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(event_loops, "RECORDS_IN_A_ROW", 1)
+
+    async def main() -> None:
+        batches = Batches()
+        inbox = running_inbox()
+        called: list[Delivery] = []
+        deliveries = []
+        for _ in range(3):
+            batches.close()
+            deliveries += [batches.send(), batches.send()]
+
+        def runs_the_loop(delivery: Delivery) -> None:  # as nest_asyncio lets a task do
+            called.append(delivery)
+            inbox._complete(lambda: 0.0, until=1.0 if len(called) < 3 else -1.0)
+
+        for delivery in deliveries:
+            inbox.add(delivery, LoopCallback(runs_the_loop if delivery in deliveries[:4] else called.append))
+        batches.complete(*deliveries[::2])
+        await LaterTurn()
+
+        assert called == deliveries
+
+    run(main())
+
+
+def test_an_interrupted_computation_of_metadata_loses_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    interruptions: list[None] = []
+
+    def interrupted(_batch: ProducerBatch) -> None:
+        interruptions.append(None)
+        if len(interruptions) == 1:
+            raise KeyboardInterrupt
+
+    async def main() -> list[int]:
+        batches = Batches()
+        deliveries = [batches.send(), batches.send()]
+        tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
+        await begun(*tasks)
+        monkeypatch.setattr(ProducerBatch, "all_metadata", interrupted)
+        batches.complete(deliveries[0])
+        return [metadata.offset for metadata in await asyncio.gather(*tasks)]
+
+    loop = KINDS[kind]()
+    try:
+        running = loop.create_task(main())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(running)
+        assert loop.run_until_complete(asyncio.wait_for(running, 5)) == [10, 11]
+    finally:
+        loop.close()

@@ -106,12 +106,12 @@ class BatchWaiter:
                     _retrieve_error(delivery)  # before the batch is counted: a flush would raise this error, too
         self._inbox.put(self)
 
-    def metadata(self) -> Sequence[RecordMetadata] | None:
+    def metadata(self, waited_for: int) -> Sequence[RecordMetadata] | None:
         """The metadata of the batch's records, if it was acknowledged and many of its records are waited for.
 
         For all records together they take a third of the time that they take one by one.
         """
-        if not isinstance(self.batch.outcome, Acknowledged) or 2 * len(self.records) < self.batch.count:
+        if not isinstance(self.batch.outcome, Acknowledged) or 2 * waited_for < self.batch.count:
             return None
         return list(self.batch.all_metadata())
 
@@ -176,7 +176,8 @@ class LoopInbox:
             due = self._due = object()
             loop = self.loop()
             try:
-                if _of_thread.inbox is self and loop is not None and loop.is_running():
+                # Not `loop.is_running()`: a loop that began on this thread may run on another one by now.
+                if loop is not None and asyncio._get_running_loop() is loop:
                     if not self._turn_follows:
                         loop.call_soon(self._turn, due)  # a round on the loop's own thread: it need not be woken
                 elif loop is not None:
@@ -266,8 +267,8 @@ class LoopInbox:
     def _complete(self, clock: Callable[[], float], *, until: float) -> bool:
         count = 0
         while True:
-            batch, metadata = self._batch, self._metadata
-            for delivery, waiting in self._records:
+            batch, metadata, records = self._batch, self._metadata, self._records
+            for delivery, waiting in records:
                 if isinstance(waiting, LoopCallback):
                     self._call(delivery, waiting)
                 elif waiting.pending:
@@ -277,6 +278,8 @@ class LoopInbox:
                 count += 1
                 if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
+            if self._records is not records:  # a task ran the loop, as with nest_asyncio, and it began another batch
+                continue
             self._batch = self._metadata = None
             if not self._arrived:
                 return True
@@ -289,9 +292,9 @@ class LoopInbox:
                 continue
             if self.waiters.get(waiter.batch) is waiter:
                 del self.waiters[waiter.batch]
-            self._batch, self._metadata = waiter.batch, waiter.metadata()
-            records, waiter.records = waiter.records, []
-            self._records = iter(records)
+            waiting_records, waiter.records = waiter.records, []
+            self._records = iter(waiting_records)  # first: if the rest is interrupted, none of them is lost
+            self._batch, self._metadata = waiter.batch, waiter.metadata(len(waiting_records))
 
     def _call(self, delivery: WaitedDelivery, callback: LoopCallback) -> None:
         if not self.add(delivery, callback):  # its record is not in another batch now
