@@ -259,8 +259,7 @@ def test_callbacks_run_on_the_loop_in_the_order_of_their_records() -> None:
         for number, delivery in enumerate(deliveries[150:], 150):  # they come late, and do not overtake
             assert not inbox.add(delivery, LoopCallback(note(number)))
             inbox.add_completed(delivery, LoopCallback(note(number)))
-        while not inbox.empty:
-            await asyncio.sleep(0)
+        await LaterTurn()
 
         assert seen == [(number, 10 + number) for number in range(200)]
         assert threads == {threading.get_ident()}
@@ -277,8 +276,7 @@ def test_a_callback_that_raises_is_logged_and_the_others_run(caplog: pytest.LogC
         inbox.add(first, LoopCallback(lambda _delivery: 1 / 0))
         inbox.add(second, LoopCallback(seen.append))
         batches.complete(first)
-        while not inbox.empty:
-            await asyncio.sleep(0)
+        await LaterTurn()
 
         assert seen == [second]
 
@@ -299,7 +297,7 @@ def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyP
         for delivery in deliveries:
             inbox.add(delivery, LoopCallback(called.append))
         batches.complete(deliveries[0])
-        while not inbox.empty:
+        while len(called) < len(deliveries):
             turns.append(len(called))
             await asyncio.sleep(0)
 

@@ -163,11 +163,6 @@ class LoopInbox:
         self._turn_follows = False  # the code that runs on the loop now ends with a turn
         self._end_of_turn: weakref.ref[EndOfTurn] | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Return whether all records of all batches that have arrived are completed."""
-        return self._due is None
-
     def put(self, arrived: BatchWaiter | TaskWait[None]) -> None:
         """Take a completed batch, or a wait that is over, on any thread."""
         self._arrived.append(arrived)
