@@ -64,6 +64,7 @@ class Model:
             pending=lambda: bool(self.incomplete),
             wake=self.wake,
             loop_rounds=LoopRounds(
+                run=lambda now, event: self.run_round(now, now, watched=not event),
                 network=self,
                 awaits_events=lambda: not self.busy and not self.unread,
                 queued_bytes=lambda: 0,
@@ -78,24 +79,28 @@ class Model:
     def has_events(self) -> bool:
         return self.woken or min(self.in_flight.values(), default=float("inf")) <= self.schedule.now
 
-    def run_round(self, now: float, until: float) -> None:
+    def run_round(self, now: float, until: float, *, watched: bool = False) -> None:
         assert not self.in_round, "two threads run rounds at once"
         self.in_round = True
         try:
             self.rounds_by[threading.get_ident()] += 1
-            self._run_round(until)
+            self._run_round(until, watched=watched)
         finally:
             self.in_round = False
 
-    def _run_round(self, until: float) -> None:
+    def _run_round(self, until: float, *, watched: bool) -> None:
         if self.errors_due:
             raise self.errors_due.pop()
         on_loop = threading.get_ident() in self.running_loop.by_thread
         assert not (on_loop and (self.busy or self.unread)), "a round on an event loop would be too long"
+        sent = False
         for batch in [each for each in self.queued if each.started_at + self.linger <= self.schedule.now]:
             self.queued.remove(batch)
             self.in_flight[batch] = self.schedule.now + ROUND_TRIP
+            sent = True
         self.due_at = min((each.started_at + self.linger for each in self.queued), default=float("inf"))
+        if sent and watched:
+            return
         answer_at = min((*self.in_flight.values(), self.due_at), default=float("inf"))
         if not self.unread:
             self.schedule.wait_for(lambda: self.woken, min(answer_at, until) - self.schedule.now)

@@ -235,11 +235,12 @@ class _Network:
 def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
     run: list[float] = []
     handoff = IoHandoff(
-        run=lambda now, _until: run.append(now),
+        run=lambda _now, _until: None,
         idle=lambda: True,
         pending=lambda: False,
         wake=lambda: None,
         loop_rounds=LoopRounds(
+            run=lambda now, _event: run.append(now),
             network=_Network(),
             awaits_events=lambda: True,
             queued_bytes=lambda: queued,
@@ -270,6 +271,7 @@ def test_after_a_thread_has_run_a_round_a_loop_checks_again_what_fits() -> None:
         pending=lambda: False,
         wake=lambda: None,
         loop_rounds=LoopRounds(
+            run=run,
             network=_Network(),
             awaits_events=lambda: len(rounds) < 3,  # the round of the thread leaves unread bytes behind
             queued_bytes=lambda: 0,

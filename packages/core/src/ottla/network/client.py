@@ -250,9 +250,9 @@ class NetworkClient:
         if not self._completions:
             # Sends that waited for this request follow before its response.
             asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
-            seconds = 0.0 if self._writer.written or asked else self._due_at(now) - now
-            if timeout < seconds:
-                seconds = timeout
+            seconds = timeout
+            if seconds > 0.0:
+                seconds = 0.0 if self._writer.written or asked else min(timeout, self._due_at(now) - now)
             if seconds > 0.0:
                 seconds -= self._clock() - now  # minus the time of this round so far: else a linger would last longer
             self._selector.poll(seconds if seconds > 0.0 else 0.0)

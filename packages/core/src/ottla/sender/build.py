@@ -137,6 +137,7 @@ def build_io_handoff(
         pending=lambda: queueing().accumulator.incomplete > 0,
         wake=selector.wakeup,
         loop_rounds=LoopRounds(
+            run=lambda now, event: sender().run_once(now, until=now, watched=not event),
             network=selector,
             awaits_events=lambda: client().awaits_events,
             queued_bytes=lambda: queueing().pool.capacity - queueing().pool.free,

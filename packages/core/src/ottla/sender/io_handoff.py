@@ -236,20 +236,21 @@ class IoHandoff:
 
     def _end_turn(self) -> None:
         """Run a round at the end of a turn, or wake the I/O thread for it."""
-        if not self._run_on_loop():
+        if not self._run_on_loop(event=False):
             self.wake()
 
     def _handle_event(self) -> bool:
         """Run a round for an event of a connection. Return False if the loop is to watch no longer."""
-        if self._run_on_loop():
+        if self._run_on_loop(event=True):
             return True
         if self._state is _OFFERED:
             self.wake()
         return False
 
-    def _run_on_loop(self) -> bool:
+    def _run_on_loop(self, *, event: bool) -> bool:
         """Run a round that does not wait on the running event loop, if it may; else return False."""
-        if self._state is not _OFFERED or self._called or stack_depth.is_deep():
+        loop_rounds = self._loop_rounds
+        if self._state is not _OFFERED or self._called or loop_rounds is None or stack_depth.is_deep():
             return False
         signals.begin()  # not `Deferred`, which takes twice as long
         try:
@@ -258,7 +259,7 @@ class IoHandoff:
             io_threads.enter()
             try:
                 now = self._polled_at = self._clock()
-                self._run(now, now)
+                loop_rounds.run(now, event)
             except BaseException as error:  # the I/O thread handles it
                 self._round_error = error
             finally:

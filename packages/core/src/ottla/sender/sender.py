@@ -92,8 +92,13 @@ class Sender:
         self.late_responses = 0
         """The number of batches whose response came after they had failed."""
 
-    def run_once(self, now: float, *, until: float = float("inf")) -> None:
-        """Run one round; it waits while nothing is due, at most until the time *until*."""
+    def run_once(self, now: float, *, until: float = float("inf"), watched: bool = False) -> None:
+        """Run one round; it waits while nothing is due, at most until the time *until*.
+
+        *watched*: an event loop watches the sockets, and has another round for each event. So a round that has sent
+        requests need not look for events, which takes a tenth of the time of a record that is awaited.
+        """
+        in_flight = len(self._in_flight)
         next_at = self._send_lone_batch(now)
         if next_at is None or self._accumulator.has_unchecked:
             next_at = self._send_ready(now)
@@ -115,6 +120,8 @@ class Sender:
         if slow_at < next_at:
             next_at = slow_at
         self.due_at = next_at
+        if watched and len(self._in_flight) > in_flight and self._client.awaits_events:
+            return
         if next_at < until:
             until = next_at
         due = until if until > now else now
@@ -185,10 +192,10 @@ class Sender:
             self._coordinator_requests.abort_pending(error)
 
     def _send_lone_batch(self, now: float) -> float | None:
-        """Send the only batch there is, and return the time when it expires, or None if there is more to do.
+        """Send the only batch there is, if any, and return when one expires, or None if there is more to do.
 
         A shortcut, without which a record that is awaited takes a tenth longer: all that `_send_ready` does for a lone
-        batch.
+        batch that is queued, and while all batches are in flight.
         """
         if now >= self._in_flight.next_expiry or self._transactions is not None or self._waits.lasting:
             return None
@@ -196,6 +203,9 @@ class Sender:
         if requests is not None and not requests.nothing_due:
             return None
         self._sequences.resolve()
+        if len(self._in_flight) == self._accumulator.incomplete:  # as a rule in the round that brings the response
+            self._latency_stats.note(wanted=(), served=(), now=now)
+            return self._in_flight.next_expiry
         client = self._client
         drained = self._accumulator.drain_lone(
             self._metadata.cluster, takes=lambda node: client.takes(node, now), now=now
