@@ -79,16 +79,16 @@ class Model:
     def has_events(self) -> bool:
         return self.woken or min(self.in_flight.values(), default=float("inf")) <= self.schedule.now
 
-    def run_round(self, now: float, until: float, *, watched: bool = False) -> None:
+    def run_round(self, now: float, until: float, *, watched: bool = False) -> bool:
         assert not self.in_round, "two threads run rounds at once"
         self.in_round = True
         try:
             self.rounds_by[threading.get_ident()] += 1
-            self._run_round(until, watched=watched)
+            return self._run_round(until, watched=watched)
         finally:
             self.in_round = False
 
-    def _run_round(self, until: float, *, watched: bool) -> None:
+    def _run_round(self, until: float, *, watched: bool) -> bool:
         if self.errors_due:
             raise self.errors_due.pop()
         on_loop = threading.get_ident() in self.running_loop.by_thread
@@ -99,8 +99,8 @@ class Model:
             self.in_flight[batch] = self.schedule.now + ROUND_TRIP
             sent = True
         self.due_at = min((each.started_at + self.linger for each in self.queued), default=float("inf"))
-        if sent and watched:
-            return
+        if sent and watched and not self.unread:
+            return True
         answer_at = min((*self.in_flight.values(), self.due_at), default=float("inf"))
         if not self.unread:
             self.schedule.wait_for(lambda: self.woken, min(answer_at, until) - self.schedule.now)
@@ -114,6 +114,7 @@ class Model:
             self._complete(batch)
         if self.random.random() < self.gets_busy:
             self.busy = not self.busy
+        return False
 
     def _complete(self, batch: Batch) -> None:
         self.completed.append(batch)

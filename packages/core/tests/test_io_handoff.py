@@ -240,7 +240,7 @@ def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in:
         pending=lambda: False,
         wake=lambda: None,
         loop_rounds=LoopRounds(
-            run=lambda now, _event: run.append(now),
+            run=lambda now, _event: run.append(now) is not None,
             network=_Network(),
             awaits_events=lambda: True,
             queued_bytes=lambda: queued,
@@ -261,9 +261,10 @@ def test_after_a_thread_has_run_a_round_a_loop_checks_again_what_fits() -> None:
     rounds: list[float] = []
     batch = SimpleNamespace(outcome="acknowledged")
 
-    def run(now: float, _until: float) -> None:
+    def run(now: float, _until: float) -> bool:
         rounds.append(now)
         batch.outcome = "acknowledged"
+        return False
 
     handoff = IoHandoff(
         run=run,

@@ -111,7 +111,7 @@ class BatchWaiter:
 
         For all records together they take a third of the time that they take one by one.
         """
-        if not isinstance(self.batch.outcome, Acknowledged) or 2 * waited_for < self.batch.count:
+        if not isinstance(self.batch.outcome, Acknowledged) or waited_for == 1 or 2 * waited_for < self.batch.count:
             return None
         return list(self.batch.all_metadata())
 
@@ -162,6 +162,8 @@ class LoopInbox:
         self._due: object | None = None  # the next turn: each is an object, and a call of another one does nothing
         self._turn_follows = False  # the code that runs on the loop now ends with a turn
         self._end_of_turn: weakref.ref[EndOfTurn] | None = None
+        self._ends_here = False  # the turn that runs now calls the functions of its end itself
+        self._end: EndOfTurn | None = None  # which has these
 
     def put(self, arrived: BatchWaiter | TaskWait[None]) -> None:
         """Take a completed batch, or a wait that is over, on any thread."""
@@ -223,14 +225,17 @@ class LoopInbox:
         if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)
-            asyncio.get_running_loop().call_soon(self.call_and_complete, end)
+            if self._ends_here:
+                self._end = end
+            else:
+                asyncio.get_running_loop().call_soon(self.call_and_complete, end)
         end.functions[function] = if_closed
 
     def call_and_complete(self, function: Callable[[], T]) -> T:
         """Call a function, and complete the records that it has brought an outcome for; returns what it returns.
 
-        For callbacks of the loop, outside of any task. A turn of its own would be another call of the loop for each
-        record that is awaited alone.
+        For callbacks of the loop, outside of any task. What the tasks of these records send leaves at the end of this
+        call. Turns of their own would be two more calls of the loop for each record that is awaited alone.
         """
         self._turn_follows = True
         try:
@@ -238,7 +243,20 @@ class LoopInbox:
         finally:
             self._turn_follows = False
             if self._due is not None:
-                self._turn(self._due)
+                self._turn_with_end(self._due)
+
+    def _turn_with_end(self, due: object) -> None:
+        self._ends_here = True
+        try:
+            self._turn(due)
+        finally:
+            self._ends_here = False
+            end, self._end = self._end, None
+            if end is not None:
+                if self._due is None:
+                    end()
+                else:  # tasks that have not had their turn yet send records that are to leave together with these
+                    asyncio.get_running_loop().call_soon(self.call_and_complete, end)
 
     def _turn(self, due: object) -> None:
         """Complete records and run tasks for a while, the rest in another turn."""

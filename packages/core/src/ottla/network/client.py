@@ -20,7 +20,7 @@ from ottla.network.completed_requests import CompletedRequests
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_opener import ConnectionOpener
-from ottla.network.connection_stage import Stage
+from ottla.network.connection_stage import DISCONNECTED, READY
 from ottla.network.connection_timeouts import ConnectionTimeouts
 from ottla.network.connection_waits import wait_of
 from ottla.network.connections import Connections
@@ -139,13 +139,13 @@ class NetworkClient:
         connection = self._connections.get(node)
         if connection is None:
             return now
-        at = connection.retry_at if connection.stage is Stage.DISCONNECTED else connection.throttled_until
+        at = connection.retry_at if connection.stage is DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
 
     def down(self, node: int) -> bool:
         """Return whether the last attempt to reach a broker failed, and the next one has not begun."""
         connection = self._connections.get(node)
-        return connection is not None and connection.stage is Stage.DISCONNECTED
+        return connection is not None and connection.stage is DISCONNECTED
 
     def least_loaded(self, now: float, *, metadata_first: bool = True) -> int | None:
         """The node id of the least busy broker that takes a request now, or None if no broker does. Never blocks.
@@ -271,11 +271,12 @@ class NetworkClient:
     @property
     def awaits_events(self) -> bool:
         """Return whether only events, or the time, bring work: no connection is being made, or has unread bytes."""
-        return (
-            not (self._completions or self._writer.written)
-            and all(c.stage is Stage.READY or c.stage is Stage.DISCONNECTED for c in self._connections.all)
-            and self._selector.awaits_events
-        )
+        if self._completions or self._writer.written:
+            return False
+        for connection in self._connections.all:  # not `all`: each record that is awaited on an event loop asks
+            if connection.stage is not READY and connection.stage is not DISCONNECTED:
+                return False
+        return self._selector.awaits_events
 
     def flush_unacknowledged(self, now: float) -> bool:
         """Send a request that expects a response to each broker with unconfirmed requests. Return False if none has.

@@ -44,7 +44,6 @@ class RequestWriter:
         correlation_id = self._requests & 0x7FFFFFFF
         header = b"" if bare else request_header(request.message, version, correlation_id, self._client_id)
         size = len(header) + sum(map(len, body))
-        self._counters.node(connection.broker.id).requests.add(size + 4)
         in_flight = connection.in_flight
         in_flight.add(
             InFlight(
@@ -58,7 +57,9 @@ class RequestWriter:
                 bare=bare,
             )
         )
-        if self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body]):
+        written = self._selector.send(connection.broker.id, [size.to_bytes(4, "big") + header, *body])
+        self._counters.node(connection.broker.id).requests.add(size + 4)  # after it, while the broker works
+        if written:
             if request.expects_response:
                 in_flight.writing = False
             else:

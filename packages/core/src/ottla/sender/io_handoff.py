@@ -35,6 +35,9 @@ AWAITED_IN_A_ROW: Final = 3
 CHECK_INTERVAL: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread waits for, in seconds."""
 
+LOOP_CHECK_INTERVAL: Final = 0.01
+"""The same while event loops run the rounds: they wake the I/O thread for what they leave to it, unless they hang."""
+
 MAX_UNPOLLED_SECONDS: Final = 0.1
 """Seconds without a round by another thread after which a resting I/O thread polls the sockets again."""
 
@@ -208,7 +211,8 @@ class IoHandoff:
         """Wait until the I/O thread is called or needed, and take the rounds back."""
         seen: tuple[int, float] | None = None  # what had happened at the last check, if a record was pending
         while True:
-            self._resume.wait(CHECK_INTERVAL)
+            on_loop = self._turns_in_a_row >= AWAITED_IN_A_ROW
+            self._resume.wait(LOOP_CHECK_INTERVAL if on_loop else CHECK_INTERVAL)
             pending = self._pending()
             with self._lock:
                 if self._state is _CALLER:
@@ -257,14 +261,15 @@ class IoHandoff:
             if not self._take_for_loop():
                 return False
             io_threads.enter()
+            awaits_events = False
             try:
                 now = self._polled_at = self._clock()
-                loop_rounds.run(now, event)
+                awaits_events = loop_rounds.run(now, event)
             except BaseException as error:  # the I/O thread handles it
                 self._round_error = error
             finally:
                 io_threads.leave()
-                self._fitted = self._round_error is None and self._fits_loop()
+                self._fitted = self._round_error is None and self._fits_loop(known=awaits_events)
                 if not self._fitted:
                     self._turns_in_a_row = -TURNS_AFTER_RECALL
                 self._give_back(recall=not self._fitted)
@@ -288,7 +293,7 @@ class IoHandoff:
     def _fits_loop(self, *, known: bool = False) -> bool:
         """Return whether the next round is one for an event loop: a short one, that an event or a turn brings.
 
-        *known*: it was one after the last round, so only what changes without a round is asked for again.
+        *known*: it was one after the last round, so only what changes without a round is asked for.
         """
         loop_rounds = self._loop_rounds
         return (

@@ -92,11 +92,12 @@ class Sender:
         self.late_responses = 0
         """The number of batches whose response came after they had failed."""
 
-    def run_once(self, now: float, *, until: float = float("inf"), watched: bool = False) -> None:
+    def run_once(self, now: float, *, until: float = float("inf"), watched: bool = False) -> bool:
         """Run one round; it waits while nothing is due, at most until the time *until*.
 
         *watched*: an event loop watches the sockets, and has another round for each event. So a round that has sent
-        requests need not look for events, which takes a tenth of the time of a record that is awaited.
+        requests need not look for events, which would take a tenth of the time of a record that is awaited; it then
+        returns True.
         """
         in_flight = len(self._in_flight)
         next_at = self._send_lone_batch(now)
@@ -121,7 +122,7 @@ class Sender:
             next_at = slow_at
         self.due_at = next_at
         if watched and len(self._in_flight) > in_flight and self._client.awaits_events:
-            return
+            return True
         if next_at < until:
             until = next_at
         due = until if until > now else now
@@ -136,6 +137,7 @@ class Sender:
             log.write(now)
         if unretrieved.active:
             unretrieved.write(self._client_id, now)
+        return False
 
     def recover(self, cause: BaseException, now: float) -> None:
         """Repair the state after a round failed with *cause*; if this call fails itself, it is to be called again.
@@ -298,8 +300,8 @@ class Sender:
             transactional_id=transactions.transactional_id if transactions is not None else None,
             newest=PRODUCE.max_version if transactions is None or transactions.uses_txn_v2 else LAST_THAT_ADDS_NOTHING,
         )
-        count_request(self._counters, batches, now)
         self._client.send(node, request, now)
+        count_request(self._counters, batches, now)  # after it, while the broker works
 
     def _handle_produce_response(
         self,

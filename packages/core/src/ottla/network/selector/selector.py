@@ -230,9 +230,12 @@ class Selector:
     @property
     def awaits_events(self) -> bool:
         """Return whether the next `poll` has nothing to do before the next event."""
-        return not (self._begun or self._to_close) and not any(
-            connection.broken or self._has_work(connection) for connection in list(self._connections.values())
-        )
+        if self._begun or self._to_close:
+            return False
+        for connection in list(self._connections.values()):  # not `any`: each record that is awaited on a loop asks
+            if connection.broken or self._has_work(connection):
+                return False
+        return True
 
     def wakeup(self) -> None:
         """End the current or next wait immediately; repeated calls before that cost little."""
