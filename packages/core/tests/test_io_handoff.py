@@ -26,6 +26,7 @@ DELIVERY_SECONDS = 120.0
 def _no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The I/O thread does not look up by itself: nothing but a call brings it back."""
     monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", HANG_GUARD)
+    monkeypatch.setattr(io_handoff, "LOOP_CHECK_INTERVAL", HANG_GUARD)
 
 
 def _until(happened: Callable[[], object]) -> None:

@@ -19,6 +19,7 @@ from ottla.accumulator.partition_queue import LONG_AGO
 from ottla.accumulator.sequences import Sequences
 from ottla.network.client import NetworkClient
 from ottla.network.cluster import Cluster
+from ottla.sender.sender import Sender
 from ottla_testkit.simulation import SimulatedCluster
 
 SEEDS = range(1, 201 if LONG else 9)
@@ -71,6 +72,36 @@ def test_a_lone_batch_is_sent_where_the_search_would_send_it(kind: str, monkeypa
         histories.run(kind, seed)
 
     assert compared.taken or history_plans.KINDS[kind].transactional
+
+
+@pytest.mark.parametrize("kind", sorted(history_plans.KINDS))
+def test_while_all_batches_are_in_flight_a_search_would_find_none(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    shortcut = Sender._send_lone_batch
+
+    def send(sender: Sender, now: float) -> float | None:
+        nonlocal compared
+        accumulator = sender._accumulator
+        batches = accumulator._batches
+        all_in_flight = len(sender._in_flight) == accumulator.incomplete > 0
+        found = shortcut(sender, now)
+        with batches.lock:  # so that no other thread changes the queues meanwhile
+            if all_in_flight and found is not None and not accumulator.has_unchecked:
+                before = batches.oldest, batches.next_check_at
+                ready = accumulator.ready(sender._metadata.cluster, now)
+                assert not ready.nodes | ready.soon | ready.leaderless
+                assert not accumulator.expire(now)
+                assert found == min(ready.next_check_at, sender._in_flight.next_expiry)
+                batches.oldest, batches.next_check_at = before
+                compared += 1
+        return found
+
+    monkeypatch.setattr(Sender, "_send_lone_batch", send)
+
+    for seed in SEEDS:
+        histories.run(kind, seed)
+
+    assert compared or history_plans.KINDS[kind].transactional
 
 
 def lone(queues: Queues, cluster: Cluster) -> list[ProducerBatch]:

@@ -35,7 +35,7 @@ AWAITED_IN_A_ROW: Final = 3
 CHECK_INTERVAL: Final = 0.002
 """The interval at which a resting I/O thread checks for records that no thread waits for, in seconds."""
 
-LOOP_CHECK_INTERVAL: Final = 0.01
+LOOP_CHECK_INTERVAL: Final = 0.005
 """The same while event loops run the rounds: they wake the I/O thread for what they leave to it, unless they hang."""
 
 MAX_UNPOLLED_SECONDS: Final = 0.1
@@ -99,6 +99,7 @@ class IoHandoff:
         self._loop_rounds = loop_rounds
         self._event_loop: EventLoop | None = None  # of the last batch
         self._watch: LoopWatch | None = None  # of the sockets; another loop may run rounds, too
+        self._caller_is_loop = False  # with the state CALLER
         self._fitted = False  # no round on a thread came after the last one on a loop, behind which another fitted
         self._resume = AutoResetEvent(environment)
         self.polling_thread: int | None = None  # each thread only compares it with itself
@@ -247,9 +248,11 @@ class IoHandoff:
         """Run a round for an event of a connection. Return False if the loop is to watch no longer."""
         if self._run_on_loop(event=True):
             return True
-        if self._state is _OFFERED:
+        state = self._state
+        if state is _OFFERED:
             self.wake()
-        return False
+        # A round of another loop may not look for events, so this loop calls again. A thread's round always does.
+        return state is _CALLER and self._caller_is_loop
 
     def _run_on_loop(self, *, event: bool) -> bool:
         """Run a round that does not wait on the running event loop, if it may; else return False."""
@@ -287,6 +290,7 @@ class IoHandoff:
                 return False
             self._deferred_wake.pending = False
             self.polling_thread = threading.get_ident()
+            self._caller_is_loop = True
             self._state = _CALLER
             return True
 
@@ -327,6 +331,7 @@ class IoHandoff:
                 return False
             if able and self._state is _OFFERED:
                 self.polling_thread = threading.get_ident()
+                self._caller_is_loop = False
                 self._state = _CALLER
                 return True
         self.wake()
