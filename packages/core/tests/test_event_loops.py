@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import threading
@@ -460,6 +461,90 @@ def test_records_complete_in_the_callback_that_brings_their_outcome() -> None:
         assert results == [False, True]
 
     run(main())
+
+
+class Steps(list[str]):
+    """What has happened, in order."""
+
+    async def of_a_sender(self, delivery: Delivery) -> None:
+        """Await a record, and have `end` called at the end of the turn, as `send` has a round run."""
+        await delivery
+        self.append("task")
+        RUNNING_LOOP.at_end_of_turn(self.end, if_closed=never)
+
+    def end(self) -> None:
+        self.append("end")
+
+
+def test_a_turn_in_a_callback_ends_in_the_same_callback() -> None:
+    async def main() -> None:
+        batches, done = Batches(), Steps()
+        deliveries = [batches.send() for _ in range(2)]
+        tasks = [asyncio.create_task(done.of_a_sender(each)) for each in deliveries]
+        await begun(*tasks)
+
+        def callback() -> None:
+            running_inbox().call_and_complete(lambda: batches.complete(deliveries[0]))
+            done.append("callback")
+
+        asyncio.get_running_loop().call_soon(callback)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert done == ["task", "task", "end", "callback"]
+
+    run(main())
+
+
+def test_a_turn_whose_tasks_take_long_ends_when_all_of_them_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+
+    async def main() -> None:
+        batches, done = Batches(), Steps()
+        deliveries = [batches.send() for _ in range(event_loops.RECORDS_IN_A_ROW + 1)]
+        tasks = [asyncio.create_task(done.of_a_sender(each)) for each in deliveries]
+        await begun(*tasks)
+
+        asyncio.get_running_loop().call_soon(running_inbox().call_and_complete, lambda: batches.complete(deliveries[0]))
+        await asyncio.gather(*tasks)
+        await asyncio.sleep(0)
+        assert done == [*["task"] * len(tasks), "end"]
+
+    run(main())
+
+
+def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> None:
+    batches, done = Batches(), Steps()
+
+    async def ends_the_loop(delivery: Delivery) -> None:
+        await delivery
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        first, second = batches.send(), batches.send()
+        tasks = [
+            asyncio.create_task(done.of_a_sender(first)),
+            asyncio.create_task(ends_the_loop(second)),
+        ]
+        await begun(*tasks)
+        kept.extend(tasks)
+        asyncio.get_running_loop().call_soon(running_inbox().call_and_complete, lambda: batches.complete(first))
+        await asyncio.sleep(3600)
+
+    kept: list[asyncio.Task[Any]] = []
+    loop = KINDS[kind]()
+    try:
+        running = loop.create_task(main())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(running)
+        assert done == ["task"]
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        assert done == ["task", "end"]
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(running)
+    finally:
+        loop.close()
 
 
 @pytest.mark.parametrize("in_a_turn", [True, False])
