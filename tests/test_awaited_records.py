@@ -89,13 +89,14 @@ def leader(producer: Producer) -> int | None:
     return producer._engine.io_thread._io_handoff.polling_thread
 
 
-def watch_rounds(producer: Producer, watch: Callable[[Callable[[], None]], None]) -> None:
+def watch_rounds(producer: Producer, watch: Callable[[Callable[[], object]], None]) -> None:
     """Have *watch* run every round."""
     sender = producer._engine.io_thread._sender
     run_once = sender.run_once
 
-    def watched(now: float, *, until: float = float("inf")) -> None:
-        watch(lambda: run_once(now, until=until))
+    def watched(now: float, **how: Any) -> bool:
+        watch(lambda: run_once(now, **how))
+        return False
 
     sender.run_once = watched  # type: ignore[method-assign]
 
@@ -103,7 +104,7 @@ def watch_rounds(producer: Producer, watch: Callable[[Callable[[], None]], None]
 def threads_of_rounds(producer: Producer) -> list[int]:
     found: list[int] = []
 
-    def note(run: Callable[[], None]) -> None:
+    def note(run: Callable[[], object]) -> None:
         found.append(threading.get_ident())
         run()
 
@@ -410,7 +411,7 @@ def test_an_error_in_a_round_of_any_thread_is_handled_by_the_io_thread(
     before = rest(producer)
     errors = iter([RuntimeError("on purpose")])
 
-    def fail_once(run: Callable[[], None]) -> None:
+    def fail_once(run: Callable[[], object]) -> None:
         for error in errors:
             raise error
         run()
@@ -428,7 +429,7 @@ def test_rounds_that_fail_outside_of_the_io_thread_cost_no_record(producer: Prod
     io_thread = producer._engine.io_thread._thread.ident
     failed = 0
 
-    def fail_elsewhere(run: Callable[[], None]) -> None:
+    def fail_elsewhere(run: Callable[[], object]) -> None:
         nonlocal failed
         if threading.get_ident() != io_thread:
             failed += 1
@@ -483,7 +484,7 @@ def test_an_exception_in_a_waiting_thread_does_not_end_the_producer(
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     main = threading.get_ident()
 
-    def end(run: Callable[[], None]) -> None:
+    def end(run: Callable[[], object]) -> None:
         if threading.get_ident() == main:
             raise SystemExit
         run()
@@ -538,7 +539,7 @@ def test_ctrl_c_at_any_point_of_a_round_leaves_a_working_producer(producer: Prod
         if points_left == 0:
             signal.raise_signal(signal.SIGINT)
 
-    def run_with_interrupt(run: Callable[[], None]) -> None:
+    def run_with_interrupt(run: Callable[[], object]) -> None:
         if threading.get_ident() == main:
             sys.setprofile(interrupt)
         try:
@@ -608,7 +609,7 @@ def test_a_second_ctrl_c_ends_a_hanging_round_and_the_producer_works(
     producer = Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     main = threading.get_ident()
 
-    def hang(run: Callable[[], None]) -> None:
+    def hang(run: Callable[[], object]) -> None:
         if threading.get_ident() == main:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)

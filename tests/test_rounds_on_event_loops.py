@@ -52,9 +52,9 @@ def rounds_by_thread(producer: AsyncProducer) -> Counter[int]:
     sender, counts = producer._producer._engine.io_thread._sender, Counter[int]()
     run_once = sender.run_once
 
-    def counted(now: float, *, until: float = float("inf")) -> None:
+    def counted(now: float, **how: Any) -> bool:
         counts[threading.get_ident()] += 1
-        run_once(now, until=until)
+        return run_once(now, **how)
 
     sender.run_once = counted  # type: ignore[method-assign]
     return counts

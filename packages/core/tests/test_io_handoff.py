@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -176,7 +177,7 @@ def test_an_error_in_a_round_is_raised_when_the_io_thread_resumes() -> None:
         with _resting(simulation) as io_thread:
             run_once = simulation.sender.run_once
 
-            def fail(now: float, *, until: float = 0.0) -> None:
+            def fail(now: float, **how: Any) -> bool:
                 raise RuntimeError("on purpose")
 
             simulation.sender.run_once = fail  # type: ignore[method-assign]
@@ -194,12 +195,12 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
         run_once = simulation.sender.run_once
         other = simulation.producer.send("t", b"other")._batch
 
-        def run_while_another_waits(now: float, *, until: float = 0.0) -> None:
+        def run_while_another_waits(now: float, **how: Any) -> bool:
             rounds.append(threading.get_ident())
             waiting = threading.Thread(target=handoff.run_while_waiting, args=(other, None))
             waiting.start()
             waiting.join(HANG_GUARD)
-            run_once(now, until=until)
+            return run_once(now, **how)
 
         simulation.sender.run_once = run_while_another_waits  # type: ignore[method-assign]
         handoff._called, handoff._awaited_in_a_row = False, AWAITED_IN_A_ROW  # as if only one batch had been started
@@ -235,13 +236,18 @@ class _Network:
 @pytest.mark.parametrize(("queued", "due_in", "rounds"), [(0, 60.0, 1), (MAX_QUEUED_BYTES + 1, 60.0, 0), (0, 0.0, 0)])
 def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
     run: list[float] = []
+
+    def run_on_loop(now: float, _event: bool) -> bool:
+        run.append(now)
+        return False
+
     handoff = IoHandoff(
         run=lambda _now, _until: None,
         idle=lambda: True,
         pending=lambda: False,
         wake=lambda: None,
         loop_rounds=LoopRounds(
-            run=lambda now, _event: run.append(now) is not None,
+            run=run_on_loop,
             network=_Network(),
             awaits_events=lambda: True,
             queued_bytes=lambda: queued,

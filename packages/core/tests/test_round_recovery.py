@@ -87,9 +87,9 @@ class InterruptedProducer:
         self.failed = 0  # because their batch could not be encoded: that fails the batch and not the round
         run_once, recover = simulation.sender.run_once, simulation.sender.recover
 
-        def broken(now: float, *, until: float = float("inf")) -> None:
+        def broken(now: float, **how: Any) -> bool:
             with breaker.watching():
-                run_once(now, until=until)
+                return run_once(now, **how)
 
         def broken_recovery(cause: BaseException, now: float) -> None:
             with breaker.watching():
