@@ -51,7 +51,7 @@ class Compared:
                 assert ready is not None
                 assert ready.nodes == {found[0]}
                 assert not ready.soon | ready.leaderless
-                assert now < oldest + lone.times.delivery_timeout
+                assert now < found[1].created_at + lone.times.delivery_timeout
                 assert list(batches.all) == [found[1]]
                 assert batches.next_check_at == ready.next_check_at
                 assert not batches.waiting

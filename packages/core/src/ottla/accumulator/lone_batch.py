@@ -39,9 +39,8 @@ class LoneBatch:
             [queue] = batches.waiting
             batch = queue.batches[0]
             created_at = batch.created_at
-            oldest = batches.oldest if batches.oldest < created_at else created_at
             leader = cluster.leader(queue.topic.name, queue.partition)
-            if leader is None or oldest + self.times.delivery_timeout <= now:
+            if leader is None or created_at + self.times.delivery_timeout <= now:
                 return None
             readiness = self.readiness
             if readiness.due(queue, batch, cluster, urgent=readiness.urgent) > now or not readiness.may_leave(batch):
