@@ -86,12 +86,13 @@ def test_while_all_batches_are_in_flight_a_search_would_find_none(kind: str, mon
         all_in_flight = len(sender._in_flight) == accumulator.incomplete > 0
         found = shortcut(sender, now)
         with batches.lock:  # so that no other thread changes the queues meanwhile
-            if all_in_flight and found is not None and not accumulator.has_unchecked:
+            if all_in_flight and found is not None and not batches.has_unchecked:
                 before = batches.oldest, batches.next_check_at
                 ready = accumulator.ready(sender._metadata.cluster, now)
                 assert not ready.nodes | ready.soon | ready.leaderless
                 assert not accumulator.expire(now)
-                assert found == min(ready.next_check_at, sender._in_flight.next_expiry)
+                assert found == min(before[1], sender._in_flight.next_expiry)
+                assert found <= ready.next_check_at
                 batches.oldest, batches.next_check_at = before
                 compared += 1
         return found

@@ -19,7 +19,7 @@ from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS, HangingPlugins
-from ottla.accumulator.incomplete_batches import IncompleteBatches
+from ottla.accumulator.incomplete_batches import IncompleteBatches, QueueChecks
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.keyed_appender import KeyedAppender
@@ -127,6 +127,8 @@ class RecordAccumulator:
         """Slow batches, which are to be logged."""
         self.slow.incomplete = self._batches.all
         self.oldest_created_at = self._batches.oldest_created_at
+        self.queue_checks: QueueChecks = self._batches
+        """What the I/O thread has to know about the checks of the queues."""
         parts = AppenderParts(
             batches=self._batches,
             completion=self._completion,
@@ -164,11 +166,6 @@ class RecordAccumulator:
     def incomplete(self) -> int:
         """The number of batches without an outcome."""
         return len(self._batches.all)
-
-    @property
-    def has_unchecked(self) -> bool:
-        """Return whether batches may wait that `ready` has not checked."""
-        return bool(self._batches.waiting) or self._batches.next_check_at == LONG_AGO
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Forwarded
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue, TopicQueues
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
+
+
+class QueueChecks(Protocol):
+    """What the I/O thread, which checks the queues for batches that may leave, has to know without the lock."""
+
+    @property
+    def next_check_at(self) -> float:
+        """The time by which it has to check them again; a new batch that is due earlier wakes it."""
+
+    @property
+    def has_unchecked(self) -> bool:
+        """Return whether batches may wait that `RecordAccumulator.ready` has not checked."""
 
 
 class IncompleteBatches:
@@ -34,6 +47,11 @@ class IncompleteBatches:
         """No waiting batch was created before this time."""
         self.next_check_at = FOREVER
         """The time at which the I/O thread checks the queues again, if it is not woken before."""
+
+    @property
+    def has_unchecked(self) -> bool:
+        """Return whether batches may wait that `RecordAccumulator.ready` has not checked. For the I/O thread."""
+        return bool(self.waiting) or self.next_check_at == LONG_AGO
 
     def topic(self, name: str, partitions: int) -> TopicQueues:
         """The queues of a topic, for at least so many partitions."""

@@ -83,7 +83,7 @@ class Sender:
         self._log = response_handler.log
         self._unretrieved, self._slow = accumulator.unretrieved, accumulator.slow
         self._waits = BrokerWaits(accumulator.journal, client)
-        self._pool = accumulator.pool
+        self._pool, self._checks = accumulator.pool, accumulator.queue_checks
         self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
         self._expiry = BatchExpiry(accumulator=accumulator, in_flight=self._in_flight, client=client, metadata=metadata)
@@ -101,7 +101,7 @@ class Sender:
         """
         in_flight = len(self._in_flight)
         next_at = self._send_lone_batch(now)
-        if next_at is None or self._accumulator.has_unchecked:
+        if next_at is None or self._checks.has_unchecked:
             next_at = self._send_ready(now)
         telemetry = self._telemetry
         if telemetry is not None:
@@ -194,7 +194,7 @@ class Sender:
             self._coordinator_requests.abort_pending(error)
 
     def _send_lone_batch(self, now: float) -> float | None:
-        """Send the only batch there is, if any, and return when one expires, or None if there is more to do.
+        """Send the only batch there is, if any, and return the time of the next round, or None if there is more to do.
 
         A shortcut, without which a record that is awaited takes a tenth longer: all that `_send_ready` does for a lone
         batch that is queued, and while all batches are in flight.
@@ -205,9 +205,10 @@ class Sender:
         if requests is not None and not requests.nothing_due:
             return None
         self._sequences.resolve()
-        if len(self._in_flight) == self._accumulator.incomplete:  # as a rule in the round that brings the response
+        check_at = self._checks.next_check_at
+        if now < check_at and len(self._in_flight) == self._accumulator.incomplete:  # as a rule, a response is due
             self._latency_stats.note(wanted=(), served=(), now=now)
-            return self._in_flight.next_expiry
+            return min(check_at, self._in_flight.next_expiry)
         client = self._client
         drained = self._accumulator.drain_lone(
             self._metadata.cluster, takes=lambda node: client.takes(node, now), now=now
@@ -245,7 +246,7 @@ class Sender:
         # interpreter's lock while other threads compute, by default 5 ms.
         while nodes:
             sent = self._drain(nodes, now)
-            if not self._accumulator.has_unchecked:
+            if not self._checks.has_unchecked:
                 break
             ready = self._find_ready(now)
             nodes = [node for node in ready.nodes if self._client.ready(node, now)]
