@@ -16,20 +16,17 @@ from hypothesis import strategies as st
 from long_forms import LONG
 
 from ottla_accel.avro_rows import avro_rows
+from ottla_serializer_schema_registry.avro.format import AvroFormat
 from ottla_serializer_schema_registry.avro.rows import ColumnWriter
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
+from ottla_serializer_schema_registry.registry.references import NamedText
 
 PREFIX = b"\0\0\0\1\2"
 
 
 def one_by_one(schema: Any, cell: Any) -> bytes | None:
-    """The bytes of fastavro, which confluent-kafka uses, too."""
-    if cell is None:
-        return None
-    out = io.BytesIO()
-    out.write(PREFIX)
-    fastavro.schemaless_writer(out, schema, cell)
-    return out.getvalue()
+    """The bytes of a value that is sent alone."""
+    return None if cell is None else AvroFormat().parse(json.dumps(schema), ()).encode(cell, PREFIX)
 
 
 @pytest.fixture(params=[None, avro_rows], ids=["python", "c"])
@@ -50,22 +47,67 @@ def test_columns_have_the_bytes_of_single_rows(write: Any, case: Case, data: st.
     cells = data.draw(st.lists(st.none() | case.cells, max_size=6))
     start = data.draw(st.integers(0, len(cells)))
     column = pa.array(cells, case.kind)[start:]
-    schema = parsed_schema(json.dumps(case.schema))
-    expected = [one_by_one(schema.schema, for_fastavro(cell, case.kind)) for cell in cells[start:]]
-    if schema.is_bytes:  # Confluent's format has no length before bytes alone
-        expected = [None if cell is None else PREFIX + cell for cell in cells[start:]]
+    expected = [one_by_one(case.schema, for_fastavro(cell, case.kind)) for cell in cells[start:]]
     assert rows(case.schema, column, write) == expected
 
 
-@pytest.mark.parametrize("number", [-128, -32768, -(1 << 39)])
-def test_columns_write_the_shortest_decimal_where_fastavro_adds_a_byte(write: Any, number: int) -> None:
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 0}
-    schema = parsed_schema(json.dumps({"type": "array", "items": decimal})).schema
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
+PRICE = {"type": "record", "name": "Price", "fields": [{"name": "amount", "type": DECIMAL}]}
+AMOUNT = pa.decimal128(12, 2)
+SHORTEST = {
+    -128: "80",
+    -32768: "8000",
+    -(1 << 39): "8000000000",
+    -129: "ff7f",
+    -1: "ff",
+    127: "7f",
+    128: "0080",
+    0: "00",
+}
+"""What Java's `BigInteger.toByteArray` returns."""
 
-    [row] = rows(schema, pa.array([[number]], pa.list_(pa.decimal128(12, 0))), write)
 
-    single = one_by_one(schema, [Decimal(number)])
-    assert row is not None
-    assert single is not None
-    assert len(row) == len(single) - 1
-    assert fastavro.schemaless_reader(io.BytesIO(row[len(PREFIX) :]), schema) == [number]
+@pytest.mark.parametrize(
+    ("schema", "of", "kind"),
+    [
+        (DECIMAL, lambda amount: amount, AMOUNT),
+        (["string", DECIMAL], lambda amount: amount, AMOUNT),
+        ({"type": "array", "items": ["null", DECIMAL]}, lambda amount: [amount], pa.list_(AMOUNT)),
+        ({"type": "map", "values": DECIMAL}, lambda amount: {"a": amount}, pa.map_(pa.string(), AMOUNT)),
+        (PRICE, lambda amount: {"amount": amount}, pa.struct({"amount": AMOUNT})),
+        (["int", PRICE], lambda amount: {"amount": amount}, pa.struct({"amount": AMOUNT})),
+        (
+            {
+                "type": "record",
+                "name": "Sale",
+                "fields": [{"name": "a", "type": PRICE}, {"name": "b", "type": "Price"}],
+            },
+            lambda amount: {"a": {"amount": amount}, "b": {"amount": amount}},
+            pa.struct({"a": pa.struct({"amount": AMOUNT}), "b": pa.struct({"amount": AMOUNT})}),
+        ),
+    ],
+)
+def test_decimals_are_as_short_as_java_writes_them(write: Any, schema: Any, of: Any, kind: Any) -> None:
+    values = [of(Decimal(cents).scaleb(-2)) for cents in SHORTEST]
+
+    column = rows(schema, pa.array(values, kind), write)
+
+    assert column == [one_by_one(schema, value) for value in values]
+    for row, value, shortest in zip(column, values, map(bytes.fromhex, SHORTEST.values()), strict=True):
+        assert row is not None
+        assert bytes([2 * len(shortest)]) + shortest in row
+        assert fastavro.schemaless_reader(io.BytesIO(row[len(PREFIX) :]), schema) == value
+
+
+def test_decimals_of_a_schema_that_is_referred_to_are_as_short() -> None:
+    referring = AvroFormat().parse(json.dumps("Price"), [NamedText(name="price", text=json.dumps(PRICE))])
+
+    assert referring.encode({"amount": Decimal("-1.28")}, PREFIX) == PREFIX + b"\2\x80"
+
+
+def test_fastavro_writes_for_other_programs_as_before() -> None:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, DECIMAL, Decimal("-1.28"))
+
+    assert one_by_one(DECIMAL, Decimal("-1.28")) == PREFIX + b"\2\x80"
+    assert out.getvalue() == b"\4\xff\x80"

@@ -115,6 +115,8 @@ def test_data_that_is_not_plain_is_left_to_fastavro(schema: Any, data: Any) -> N
         (record({"name": "a", "type": ["null", "int"], "default": None}), {"b": 1}, b"\0"),
         ({"type": "long", "logicalType": "timestamp-millis"}, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), b"\xd0\x0f"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("1.28"), b"\4\0\x80"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("-1.28"), b"\2\x80"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\xff\x80", b"\4\xff\x80"),
         ({"type": "string", "logicalType": "unknown"}, "x", b"\2x"),
         (["int", "null"], None, b"\2"),
         ({"type": "map", "values": "long"}, {}, b"\0"),

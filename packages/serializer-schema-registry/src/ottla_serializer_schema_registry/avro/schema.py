@@ -11,6 +11,7 @@ import fastavro
 from fastavro.validation import ValidationError, validate
 
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
+from ottla_serializer_schema_registry.avro.shortest_decimals import with_shortest_decimals
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.references import NamedText
 
@@ -33,7 +34,8 @@ class AvroSchema:
 
         # fastavro knows named types only below a record, whose bytes are those of its fields.
         self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
-        self._written: Any = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
+        self._checked: Any = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
+        self._written = with_shortest_decimals(self._checked)
 
     def encode(self, data: Any) -> bytes:
         """Return the data in Avro's binary encoding. Raises ValueError for data that does not fit."""
@@ -43,7 +45,7 @@ class AvroSchema:
         try:
             # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
             written = {"value": data} if self._is_wrapped else data
-            validate(written, self._written)
+            validate(written, self._checked)
             fastavro.schemaless_writer(out, self._written, written)
         except ValidationError as error:
             raise ValueError(f"it does not fit its Avro schema: {_reasons(error)}") from error
@@ -90,11 +92,11 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
         _check_named(named)
         check_defaults(named)
+        return AvroSchema({"type": parsed} if isinstance(parsed, str) else parsed, named)
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # fastavro raises errors of many types for hostile schemas
         raise InvalidSchemaError(f"it is no Avro schema: {type(error).__name__}: {str(error)[:300]!r}") from error
-    return AvroSchema({"type": parsed} if isinstance(parsed, str) else parsed, named)
 
 
 def _check_named(named: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from ottla.interfaces import AvroKind, AvroType
 from ottla_serializer_schema_registry.avro.schema import AvroSchema, default_bytes
+from ottla_serializer_schema_registry.avro.shortest_decimals import shortest_decimal
 
 _KINDS: Final[Mapping[str, AvroKind]] = {
     "null": AvroKind.CONSTANT,
@@ -96,8 +97,9 @@ class _Types:
 
 
 def _prepare(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
-    """What fastavro makes of data of a logical type, before it writes it."""
-    prepare = LOGICAL_WRITERS.get(f"{schema['type']}-{schema.get('logicalType')}")
+    """What is made of data of a logical type, before it is written."""
+    name = f"{schema['type']}-{schema.get('logicalType')}"
+    prepare = shortest_decimal if name == "bytes-decimal" else LOGICAL_WRITERS.get(name)
     return None if prepare is None else partial(_prepared, prepare, schema)
 
 
