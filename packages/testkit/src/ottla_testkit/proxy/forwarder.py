@@ -148,7 +148,9 @@ class End:
         line.advance(now)
         with contextlib.suppress(BlockingIOError):
             while line.arrived:
-                sent = self.sock.send(memoryview(line.arrived)[:CHUNK])
+                # PyPy frees no view by itself before a collection, and until then the bytearray keeps its size.
+                with memoryview(line.arrived) as arrived, arrived[:CHUNK] as part:
+                    sent = self.sock.send(part)
                 del line.arrived[:sent]
         if line.ended and not line.arrived and not self.shut:
             if line.reset:

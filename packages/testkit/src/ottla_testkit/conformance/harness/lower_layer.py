@@ -9,6 +9,7 @@ from typing import Final
 
 from ottla.interfaces import Buffer, Interest
 from ottla_testkit.conformance.harness.checked_layer import check
+from ottla_testkit.conformance.harness.peer import send_part
 
 _TURNS: Final = 3
 """Calls of `handshake` until it is done."""
@@ -54,7 +55,7 @@ class LowerLayer:
         self._check_ready("flush()")
         with contextlib.suppress(BlockingIOError, InterruptedError):
             while self._unsent:
-                del self._unsent[: self._sock.send(memoryview(self._unsent)[:_AHEAD])]
+                send_part(self._sock, self._unsent, most=_AHEAD)
         return not self._unsent
 
     def read_into(self, buffer: memoryview) -> int | None:

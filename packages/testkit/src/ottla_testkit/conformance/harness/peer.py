@@ -62,9 +62,17 @@ class PlainPeer:
     def _send(self) -> None:
         try:
             while self._unsent:
-                del self._unsent[: self._sock.send(memoryview(self._unsent)[:_PIECE])]
+                send_part(self._sock, self._unsent, most=_PIECE)
         except (BlockingIOError, InterruptedError):
             return
         if self._finishing:
             self._finishing = False
             self._sock.shutdown(socket.SHUT_WR)
+
+
+def send_part(sock: socket.socket, unsent: bytearray, *, most: int) -> None:
+    """Send up to *most* bytes, and remove those that the socket takes."""
+    # PyPy frees no view by itself before a collection, and until then the bytearray keeps its size.
+    with memoryview(unsent) as whole, whole[:most] as part:
+        taken = sock.send(part)
+    del unsent[:taken]
