@@ -55,7 +55,7 @@ class LowerLayer:
         self._check_ready("flush()")
         with contextlib.suppress(BlockingIOError, InterruptedError):
             while self._unsent:
-                send_part(self._sock, self._unsent, most=_AHEAD)
+                send_part(self._sock, self._unsent, maximum=_AHEAD)
         return not self._unsent
 
     def read_into(self, buffer: memoryview) -> int | None:

@@ -62,7 +62,7 @@ class PlainPeer:
     def _send(self) -> None:
         try:
             while self._unsent:
-                send_part(self._sock, self._unsent, most=_PIECE)
+                send_part(self._sock, self._unsent, maximum=_PIECE)
         except (BlockingIOError, InterruptedError):
             return
         if self._finishing:
@@ -70,9 +70,9 @@ class PlainPeer:
             self._sock.shutdown(socket.SHUT_WR)
 
 
-def send_part(sock: socket.socket, unsent: bytearray, *, most: int) -> None:
-    """Send up to *most* bytes, and remove those that the socket takes."""
+def send_part(sock: socket.socket, unsent: bytearray, *, maximum: int) -> None:
+    """Send up to *maximum* bytes, and remove those that the socket takes."""
     # PyPy frees no view by itself before a collection, and until then the bytearray keeps its size.
-    with memoryview(unsent) as whole, whole[:most] as part:
+    with memoryview(unsent) as whole, whole[:maximum] as part:
         taken = sock.send(part)
     del unsent[:taken]
