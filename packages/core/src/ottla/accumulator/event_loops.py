@@ -67,6 +67,8 @@ RecordWait: TypeAlias = TaskWait[RecordMetadata | None]
 
 Waiting: TypeAlias = RecordWait | LoopCallback
 
+_NO_RECORDS: Final[Iterator[tuple[WaitedDelivery, Waiting]]] = iter(())
+
 
 class NotifyingBatch(Protocol):
     """The part of a batch's interface that waits on a loop use."""
@@ -156,7 +158,7 @@ class LoopInbox:
         self.waiters: dict[NotifyingBatch, BatchWaiter] = {}
         """The batches that are waited for, until their turn comes."""
         self._arrived: deque[BatchWaiter | TaskWait[None]] = deque()
-        self._records: Iterator[tuple[WaitedDelivery, Waiting]] = iter(())
+        self._records = _NO_RECORDS
         self._batch: NotifyingBatch | None = None  # that of these records,
         self._metadata: Sequence[RecordMetadata] | None = None  # and the metadata of all its records, if known
         self._due: object | None = None  # the next turn: each is an object, and a call of another one does nothing
@@ -293,7 +295,8 @@ class LoopInbox:
                     return False
             if self._records is not records:  # a task ran the loop, as with nest_asyncio, and it began another batch
                 continue
-            self._batch = self._metadata = None
+            # Without the GIL, an iterator that has ended keeps its list, and so the loop of the waits in it.
+            self._batch, self._metadata, self._records = None, None, _NO_RECORDS
             if not self._arrived:
                 return True
             waiter = self._arrived.popleft()
