@@ -28,6 +28,9 @@ class PluginNotFoundError(Exception):
 def test_with_a_plugin_that_no_distribution_offers():
     raise PluginNotFoundError("no encoder is named 'fast'; try: pip install no-such-library (installed: python)")
 
+def test_with_a_plugin_that_needs_the_library():
+    raise PluginNotFoundError("codec=fast needs the library no_such_library; try: pip install 'ottla[fast]'")
+
 def test_with_a_plugin_of_another_distribution():
     raise PluginNotFoundError("no encoder is named 'fast'; try: pip install no-other-library (installed: python)")
 
@@ -78,8 +81,8 @@ def outcomes(folder: Path, missing: str) -> str:
 def test_modules_and_tests_that_need_a_missing_library_are_skipped(folder: Path) -> None:
     printed = outcomes(folder, "another,no_such_library")
 
-    assert "3 failed, 1 passed, 4 skipped" in printed
-    assert printed.count("there is no no_such_library for this Python") == 4
+    assert "3 failed, 1 passed, 5 skipped" in printed
+    assert printed.count("there is no no_such_library for this Python") == 5
 
 
 def test_a_library_that_is_not_named_as_missing_fails(folder: Path) -> None:

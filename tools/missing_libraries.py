@@ -16,7 +16,7 @@ import pytest
 
 NAMES: Final = "OTTLA_MISSING"
 _MISSING: Final = frozenset(filter(None, os.environ.get(NAMES, "").split(",")))
-_REMEDY: Final = re.compile(r"pip install ([\w-]+)")
+_REMEDY: Final = re.compile(r"pip install ([\w-]+)|needs the library ([\w-]+)")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -58,8 +58,8 @@ def _reason(error: BaseException) -> str:
             if name in _MISSING:
                 return f"there is no {name} for this Python"
         if type(each).__name__ == "PluginNotFoundError":  # by its name, because this file imports nothing of ours
-            for distribution in _REMEDY.findall(str(each)):
-                if (name := distribution.replace("-", "_")) in _MISSING:
+            for match in _REMEDY.finditer(str(each)):
+                if (name := (match[1] or match[2]).replace("-", "_")) in _MISSING:
                     return f"there is no {name} for this Python"
     return ""
 

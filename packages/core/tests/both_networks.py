@@ -123,8 +123,13 @@ class SocketPeer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.read = bytearray()
+        self._pieces: list[bytes] = []
         self._reading = False
+
+    @property
+    def read(self) -> bytes:
+        """What has come; without the GIL, no bytearray may grow while it is copied."""
+        return b"".join(tuple(self._pieces))
 
     def send(self, data: bytes) -> None:
         self.sock.sendall(data)
@@ -143,7 +148,7 @@ class SocketPeer:
     def _drain(self) -> None:
         try:
             while piece := self.sock.recv(1 << 16):
-                self.read += piece
+                self._pieces.append(piece)
         except OSError:
             pass  # the test has closed it
 
@@ -176,7 +181,7 @@ class Sockets(ListeningNetwork):
         peer = self.peer(node)
         peer.read_on()
         deadline = time.monotonic() + HANG_GUARD
-        while len(found := _frames(bytes(peer.read))) < count:
+        while len(found := _frames(peer.read)) < count:
             assert time.monotonic() < deadline, f"{len(found)} requests arrived"
             self.poll(0.01)
         return found

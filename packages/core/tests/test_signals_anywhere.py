@@ -301,13 +301,15 @@ def test_a_handler_may_close_in_a_transaction_and_in_close(call: Callable[[Produ
 def end_open(producer: Producer) -> None:
     """As a program would that was interrupted: abort what is open, or end it as it had begun to."""
     manager = producer._engine.transactions.manager  # type: ignore[union-attr]
-    match manager.state.name:
+    with manager._state.lock:  # without it, a commit that ends just now is ready, and its result has not ended yet
+        state, result = manager._state.state, manager._state.result
+        unclaimed = result is not None and result.unclaimed and result.ended
+    match state.name:
         case "IN_TRANSACTION" | "ABORTING" | "ABORTABLE_ERROR":
             producer.abort_transaction(WAIT)
         case "COMMITTING":
             producer.commit_transaction(WAIT)
         case _:
-            result = manager._state.result
-            if result is not None and result.unclaimed and result.ended:
+            if result is not None and unclaimed:
                 with suppress(Exception):
                     getattr(producer, result.method)(WAIT)
