@@ -41,6 +41,7 @@ class Raising:
 
 
 @pytest.mark.unmeasured
+@pytest.mark.skipif(not hasattr(gc, "get_threshold"), reason="PyPy collects garbage when it likes")
 @pytest.mark.filterwarnings(DESTRUCTOR)
 def test_a_traced_function_may_raise_in_a_destructor() -> None:
     raised, thresholds = 0, gc.get_threshold()
