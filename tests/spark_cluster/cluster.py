@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -123,9 +123,7 @@ class SparkCluster:
 
     def python_workers(self) -> list[psutil.Process]:
         """The Python processes in which tasks run, without the daemons that fork them."""
-        daemons = [process for process in self._below() if _runs(process, PYTHON_WORKERS)]
-        pids = {process.pid for process in daemons}
-        return [process for process in daemons if _parent(process) in pids]
+        return python_workers(self._below())
 
     def kill_executor(self, number: int = 0) -> psutil.Process:
         """End an executor with -9, as a lost machine would, and return the process that it was."""
@@ -194,6 +192,13 @@ class SparkCluster:
                 logs = "\n".join(f"{process.name} printed:\n{tail(process.log)}" for process in self._processes)
                 raise ClusterError(f"{trouble} (ended: {', '.join(ended) or 'none'})\n{logs}")
             time.sleep(LOOK_EVERY)
+
+
+def python_workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those of the processes that are Python workers of Spark, without the daemons that fork them."""
+    daemons = [process for process in processes if _runs(process, PYTHON_WORKERS)]
+    pids = {process.pid for process in daemons}
+    return [process for process in daemons if _parent(process) in pids]
 
 
 @contextlib.contextmanager

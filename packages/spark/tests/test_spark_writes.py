@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import ottla_spark
+from ottla_spark.data_source_api import HAS_DATA_SOURCES
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
@@ -37,6 +38,7 @@ def write(kafka: KafkaCluster) -> Write:
     return writing_to(kafka)
 
 
+@pytest.mark.skipif(not HAS_DATA_SOURCES, reason="this PySpark has no data sources in Python")
 def test_all_columns_arrive(spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
     moment = (datetime.now(UTC) - timedelta(hours=1)).replace(microsecond=123_000)  # brokers delete what is old
