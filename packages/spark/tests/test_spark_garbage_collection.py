@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla_spark.worker import garbage_collection
-from ottla_spark.worker.garbage_collection import DAEMON, reduce_collection
+from ottla_spark.worker.garbage_collection import DAEMON, imports_uncollected, reduce_collection
 from spark_kit import local_spark
 
 pytestmark = pytest.mark.spark
@@ -67,6 +67,21 @@ def test_a_program_that_is_not_a_worker_is_not_changed(monkeypatch: pytest.Monke
     for _task in range(3):
         reduce_collection()
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_collection_is_as_before_after_an_import_also_one_that_fails(enabled: bool) -> None:
+    if not enabled:
+        gc.disable()
+    try:
+        with imports_uncollected():
+            assert not gc.isenabled()
+        assert gc.isenabled() == enabled
+        with pytest.raises(ImportError), imports_uncollected():
+            raise ImportError
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -78,6 +78,22 @@ def test_a_process_of_spark_imports_what_its_step_needs(
     assert not {name for name in imported for each in (*unused, *NEVER) if name == each or name.startswith(f"{each}.")}
 
 
+COLLECTED: Final = f"""
+import gc, sys, pyspark.worker, pyarrow
+{UNPICKLED}
+during_imports = []
+
+def note(phase, _info):
+    if phase == "start" and not hasattr(sys.modules.get("ottla_spark.sink.task"), "write_rows"):
+        during_imports.append(len(sys.modules))
+
+gc.collect()
+gc.callbacks.append(note)
+writer.write(iter(()))
+print(during_imports)
+"""
+
+
 WRITTEN: Final = """
 import sys, pyspark.worker, pyarrow as pa
 from array import array
@@ -104,6 +120,10 @@ def test_a_task_does_not_import_pandas(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("orders", partitions=2)
 
     assert _output(WRITTEN, arguments=[mock_cluster.bootstrap_servers]) == "False"
+
+
+def test_a_task_imports_its_modules_without_garbage_collections(pickled: str) -> None:
+    assert _output(COLLECTED, pickled) == "[]"
 
 
 def _output(program: str, given: str = "", *, arguments: Sequence[str] = ()) -> str:

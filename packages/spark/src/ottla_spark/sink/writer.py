@@ -15,6 +15,7 @@ from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.job_description import topic_text
 from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task_written import TaskWritten
+from ottla_spark.worker.garbage_collection import imports_uncollected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +48,8 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows and wait for all of them. Raises WriteError."""
-        from ottla_spark.sink.task import write_rows
+        with imports_uncollected():
+            from ottla_spark.sink.task import write_rows
 
         return write_rows(iterator, options=self._options, columns=self._columns)
 
@@ -76,7 +78,8 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         """Send a task's rows of one micro-batch and wait for all of them. Raises WriteError."""
-        from ottla_spark.sink.task import write_rows
+        with imports_uncollected():
+            from ottla_spark.sink.task import write_rows
 
         return write_rows(iterator, options=self._options, columns=self._columns)
 
