@@ -39,9 +39,14 @@ class Found:
 
 
 def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> list[Found]:
-    """Everything from the beginning to what is the end now, by partition and offset."""
+    """Everything from the beginning to what is the end now, by partition and offset; the end may be a marker."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": str(uuid.uuid4()), "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": str(uuid.uuid4()),
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
     )
     try:
         places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
@@ -53,8 +58,13 @@ def read_back(bootstrap_servers: str, topic: str, *, partitions: int = 1) -> lis
             if not missing:
                 return sorted(found, key=lambda record: (record.partition, record.offset))
             for message in consumer.consume(10_000, timeout=0.1):
-                if message.error():
-                    raise RuntimeError(str(message.error()))
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    if (message.offset() or 0) >= ends[message.partition() or 0]:
+                        missing.discard(message.partition() or 0)
+                    continue
+                if error is not None:
+                    raise RuntimeError(str(error))
                 record = Found(
                     partition=message.partition() or 0,
                     offset=message.offset() or 0,

@@ -224,14 +224,39 @@ def test_both_sinks_write_the_same_records_of_a_stream(spark: SparkSession, both
     assert theirs.total() == len(rows)
 
 
+def guaranteed(guarantee: str) -> dict[str, dict[str, str]]:
+    """Each sink's options of a guarantee, which only ours has; the prefix is new."""
+    once = {"guarantee": guarantee, "transactional.id.prefix": f"p-{uuid.uuid4().hex[:8]}"}
+    return {"kafka": {}, "ottla": once if guarantee == "exactly-once" else {"guarantee": guarantee}}
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
 def test_a_stream_of_the_spark_sink_continues_with_its_checkpoint(
-    spark: SparkSession, both: BothSinks, tmp_path: Path
+    spark: SparkSession, both: BothSinks, tmp_path: Path, guarantee: str
 ) -> None:
     rows = random_rows(random.randrange(10**6), key="binary", value="string", count=40)
     frame = for_sink(spark, both, "ottla", rows, COLUMNS.format(key="binary", value="string")).coalesce(1)
+    options = guaranteed(guarantee)
     for sink in SINKS:
         frame.write.mode("append").parquet(str(tmp_path / "in"))
-        write_stream(spark, both, sink, tmp_path, topic=both.topic(sink))
+        write_stream(spark, both, sink, tmp_path, topic=both.topic(sink), **options[sink])
+
+    assert both.arrived("ottla") == both.arrived("kafka")
+    assert both.arrived("ottla").total() == len(rows)
+
+
+def test_a_micro_batch_in_which_the_spark_sink_was_stopped_is_written_once_more(
+    spark: SparkSession, both: BothSinks, tmp_path: Path
+) -> None:
+    """Our ledger does not know what the other sink has sent; what ours has written, it does not write again."""
+    rows = random_rows(random.randrange(10**6), key="binary", value="string", count=40)
+    frame = for_sink(spark, both, "ottla", rows, COLUMNS.format(key="binary", value="string")).coalesce(1)
+    frame.write.parquet(str(tmp_path / "in"))
+    options = guaranteed("exactly-once")
+    for sink in (*SINKS, "ottla"):
+        write_stream(spark, both, sink, tmp_path, topic=both.topic(sink), **options[sink])
+        for name in ("0", ".0.crc"):  # as if the driver had died before Spark recorded that this batch is over
+            (tmp_path / "checkpoint" / "commits" / name).unlink()
 
     assert both.arrived("ottla") == both.arrived("kafka")
     assert both.arrived("ottla").total() == len(rows)
