@@ -245,7 +245,7 @@ def test_a_stream_of_the_spark_sink_continues_with_its_checkpoint(
     assert both.arrived("ottla").total() == len(rows)
 
 
-def test_a_micro_batch_in_which_the_spark_sink_was_stopped_is_written_once_more(
+def test_a_micro_batch_left_by_the_spark_sink_is_written_once_more(
     spark: SparkSession, both: BothSinks, tmp_path: Path
 ) -> None:
     """Our ledger does not know what the other sink has sent; what ours has written, it does not write again."""
