@@ -38,6 +38,7 @@ def test_a_plan_is_shrunk_to_the_fault_and_the_call_that_fail() -> None:
     assert shrunk.events == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # since Python 3.12
 def test_a_plan_that_does_not_fail_stays_as_it_is() -> None:
     plan = history_plans.plan("faultless", 1)
 
