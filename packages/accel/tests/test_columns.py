@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -196,6 +197,30 @@ def test_no_object_is_kept_for_a_record() -> None:
 
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
     assert len(columns) == 10
+
+
+GROWS_ALONE = """
+import tracemalloc
+from ottla_accel.columns import NativeColumns
+
+def fill():
+    columns = NativeColumns(10_000_000)
+    for number in range(20):
+        columns.append(b"key", bytes(50_000), [], 1_700_000_000_000 + number)
+    return columns
+
+fill().release()
+tracemalloc.start()
+fill().release()
+print(tracemalloc.get_traced_memory()[0])
+"""
+
+
+def test_a_batch_that_grows_alone_gets_the_memory_of_the_one_before() -> None:
+    """In a process of its own, in which no other batches have had memory."""
+    done = subprocess.run([sys.executable, "-c", GROWS_ALONE], capture_output=True, text=True, check=True, timeout=60)
+
+    assert int(done.stdout) < 500_000
 
 
 def names(

@@ -371,11 +371,14 @@ def test_an_unresolved_name_is_abandoned_in_time(
 
 @pytest.mark.rule("security.identity.deadline")
 def test_a_later_fetch_does_not_wait_for_a_lookup_that_timed_out(serve: Serve, silent_names: NameService) -> None:
-    asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=1.0, retry=NO_RETRY)
+    limit = 1.0
+    asked = endpoint(serve(GOOD).url(host="idp.example.com"), connect_timeout=limit, retry=NO_RETRY)
     error_of(asked, ConnectionFailedError)
     first = silent_names.asked.copy()
     hung, silent_names.released = silent_names.released, threading.Event()
     silent_names.released.set()
+    # The look-up has the same limit, but began a little later: until it ends, another fetch would join it.
+    threading.Event().wait(limit / 2)
     try:
         assert asked.fetch().value == "abc"
     finally:

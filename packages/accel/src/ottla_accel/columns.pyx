@@ -57,6 +57,7 @@ cdef struct Kept:
 cdef Py_ssize_t MIN_KEPT_BYTES = 32 * 1024  # the C library reuses smaller ones itself
 cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MAX_KEPT_BLOCKS = 32
+cdef Py_ssize_t GROWTH_TO_KEPT = 8  # how many times as much memory as it needs a growing batch takes of what is kept
 cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first; guarded by the GIL
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 cdef Py_ssize_t used_bytes = 0, most_used_bytes = 0  # of blocks of this size that batches have, now and at the most
@@ -70,12 +71,13 @@ cdef void count_use(Py_ssize_t before, Py_ssize_t after) noexcept:
     """Note that a batch has a block of *after* bytes in place of *before*.
 
     Kept memory is memory that batches had before. If batches need more now than all of it, some kept memory is freed:
-    so batches and kept memory together never take more than batches alone once did, which `buffer.memory` limits.
+    so batches and kept memory together take hardly more than batches alone once did, which `buffer.memory` limits.
+    A batch grows to an eighth of a kept block before it takes it (`_move_to_kept`), and until then the block is kept.
     """
     global used_bytes, most_used_bytes
     used_bytes += counted(after) - counted(before)
     most_used_bytes = max(most_used_bytes, used_bytes)
-    while kept_blocks and used_bytes + kept_bytes > most_used_bytes:
+    while kept_blocks and used_bytes + kept_bytes > most_used_bytes + kept[kept_blocks - 1].capacity // GROWTH_TO_KEPT:
         PyMem_Free(kept[0].at)  # the longest unused block
         forget_kept(0)
 
@@ -517,7 +519,7 @@ cdef class NativeColumns:
     cdef bint _move_to_kept(self, Py_ssize_t size) noexcept:
         """Move the records to kept memory of *size* bytes or more; return False if there is none."""
         cdef Py_ssize_t capacity = 0
-        cdef uint8_t* found = take_kept(size, 8 * size, &capacity) if size >= MIN_KEPT_BYTES else NULL
+        cdef uint8_t* found = take_kept(size, GROWTH_TO_KEPT * size, &capacity) if size >= MIN_KEPT_BYTES else NULL
         if found is NULL:
             return False
         if self._size:
