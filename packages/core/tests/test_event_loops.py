@@ -8,10 +8,10 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from event_loop_kinds import KINDS, run_on
@@ -23,6 +23,8 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
 from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
+
+T = TypeVar("T")
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
@@ -73,6 +75,19 @@ def never() -> None:
 
 async def awaited(delivery: Delivery) -> RecordMetadata:
     return await delivery
+
+
+@contextlib.contextmanager
+def interrupted(main: Coroutine[Any, Any, T]) -> Iterator[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]:
+    """A loop that KeyboardInterrupt has ended while it ran a coroutine, and that coroutine's task. It may run again."""
+    loop = KINDS[kind]()
+    try:
+        running = loop.create_task(main)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(running)
+        yield loop, running
+    finally:
+        loop.close()
 
 
 async def begun(*tasks: asyncio.Task[Any]) -> None:
@@ -512,6 +527,30 @@ def test_a_turn_whose_tasks_take_long_ends_when_all_of_them_have_run(monkeypatch
     run(main())
 
 
+def test_a_loop_that_runs_inside_a_turn_has_the_end_of_the_turn() -> None:
+    """As nest_asyncio lets a task do: it may wait for what only the end of the turn sends."""
+    if kind != "asyncio":
+        pytest.skip("no other loop can run so")
+
+    async def main() -> None:
+        batches, done = Batches(), Steps()
+        delivery = batches.send()
+        loop: Any = asyncio.get_running_loop()
+
+        async def runs_the_loop() -> None:
+            await done.of_a_sender(delivery)
+            loop._run_once()
+            done.append("again")
+
+        task = asyncio.create_task(runs_the_loop())
+        await begun(task)
+        loop.call_soon(running_inbox().call_and_complete, lambda: batches.complete(delivery))
+        await task
+        assert done == ["task", "end", "again"]
+
+    run(main())
+
+
 def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> None:
     batches, done = Batches(), Steps()
 
@@ -531,11 +570,7 @@ def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> Non
         await asyncio.sleep(3600)
 
     kept: list[asyncio.Task[Any]] = []
-    loop = KINDS[kind]()
-    try:
-        running = loop.create_task(main())
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(running)
+    with interrupted(main()) as (loop, running):
         assert done == (["task", "end"] if kind == "uvloop" else ["task"])  # uvloop ends the turn before it stops
         loop.run_until_complete(asyncio.sleep(0))
         loop.run_until_complete(asyncio.sleep(0))
@@ -543,8 +578,6 @@ def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> Non
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             loop.run_until_complete(running)
-    finally:
-        loop.close()
 
 
 @pytest.mark.parametrize("in_a_turn", [True, False])
@@ -594,16 +627,10 @@ def test_an_exception_that_ends_the_loop_loses_no_wait() -> None:
         await tasks[1]
 
     kept: list[asyncio.Task[Any]] = []
-    loop = KINDS[kind]()
-    try:
-        running = loop.create_task(main())
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(running)
+    with interrupted(main()) as (loop, running):
         assert isinstance(kept[0].exception(), KeyboardInterrupt)
         loop.run_until_complete(asyncio.wait_for(running, 20))
         assert kept[1].result().offset == 11
-    finally:
-        loop.close()
 
 
 def test_a_batch_that_completes_after_its_loop_was_closed_harms_nothing() -> None:
@@ -717,25 +744,19 @@ def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
 def test_a_function_that_ends_the_loop_leaves_the_others_to_a_wake_up() -> None:
     done: list[str] = []
 
-    def interrupted() -> None:
+    def ends_the_loop() -> None:
         raise KeyboardInterrupt
 
     async def main() -> None:
         for name in ("first", "second"):
             RUNNING_LOOP.at_end_of_turn(partial(done.append, name), if_closed=never)
-        RUNNING_LOOP.at_end_of_turn(interrupted, if_closed=never)
+        RUNNING_LOOP.at_end_of_turn(ends_the_loop, if_closed=never)
         RUNNING_LOOP.at_end_of_turn(never, if_closed=lambda: done.append("woken"))
         await asyncio.sleep(0)
 
-    loop = KINDS[kind]()
-    try:
-        running = loop.create_task(main())
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(running)
+    with interrupted(main()) as (loop, running):
         assert done == ["first", "second", "woken"]
         loop.run_until_complete(running)
-    finally:
-        loop.close()
 
 
 def test_a_function_is_called_immediately_without_a_loop() -> None:
@@ -812,7 +833,7 @@ def test_a_loop_that_runs_inside_one_of_its_tasks_loses_no_record(monkeypatch: p
 def test_an_interrupted_computation_of_metadata_loses_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     interruptions: list[None] = []
 
-    def interrupted(_batch: ProducerBatch) -> None:
+    def fails_once(_batch: ProducerBatch) -> None:
         interruptions.append(None)
         if len(interruptions) == 1:
             raise KeyboardInterrupt
@@ -822,15 +843,9 @@ def test_an_interrupted_computation_of_metadata_loses_no_wait(monkeypatch: pytes
         deliveries = [batches.send(), batches.send()]
         tasks = [asyncio.create_task(awaited(delivery)) for delivery in deliveries]
         await begun(*tasks)
-        monkeypatch.setattr(ProducerBatch, "all_metadata", interrupted)
+        monkeypatch.setattr(ProducerBatch, "all_metadata", fails_once)
         batches.complete(deliveries[0])
         return [metadata.offset for metadata in await asyncio.gather(*tasks)]
 
-    loop = KINDS[kind]()
-    try:
-        running = loop.create_task(main())
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(running)
+    with interrupted(main()) as (loop, running):
         assert loop.run_until_complete(asyncio.wait_for(running, 5)) == [10, 11]
-    finally:
-        loop.close()

@@ -144,6 +144,12 @@ class EndOfTurn:
             for function in rest:
                 functions[function]()
 
+    def postponed(self) -> EndOfTurn:
+        """Another object with the functions of this one, which has none any more."""
+        later = EndOfTurn()
+        later.functions, self.functions = self.functions, {}
+        return later
+
     def __del__(self) -> None:
         for if_closed in self.functions.values():
             if_closed()
@@ -227,10 +233,10 @@ class LoopInbox:
         if end is None or not end.functions:  # it was called, or the loop that was to call it is closed
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)
+            # Also if the turn ends before: a task may run the loop itself, as with nest_asyncio, and wait for the end.
+            asyncio.get_running_loop().call_soon(self.call_and_complete, end)
             if self._ends_here:
                 self._end = end
-            else:
-                asyncio.get_running_loop().call_soon(self.call_and_complete, end)
         end.functions[function] = if_closed
 
     def call_and_complete(self, function: Callable[[], T]) -> T:
@@ -254,11 +260,12 @@ class LoopInbox:
         finally:
             self._ends_here = False
             end, self._end = self._end, None
-            if end is not None:
-                if self._due is None:
-                    end()
-                else:  # tasks that have not had their turn yet send records that are to leave together with these
-                    asyncio.get_running_loop().call_soon(self.call_and_complete, end)
+            if end is not None and self._due is None:
+                end()
+            elif end is not None:  # what tasks send that have not had their turn yet is to leave together with these
+                later = end.postponed()
+                self._end_of_turn = weakref.ref(later)
+                asyncio.get_running_loop().call_soon(self.call_and_complete, later)
 
     def _turn(self, due: object) -> None:
         """Complete records and run tasks for a while, the rest in another turn."""
