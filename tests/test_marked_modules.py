@@ -1,11 +1,11 @@
-"""Modules that the groups of measured and of other tests do not import, because `-m` would select nothing in them."""
+"""Modules that a group of tests does not import, because `-m` would select nothing in them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from measured_modules import is_left_out
+from marked_modules import is_left_out
 
 PACKAGES = Path(__file__).parent.parent / "packages"
 GROUPS = ["unmeasured and not kafka and not spark", "not kafka and not spark and not unmeasured"]
@@ -15,6 +15,10 @@ UNMEASURED = "pytestmark = pytest.mark.unmeasured  # it traces calls itself\n"
 IN_A_LIST = "pytestmark = [\n    pytest.mark.slow,\n    pytest.mark.unmeasured,\n]\n"
 SINGLE_TESTS = "pytestmark = pytest.mark.slow\n\n\n@pytest.mark.unmeasured\ndef test_it(): ...\n"
 AFTER_THE_LIST = "pytestmark = [pytest.mark.slow]\n\n\n@pytest.mark.unmeasured\ndef test_it(): ...\n"
+
+
+THOROUGH = 'pytestmark = [pytest.mark.kafka, pytest.mark.thorough("ten minutes")]\n'
+BOTH = "pytestmark = pytest.mark.unmeasured\n\n\n@pytest.mark.thorough\ndef test_it(): ...\n"
 
 
 def left_out(folder: Path, source: str, *groups: str) -> list[bool]:
@@ -35,6 +39,20 @@ def left_out(folder: Path, source: str, *groups: str) -> list[bool]:
 )
 def test_a_group_imports_the_modules_that_have_tests_for_it(tmp_path: Path, source: str, expected: list[bool]) -> None:
     assert left_out(tmp_path, source, *GROUPS) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (MEASURED, [True, False]),
+        (UNMEASURED, [True, False]),
+        (THOROUGH, [False, True]),
+        (THOROUGH.replace("[", "[\n    "), [False, True]),
+        (BOTH, [False, False]),
+    ],
+)
+def test_the_gate_does_not_import_what_only_thorough_runs(tmp_path: Path, source: str, expected: list[bool]) -> None:
+    assert left_out(tmp_path, source, "kafka and thorough", "kafka and not spark and not thorough") == expected
 
 
 @pytest.mark.parametrize("markers", ["", "kafka", "not unmeasured or kafka", "not (unmeasured)"])
