@@ -1,11 +1,12 @@
 """Brokers of several generations, near and at a distance, for tests that are run with several of them.
 
-A test that takes `broker` runs in the gate with today's generation and with one other, chosen by the test's name, so
-that each generation has its share of the tests. With the marker `generations("all")`, or with `OTTLA_SOAK`, it runs
-with all of them. `since` and `before` are versions between which it runs.
+A test that takes `broker` runs with today's generation and with one other, chosen by the test's name, so that each
+generation has its share of the tests. With the marker `generations("all")`, or with `OTTLA_SOAK`, it runs with all of
+them. `since` and `before` are versions between which it runs. Of these, `tox` has today's generation, and for a test
+with `generations("all")` one other; the rest has the marker `thorough`.
 
-Tests with the marker `distance` run twice in the gate: near, and with a round trip of 30 ms. With `OTTLA_SOAK` all
-tests that take `broker` do so, and those that take `kafka` in a module with the line `kafka = near_or_distant`.
+Tests with the marker `distance` run twice: near, and with a round trip of 30 ms. With `OTTLA_SOAK` all tests that take
+`broker` do so, and those that take `kafka` in a module with the line `kafka = near_or_distant`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ class Generation:
 
 TODAYS: Final = [Generation(KAFKA_VERSION, level) for level in (2, 1, 0)]
 OLD: Final = [Generation(version) for version in ("3.9.1", "2.8.2", *(("2.0.1", "1.1.1", "0.11.0.3") if LONG else ()))]
+GATES_OTHERS: Final = [*TODAYS[1:], *OLD[:1]]
+"""Those of which `tox` has one for a test that asks for all. An older broker would be started for one test or two."""
 DISTANT_ONES: Final = [attrs.evolve(each, distant=True) for each in [*TODAYS, *OLD][: None if LONG else 1]]
+
+MORE_GENERATIONS: Final = pytest.mark.thorough("the same with another generation of transactions")
 
 Place = tuple[str, bool]
 """A version, and whether its broker is at a distance."""
@@ -103,7 +108,20 @@ def generations(definition: pytest.Item) -> Sequence[Generation]:
     first, *others = found
     if not others or (marker is not None and "one" in marker.args):
         return [first]
-    return [first, others[zlib.crc32(definition.name.encode()) % len(others)]]
+    return [first, _one_of(others, definition)]
+
+
+def in_the_gate(definition: pytest.Item, found: Sequence[Generation]) -> Sequence[Generation]:
+    """Return those of the generations of a test, near, with which `tox` runs it."""
+    marker = definition.get_closest_marker("generations")
+    others = [each for each in found[1:] if each in GATES_OTHERS]
+    if marker is None or "all" not in marker.args or not others:
+        return found[:1]
+    return [found[0], _one_of(others, definition)]
+
+
+def _one_of(others: Sequence[Generation], definition: pytest.Item) -> Generation:
+    return others[zlib.crc32(definition.name.encode()) % len(others)]
 
 
 def choose_distances(metafunc: pytest.Metafunc) -> None:
@@ -111,6 +129,11 @@ def choose_distances(metafunc: pytest.Metafunc) -> None:
     distant = LONG or metafunc.definition.get_closest_marker("distance") is not None
     if "broker" in metafunc.fixturenames:
         near = generations(metafunc.definition)
-        metafunc.parametrize("broker", [*near, *(DISTANT_ONES if distant else ())], ids=str, indirect=True)
+        gate = [*in_the_gate(metafunc.definition, near), *DISTANT_ONES[:1]]
+        parameters = [
+            pytest.param(each, id=str(each), marks=[] if each in gate else [MORE_GENERATIONS])
+            for each in [*near, *(DISTANT_ONES if distant else ())]
+        ]
+        metafunc.parametrize("broker", parameters, indirect=True)
     elif distant and getattr(metafunc.module, "kafka", None) is near_or_distant and "kafka" in metafunc.fixturenames:
         metafunc.parametrize("distance", [NEAR, DISTANT], indirect=True)

@@ -47,6 +47,7 @@ def test_a_broker_killed_and_restarted_in_the_middle_loses_nothing(spare_kafka: 
     assert values == {b"%d" % number for number in range(count)}
 
 
+@pytest.mark.thorough("test_idempotence_on_three_brokers.py kills leaders, too")
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_loss_of_a_leader_loses_no_record(three_kafkas: KafkaCluster) -> None:

@@ -76,6 +76,7 @@ def test_serializers_and_timeouts_of_the_user_do_not_affect_the_doctor(
     assert examination.findings[-1].message == "acknowledged: partition 0, offset 0"
 
 
+@pytest.mark.thorough("needs a broker of its own")
 @pytest.mark.slow
 def test_a_missing_topic_is_not_created_by_the_examination() -> None:
     with KafkaCluster(config={"auto.create.topics.enable": "true"}) as kafka:

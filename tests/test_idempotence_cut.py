@@ -31,7 +31,7 @@ def plan(random: random.Random, *, cuts: int) -> list[Cut]:
     ]
 
 
-@pytest.mark.parametrize("in_flight", [5, 1])
+@pytest.mark.parametrize("in_flight", [5, pytest.param(1, marks=pytest.mark.thorough("the gate has five in flight"))])
 def test_randomly_cut_connections_duplicate_lose_and_reorder_nothing(
     proxied_kafka: tuple[KafkaCluster, CuttingProxy], in_flight: int
 ) -> None:

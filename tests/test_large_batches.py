@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from long_forms import share
 
 from distance_kit import near_or_distant
 from ottla import Delivery, DeliveryError, ErrorCode, Producer
@@ -28,8 +29,8 @@ def held(producer: Producer) -> int:
 
 
 @pytest.mark.distance
-@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
-@pytest.mark.parametrize("batch_size", [16_384, 60_000, 500_000])
+@pytest.mark.parametrize("codec", share(["none", "gzip", "lz4", "zstd"], gate=2, why="the gate has two codecs"))
+@pytest.mark.parametrize("batch_size", share([16_384, 60_000, 500_000], gate=1, why="the gate has one size of batches"))
 def test_too_large_batches_are_split_without_other_changes(
     kafka: KafkaCluster, make_topic: MakeTopic, codec: str, batch_size: int
 ) -> None:

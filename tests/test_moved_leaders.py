@@ -84,6 +84,7 @@ def test_a_record_after_a_maybe_written_one_has_the_right_offset(brokers: Moving
     assert error.possibly_persisted
 
 
+@pytest.mark.thorough("the same as of records without a transaction")
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("time", range(TIMES))
 def test_a_transaction_after_a_maybe_written_one_keeps_its_records(brokers: MovingLeaders, time: int) -> None:

@@ -94,6 +94,7 @@ def test_a_rolling_restart_is_logged_broker_by_broker(
         wait_for_line(caplog, "INFO shop: records for ", " are acknowledged again, after ")
 
 
+@pytest.mark.thorough("test_operators_log.py has the lines, with simulated brokers")
 def test_too_few_in_sync_replicas_are_logged_from_beginning_to_end(
     three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,6 +120,7 @@ def test_too_few_in_sync_replicas_are_logged_from_beginning_to_end(
     assert ended.endswith((" failed attempt", " failed attempts"))
 
 
+@pytest.mark.thorough("test_unretrieved_errors.py has the line, with simulated brokers")
 def test_a_lost_record_is_logged_although_nothing_reads_its_error(
     three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture
 ) -> None:

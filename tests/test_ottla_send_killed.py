@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from long_forms import LONG
+from long_forms import LONG, share
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
@@ -94,7 +94,16 @@ def everything(kafka: KafkaCluster, topic: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("level", "steps"), [(2, STEPS), (0, STEPS if LONG else STEPS[2:3])], ids=["version 2", "version 0"]
+    ("level", "steps"),
+    [
+        pytest.param(2, STEPS, id="version 2"),
+        pytest.param(
+            0,
+            STEPS if LONG else STEPS[2:3],
+            id="version 0",
+            marks=pytest.mark.thorough("the gate has today's version of transactions"),
+        ),
+    ],
 )
 def test_a_file_is_sent_once_despite_a_kill_at_each_step(
     kafka: KafkaCluster, level: int, steps: Sequence[str], tmp_path: Path
@@ -165,7 +174,11 @@ def test_a_state_is_refused_for_another_cluster(kafka: KafkaCluster, tmp_path: P
 
 @pytest.mark.parametrize(
     "step",
-    ["before commit_transaction 2", "before send_block 8", *(["after commit_transaction 2"] if LONG else ())],
+    share(
+        ["before commit_transaction 2", "before send_block 8", *(["after commit_transaction 2"] if LONG else ())],
+        gate=1,
+        why="the gate interrupts one step",
+    ),
 )
 def test_ctrl_c_says_how_far_the_file_is_committed(kafka: KafkaCluster, step: str, tmp_path: Path) -> None:
     topic, lines, arguments = prepared(kafka, tmp_path, 3_000)

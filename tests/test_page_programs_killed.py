@@ -80,6 +80,7 @@ def test_consume_transform_produce_writes_each_order_once_after_a_kill(
     assert sorted(committed(kafka, invoices)) == sorted(VALUES)
 
 
+@pytest.mark.thorough("the gate kills the other program of the page")
 def test_a_loader_of_a_table_writes_each_row_once_after_a_kill(
     kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from long_forms import share
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -166,7 +167,7 @@ MEMORY = """
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [10, 100, 10_000])
+@pytest.mark.parametrize("size", share([10, 100, 10_000], gate=1, why="the gate has one size of records"))
 def test_memory_is_bounded_by_buffer_memory_when_the_broker_hangs(spare_kafka: KafkaCluster, size: int) -> None:
     buffer_memory = 64 * MEBIBYTE
     spare_kafka.create_topic("t", partitions=4)
@@ -187,6 +188,7 @@ def test_memory_is_bounded_by_buffer_memory_when_the_broker_hangs(spare_kafka: K
     assert growth <= buffer_memory + 64 * MEBIBYTE
 
 
+@pytest.mark.thorough("the gate has a broker that hangs")
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_memory_is_bounded_while_a_send_loop_is_faster_than_the_broker(

@@ -67,6 +67,7 @@ def fill(ballast: Path) -> None:
             file.write(bytes(1 << 16))
 
 
+@pytest.mark.thorough("needs a broker of its own")
 @encoders("native")
 def test_a_full_disk_of_a_broker_loses_nothing(small_disk: Path, encoder: str) -> None:
     """The broker ends by itself when it cannot write, and is started again when there is room."""
@@ -86,6 +87,7 @@ def test_a_full_disk_of_a_broker_loses_nothing(small_disk: Path, encoder: str) -
         assert_once_and_in_order(kafka, "full-disk", running)
 
 
+@pytest.mark.thorough("the gate takes those of the program")
 @only_long("the broker may end, or go on, depending on the file that it opens next")
 @encoders("python")
 def test_a_broker_without_file_descriptors_loses_nothing(spare_kafka: KafkaCluster, encoder: str) -> None:
@@ -211,6 +213,7 @@ def set_quota(kafka: KafkaCluster, client_id: str, rate: float | None) -> None:
         raise ClusterError(f"the broker refused the quota: error {code}")
 
 
+@pytest.mark.thorough("simulated brokers throttle in the gate")
 @encoders("native")
 def test_a_throttled_producer_waits_and_loses_nothing(spare_kafka: KafkaCluster, encoder: str) -> None:
     spare_kafka.create_topic("quota")
@@ -279,6 +282,7 @@ def test_a_topic_created_again_gets_all_later_records_in_order(spare_kafka: Kafk
     assert found[0] <= first
 
 
+@pytest.mark.thorough("test_lost_nodes.py has too few replicas")
 @encoders("python")
 def test_a_stream_waits_for_replicas_and_loses_nothing(three_kafkas: KafkaCluster, encoder: str) -> None:
     three_kafkas.create_topic("replicas", replication=3, config={"min.insync.replicas": 3})
@@ -339,6 +343,7 @@ LIBFAKETIME = [
 ]
 
 
+@pytest.mark.thorough("the clock of simulated histories jumps in the gate")
 @pytest.mark.skipif(not LIBFAKETIME, reason="libfaketime is not installed (Debian: apt install libfaketime)")
 @pytest.mark.parametrize("jump", ["-3d", "+30m"] if LONG else ["-3d"])
 @encoders("python")

@@ -54,6 +54,7 @@ def _stream(kafka: KafkaCluster, topic: str, moving: Callable[[], object], **set
     assert found.keys() == {b"%d" % number for number in range(count)}
 
 
+@pytest.mark.thorough("the gate moves all nodes at once, and shuts one down")
 def test_nodes_that_move_one_by_one_are_followed_without_bootstrap(three_kafkas: KafkaCluster) -> None:
     before = {three_kafkas.address(node) for node in three_kafkas.nodes}
 

@@ -46,6 +46,7 @@ def _by_key(found: Iterable[Found]) -> dict[int, list[int]]:
     return numbers
 
 
+@pytest.mark.thorough("the gate shuts one node down, kills one, and moves all")
 def test_a_rolling_restart_loses_fails_and_reorders_nothing(three_kafkas: KafkaCluster) -> None:
     """With several in flight a retry may come behind a later batch; without idempotence either may write one twice."""
     topics = ["in-order", "usual"]

@@ -24,6 +24,11 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.thorough("a registry in Java; test_schemas_with_a_registry.py has the refusals of another one"),
+]
+
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[str]:
@@ -63,7 +68,6 @@ def values(kafka: KafkaCluster, confluent: SchemaRegistryClient, topic: str) -> 
     return [read(each.value, context) for each in read_back(kafka.bootstrap_servers, topic)]
 
 
-@pytest.mark.kafka
 def test_a_schema_grows_and_an_incompatible_one_fails_its_record_alone(
     registry: str, confluent: SchemaRegistryClient, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -86,7 +90,6 @@ def test_a_schema_grows_and_an_incompatible_one_fails_its_record_alone(
     assert confluent.get_versions(f"{topic}-value") == [1, 2]
 
 
-@pytest.mark.kafka
 def test_without_registration_only_known_schemas_are_sent(
     registry: str, confluent: SchemaRegistryClient, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -99,7 +102,6 @@ def test_without_registration_only_known_schemas_are_sent(
     assert values(kafka, confluent, topic) == [{"number": 1}]
 
 
-@pytest.mark.kafka
 def test_the_newest_version_is_that_of_the_registry(
     registry: str, confluent: SchemaRegistryClient, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -116,7 +118,6 @@ def test_the_newest_version_is_that_of_the_registry(
     assert values(kafka, confluent, topic) == [{"number": 1, "seats": 0}, {"number": 2}]
 
 
-@pytest.mark.kafka
 def test_a_schema_that_the_registry_finds_invalid_is_refused(
     registry: str, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

@@ -13,7 +13,7 @@ from ottla_testkit.kafka_cluster.security import MECHANISMS, Security
 from readback import read_back
 from secure_broker import USERS, SecureBroker
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough("the gate has each mechanism with today's broker")]
 
 
 @pytest.fixture(scope="module")

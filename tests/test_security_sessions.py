@@ -118,10 +118,12 @@ def test_a_session_is_renewed_on_its_connection(
     assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
 
 
+@pytest.mark.thorough("the gate renews sessions on their connections")
 def test_a_short_session_is_replaced_by_a_new_connection_without_loss(short_ones: Streams) -> None:
     assert len(short_ones.connections("sessions")) >= 3
 
 
+@pytest.mark.thorough("the gate renews a session with each mechanism")
 def test_tokens_are_renewed_under_load(short_ones: Streams) -> None:
     assert short_ones.connections("tokens")
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from clusters_by_version import ClustersByVersion
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
+from long_forms import share
 from restored_cluster import restore
 from shared_clusters import SHARED, UNREACHABLE, Shared, in_turns, shared_names
 
@@ -201,6 +202,7 @@ def set_threads(kafka: KafkaCluster, node: int, count: int) -> None:
     done.result(WAIT)
 
 
+@pytest.mark.thorough("the gate restores one node")
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_every_change_to_three_nodes_is_undone(three_kafkas: KafkaCluster) -> None:
@@ -241,7 +243,7 @@ def test_every_change_to_three_nodes_is_undone(three_kafkas: KafkaCluster) -> No
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("damage", ["frozen", "stopped", "killed"])
+@pytest.mark.parametrize("damage", share(["frozen", "killed", "stopped"], gate=1, why="the gate kills the node"))
 def test_a_spare_node_serves_again_after_it_was(spare_kafka: KafkaCluster, damage: str) -> None:
     spare_kafka.create_topic("t")
     {"frozen": spare_kafka.pause, "stopped": spare_kafka.stop, "killed": spare_kafka.kill}[damage](1)
@@ -267,6 +269,7 @@ def test_each_test_has_a_proxy_of_its_own(proxied_kafka: tuple[KafkaCluster, Cut
     proxy.refuse()
 
 
+@pytest.mark.thorough("a fake cluster fails in the gate")
 @pytest.mark.kafka
 def test_a_node_that_cannot_be_restored_is_an_error(spare_kafka: KafkaCluster) -> None:
     spare_kafka.kill(1)

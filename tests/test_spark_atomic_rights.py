@@ -20,7 +20,11 @@ from ottla_testkit.pytest_plugin import go_without
 from secure_broker import SecureBroker, secure_broker
 from transactions_kit import new_id, read
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough("test_spark_exactly_once_rights.py has the rights of the other guarantee"),
+]
 
 PARTITIONS = 2
 AUTHORIZER = {

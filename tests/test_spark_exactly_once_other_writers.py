@@ -345,6 +345,7 @@ def await_expiry(kafka: KafkaCluster, *transactional_ids: str) -> None:
         await_true(lambda: all(described(client, each) is None for each in transactional_ids))
 
 
+@pytest.mark.thorough("needs a broker that forgets ids")
 def test_expired_ids_duplicate_and_skip_nothing_in_an_own_topic(forgetful: KafkaCluster, name: str) -> None:
     topic = new_id()
     forgetful.create_topic(topic, partitions=3)
@@ -361,6 +362,7 @@ def test_expired_ids_duplicate_and_skip_nothing_in_an_own_topic(forgetful: Kafka
     assert committed(forgetful, topic) == [[b"%d" % batch for batch in range(batches)]] * 3
 
 
+@pytest.mark.thorough("needs a broker that forgets ids")
 @pytest.mark.parametrize("place", ["shared", "earlier"])
 def test_expired_ids_in_a_shared_topic_need_a_decision(forgetful: KafkaCluster, name: str, place: str) -> None:
     """The entry may be another client's, so no row is skipped or written before a user has decided."""

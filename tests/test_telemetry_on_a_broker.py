@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 import pytest
+from long_forms import share
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from ottla import Producer
@@ -154,7 +155,9 @@ def test_a_broker_gets_the_metrics_that_it_wants_until_the_close(collecting: Col
     assert pushes[-1].metrics.keys() >= REQUIRED
 
 
-@pytest.mark.parametrize("missing", [(), ("zstandard",), ("zstandard", "lz4", "lz4.frame")])
+@pytest.mark.parametrize(
+    "missing", share([(), ("zstandard",), ("zstandard", "lz4", "lz4.frame")], gate=1, why="the gate lacks one codec")
+)
 def test_a_broker_reads_the_metrics_whatever_codecs_are_installed(
     collecting: Collecting, missing: Sequence[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_broker_reads_the_metrics_whatever_codecs_are_installed(
     assert ("telemetry does without zstd" in caplog.text) == bool(missing)
 
 
+@pytest.mark.thorough("simulated brokers change subscriptions, too")
 def test_a_subscription_that_changes_is_followed_at_the_next_push(collecting: Collecting) -> None:
     records, topics = "org.apache.kafka.producer.record.", "org.apache.kafka.producer.topic."
     collecting.subscribe("changing", records, client_id="changing")

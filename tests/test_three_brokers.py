@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from long_forms import share
 
 from ottla import Delivery, DeliveryTimeoutError, Producer
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -60,6 +61,7 @@ def _see_where_they_are(log: Sequence[bytes], deliveries: Sequence[Delivery]) ->
     assert [log[offset] for offset in offsets] == [b"%d" % number for number in range(len(deliveries))]
 
 
+@pytest.mark.thorough("test_idempotence_on_three_brokers.py kills leaders, too")
 def test_a_killed_leader_loses_and_reorders_nothing(three_kafkas: KafkaCluster) -> None:
     """Without idempotence the one request that was in flight to it may be there twice; nothing else."""
     topic = _topic(three_kafkas, "killed")
@@ -84,6 +86,7 @@ def test_a_killed_leader_loses_and_reorders_nothing(three_kafkas: KafkaCluster) 
     assert len(again) <= led
 
 
+@pytest.mark.thorough("the gate kills the leader, and freezes one for long")
 def test_a_briefly_frozen_leader_loses_nothing_and_keeps_the_order(three_kafkas: KafkaCluster) -> None:
     """Requests from before it froze, or in its sockets afterwards, may duplicate records anywhere."""
     topic = _topic(three_kafkas, "frozen")
@@ -126,7 +129,9 @@ def test_a_leader_frozen_beyond_the_delivery_timeout_is_reported_in_time(three_k
     assert failed[0].possibly_persisted
 
 
-@pytest.mark.parametrize("request_timeout_ms", [500, LONG])
+@pytest.mark.parametrize(
+    "request_timeout_ms", [500, pytest.param(LONG, marks=pytest.mark.thorough("the gate has the short time-out"))]
+)
 def test_a_frozen_broker_delays_only_its_own_partitions(
     three_kafkas: KafkaCluster, caplog: pytest.LogCaptureFixture, request_timeout_ms: int
 ) -> None:
@@ -161,7 +166,14 @@ def test_a_frozen_broker_delays_only_its_own_partitions(
 
 
 @pytest.mark.rule("partitioner.rack")
-@pytest.mark.parametrize(("rack", "nodes"), [("rack-2", {2}), ("rack-3", {3}), ("elsewhere", {1, 2, 3})])
+@pytest.mark.parametrize(
+    ("rack", "nodes"),
+    share(
+        [pytest.param("rack-2", {2}), pytest.param("rack-3", {3}), pytest.param("elsewhere", {1, 2, 3})],
+        gate=1,
+        why="the gate has one rack",
+    ),
+)
 def test_records_without_a_key_go_to_brokers_in_the_rack_of_the_client(
     three_kafkas: KafkaCluster, rack: str, nodes: set[int]
 ) -> None:

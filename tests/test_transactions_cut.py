@@ -28,7 +28,7 @@ CUTS = 400 if LONG else 60
 PARTITIONS = 3
 
 
-@pytest.mark.parametrize("level", [2, 0])
+@pytest.mark.parametrize("level", [2, pytest.param(0, marks=pytest.mark.thorough("the gate has version 2"))])
 def test_randomly_cut_connections_leave_whole_transactions_as_reported(
     proxied_kafka: tuple[KafkaCluster, CuttingProxy], level: int
 ) -> None:

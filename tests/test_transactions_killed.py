@@ -57,7 +57,7 @@ TRANSFORM = """
 """
 
 
-@pytest.mark.parametrize("level", [2, 0])
+@pytest.mark.parametrize("level", [2, pytest.param(0, marks=pytest.mark.thorough("the gate has version 2"))])
 def test_consume_transform_produce_is_exactly_once_despite_kills(kafka: KafkaCluster, level: int) -> None:
     random, name = chance(f"kills at {level}"), new_id()
     most_steps = 40

@@ -14,7 +14,11 @@ from ottla.errors import AbortableTransactionError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import WAIT, await_in_sync, chance, coordinator, new_id, read, transactional
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough("the gate kills brokers of idempotent producers, and programs with transactions"),
+]
 
 TRANSACTIONS = 200 if LONG else 30
 KILLS = 25 if LONG else 2

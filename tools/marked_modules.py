@@ -7,13 +7,17 @@ and importing all modules takes each group as long as a thousand tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-MARKERS: Final = ("unmeasured", "thorough")
+MARKERS: Final[Mapping[str, Sequence[str]]] = {
+    "unmeasured": ("mark.unmeasured",),
+    "thorough": ("mark.thorough", "share(", "broker: KafkaCluster", "clusters: TwoClusters"),
+}
+"""By marker: words of which a module has one if any test of it has the marker. Fixtures give it, too."""
 _WHOLE_MODULE: Final = r"^pytestmark = (?:pytest\.mark\.{marker}\b|\[[^\]]*?pytest\.mark\.{marker}\b)"
 """The marker of a whole module, alone or in a list."""
 
@@ -27,9 +31,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Raise UsageError for a test that has a marker, and whose module would be left out where it is chosen."""
     for marker in MARKERS:
         if item.get_closest_marker(marker) and is_left_out(item.path, marker):
-            raise pytest.UsageError(
-                f"{item.nodeid} would never run: the source of its module must show {_word(marker)!r}"
-            )
+            words = " or ".join(map(repr, MARKERS[marker]))
+            raise pytest.UsageError(f"{item.nodeid} would never run: the source of its module must show {words}")
 
 
 def is_left_out(module: Path, markers: str) -> bool:
@@ -40,12 +43,8 @@ def is_left_out(module: Path, markers: str) -> bool:
 
 
 def _conflicts(source: str, conditions: list[str]) -> Iterator[bool]:
-    for marker in MARKERS:
+    for marker, words in MARKERS.items():
         if marker in conditions:
-            yield _word(marker) not in source
+            yield not any(word in source for word in words)
         elif f"not {marker}" in conditions:
             yield re.search(_WHOLE_MODULE.format(marker=marker), source, re.MULTILINE) is not None
-
-
-def _word(marker: str) -> str:
-    return f"mark.{marker}"
