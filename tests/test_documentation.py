@@ -39,6 +39,10 @@ SECURE_ADDRESS: Final = re.compile(
     r"\bkafka(?:-\d|\.example\.com)?:909[34]\b|\bb-1[\w.-]+\.amazonaws\.com:9098\b|\bexample\.servicebus\.windows\.net:9093\b"
 )
 TOKEN_URL: Final = "https://idp.example.com/realms/x/token"
+STARTS: Final = re.compile(r"\b(?:KafkaCluster|IdentityServer)\((?!\))")
+"""In a block that starts something other than a broker as it comes."""
+
+OWN_CLUSTER: Final = pytest.mark.thorough("a cluster of its own; the testkit's tests start such ones")
 TOPICS: Final = ("orders", "invoices", "ledger", "clicks")
 SENT_TO: Final = re.compile(r'(?:send|send_table)\("(\w+)"|"topic", "(\w+)"')
 PROGRAM_TIMEOUT_S: Final = 120
@@ -53,7 +57,9 @@ def of(*languages: str) -> pytest.MarkDecorator:
 def each_with_its_marks(chain: Sequence[Block]) -> Any:
     """A chain of blocks as a parameter; one that is given a Spark runs with the other tests of Spark."""
     uses_spark = any(name.startswith("spark") for block in chain for name in block.given)
-    return pytest.param(chain, id=str(chain[0]), marks=[pytest.mark.spark] if uses_spark else [])
+    starts = any(STARTS.search(block.program) for block in chain)
+    marks = [*([pytest.mark.spark] if uses_spark else []), *([OWN_CLUSTER] if starts else [])]
+    return pytest.param(chain, id=str(chain[0]), marks=marks)
 
 
 @attrs.frozen(kw_only=True)
@@ -295,6 +301,7 @@ def test_a_python_block_runs(chain: Sequence[Block], surroundings: Surroundings)
         test(**{each: surroundings.request.getfixturevalue(each) for each in arguments})
 
 
+@pytest.mark.thorough("the packages' own tests run the same suites")
 def test_the_suites_of_python_blocks_pass(surroundings: Surroundings) -> None:
     """Run the classes of tests in blocks, as their reader would."""
     for chain in SUITES:

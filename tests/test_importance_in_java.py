@@ -25,6 +25,7 @@ public class Importances {
 """
 
 
+@pytest.mark.thorough("Java's list changes with a new version of Kafka only")
 def test_each_setting_has_the_importance_that_java_declares(tmp_path: Path) -> None:
     source = tmp_path / "Importances.java"
     source.write_text(PROGRAM)

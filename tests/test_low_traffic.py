@@ -65,6 +65,7 @@ def let_them_send(rhythms: Sequence[Rhythm]) -> None:
         heapq.heappush(due, (at + rhythms[number].every, number))
 
 
+@pytest.mark.thorough("needs a cluster of three; test_network_client_idle.py has the rules, with simulated brokers")
 @pytest.mark.rule("network.idle.quiet", "network.idle.due")
 def test_hours_of_low_traffic_cause_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     with KafkaCluster(nodes=3, config=BROKERS_IDLE) as cluster:

@@ -22,6 +22,7 @@ MARGIN = 64_000_000
 HANG_GUARD = 300.0
 
 
+@pytest.mark.thorough("test_rules_pool.py has the balance, and simulated histories have threads")
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.rule("pool.balance")

@@ -85,5 +85,6 @@ def test_modules_and_tests_that_need_a_missing_library_are_skipped(folder: Path)
     assert printed.count("there is no no_such_library for this Python") == 5
 
 
+@pytest.mark.thorough("the gate skips what needs a missing library")
 def test_a_library_that_is_not_named_as_missing_fails(folder: Path) -> None:
     assert "1 error" in outcomes(folder, "another")

@@ -65,6 +65,7 @@ def acknowledged(deliveries: dict[bytes, Delivery]) -> list[bytes]:
     return [value for value, delivery in deliveries.items() if delivery.exception(WAIT) is None]
 
 
+@pytest.mark.thorough("needs a cluster of three; test_batches_in_doubt.py has the rule, with simulated brokers")
 @pytest.mark.rule("sender.retry.corrects")
 @pytest.mark.parametrize("time", range(TIMES))
 def test_a_record_after_a_maybe_written_one_has_the_right_offset(brokers: MovingLeaders, time: int) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
 from long_forms import LONG
 
 OTTLA = [sys.executable, "-m", "ottla"]
@@ -36,6 +37,7 @@ def installed() -> list[tuple[str, str]]:
     return [(entry["kind"], entry["name"]) for entry in entries if entry["problem"] is None]
 
 
+@pytest.mark.thorough("test_cli_plugins.py checks plugins by the command, and the packages' tests run each suite")
 def test_installed_plugins_pass_their_suites_without_settings() -> None:
     """The short form checks one of each kind; the packages' own tests run the suites of all of them."""
     everything = installed()

@@ -26,7 +26,14 @@ BEYOND = 20 * MIB
 RUN_WITHIN = 120.0
 
 
-@pytest.mark.parametrize("case", ["send, none, native", "send_table, none, native", "send, 10 B, python"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "send, none, native",
+        "send_table, none, native",
+        pytest.param("send, 10 B, python", marks=pytest.mark.thorough("half a minute; the gate has larger records")),
+    ],
+)
 def test_a_full_buffer_takes_little_more_memory_than_the_setting(case: str, tmp_path: Path) -> None:
     file = tmp_path / "growth.json"
 

@@ -158,6 +158,7 @@ def test_a_program_without_file_descriptors_reads_why_and_goes_on(spare_kafka: K
 # Links
 
 
+@pytest.mark.thorough("the gate has links that work in one direction")
 @encoders("python")
 def test_a_link_of_a_few_bytes_per_second_loses_nothing(linked_kafka: KafkaCluster, encoder: str) -> None:
     """Requests and responses arrive in pieces of 20 bytes, until requests time out; then the link is good again."""

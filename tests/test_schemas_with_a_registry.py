@@ -59,7 +59,10 @@ Case = tuple[Any, Any]
 """A schema and data of it."""
 
 
-@pytest.fixture(scope="module", params=[own_registry, apicurio])
+@pytest.fixture(
+    scope="module",
+    params=[own_registry, pytest.param(apicurio, marks=pytest.mark.thorough("the same with a registry in Java"))],
+)
 def registry(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a registry: one that answers as Confluent's newest, and one that companies run."""
     with request.param() as address:

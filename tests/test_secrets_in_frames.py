@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from frames import found_in_frames, our_frames
-from long_forms import LONG
+from long_forms import LONG, share
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla import OttlaError, Producer, check_config
@@ -149,7 +149,7 @@ WAYS: Final[Mapping[str, Callable[[Mapping[str, Any]], object]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", share(WAYS, gate=3, why="the gate has each second way"))
 def test_no_frame_of_a_refused_configuration_holds_a_secret(way: str) -> None:
     found: set[str] = set()
     refused = frames = 0
@@ -203,7 +203,14 @@ def test_no_frame_of_a_refused_spark_plan_holds_a_secret() -> None:
     assert found == set()
 
 
-@pytest.mark.parametrize("wrong", [{"no.such.option": "x"}, {"kafka.no.such": "x"}, {"kafka.bootstrap.servers": ""}])
+@pytest.mark.parametrize(
+    "wrong",
+    share(
+        [{"no.such.option": "x"}, {"kafka.no.such": "x"}, {"kafka.bootstrap.servers": ""}],
+        gate=1,
+        why="the gate has one wrong option",
+    ),
+)
 @pytest.mark.parametrize("call", SPARK_CALLS)
 def test_no_frame_of_a_refused_spark_function_holds_a_secret(
     call: Callable[[Mapping[str, str]], object], wrong: Mapping[str, str]

@@ -129,7 +129,9 @@ def test_brokers_are_reached_through_a_proxy_behind_tls(secure: SecureBroker, st
     assert set(proxy.asked) == {split(settings["bootstrap.servers"])}
 
 
-@pytest.mark.parametrize("proxy_tls", [False, True])
+@pytest.mark.parametrize(
+    "proxy_tls", [pytest.param(False, marks=pytest.mark.thorough("the gate has proxies behind TLS")), True]
+)
 def test_brokers_are_reached_through_two_proxies_in_a_row(secure: SecureBroker, start: Start, proxy_tls: bool) -> None:
     near = start(Socks5ProxyHandler)
     far = start(HttpProxyHandler, certificate=secure.security.certificates.broker if proxy_tls else None)

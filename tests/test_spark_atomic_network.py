@@ -45,6 +45,7 @@ def committed(kafka: KafkaCluster) -> Counter[bytes]:
     return Counter(value for values in found for value in values)
 
 
+@pytest.mark.thorough("the gate cuts connections of transactions, and kills drivers")
 @pytest.mark.parametrize("level", [2, pytest.param(0, marks=only_long("takes minutes"))])
 def test_lost_responses_leave_every_batch_once(level: int) -> None:
     rng = chance(f"lost answers at {level}")
@@ -76,6 +77,7 @@ def test_lost_responses_leave_every_batch_once(level: int) -> None:
     assert proxy.cuts > BATCHES
 
 
+@pytest.mark.thorough("needs a broker that forgets ids")
 @only_long("a broker of its own")
 def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> None:
     """They do after seven days without a batch; the next test covers the marker of the same age."""
@@ -100,6 +102,7 @@ def test_a_producer_id_that_brokers_forgot_is_replaced_by_the_next_driver() -> N
         assert committed(kafka) == Counter(query.values(2))
 
 
+@pytest.mark.thorough("needs a broker that forgets ids")
 @only_long("a minute")
 def test_an_expired_marker_needs_a_flag_before_anything_is_written() -> None:
     soon = {"offsets.retention.minutes": 1, "offsets.retention.check.interval.ms": 1_000}

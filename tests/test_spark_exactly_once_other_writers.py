@@ -239,6 +239,7 @@ def test_an_open_foreign_transaction_delays_no_driver(kafka: KafkaCluster, share
     assert took < 100, "drivers are patient for 120 s"
 
 
+@pytest.mark.thorough("test_compressors_bombs.py bounds each codec, without a broker")
 def test_decompression_bombs_take_no_memory(kafka: KafkaCluster, shared: str, name: str, topic: str) -> None:
     """Batches of 100 MB, each of which comes in a tenth of a megabyte: twenty, or six in the short form."""
     bomb: dict[str, Any] = {"compression_type": "gzip", "max_request_size": 300_000_000, "buffer_memory": 400_000_000}
@@ -384,6 +385,7 @@ def test_expired_ids_in_a_shared_topic_need_a_decision(forgetful: KafkaCluster, 
     assert committed(forgetful, topic) == [[b"0"]] * 3
 
 
+@pytest.mark.thorough("needs a broker that forgets ids")
 @only_long("32,000 epochs take a minute")
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_rolled_over_producer_ids_duplicate_and_skip_nothing(

@@ -56,6 +56,7 @@ def test_rows_that_name_their_topics_need_no_check() -> None:
     check_topics(options("127.0.0.1:1"))
 
 
+@pytest.mark.thorough("needs a broker of its own")
 def test_a_broker_that_creates_topics_creates_that_of_the_rows() -> None:
     try:
         kafka = KafkaCluster(config={"auto.create.topics.enable": "true"}).__enter__()

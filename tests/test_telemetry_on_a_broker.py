@@ -189,6 +189,7 @@ def test_a_subscription_that_changes_is_followed_at_the_next_push(collecting: Co
     assert len({push.client_instance_id for push in pushes}) == 1
 
 
+@pytest.mark.thorough("starts a producer in Java; test_telemetry_names.py has its list of metrics")
 def test_javas_producer_pushes_no_metric_that_ours_does_not(collecting: Collecting) -> None:
     collecting.subscribe("both", "org.apache.kafka.producer.", client_id="both-.*")
     servers = collecting.kafka.bootstrap_servers

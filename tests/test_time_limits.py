@@ -118,6 +118,7 @@ def test_tests_with_brokers_and_long_forms_have_a_longer_limit(
     assert ended.returncode == 0, ended.stdout
 
 
+@pytest.mark.thorough("the gate has the limits without one")
 def test_a_limit_on_the_command_line_applies_to_all_tests(folder: Path) -> None:
     (folder / "test_any.py").write_text(
         "def test_any(request):\n    assert request.node.get_closest_marker('timeout') is None\n"
@@ -126,6 +127,7 @@ def test_a_limit_on_the_command_line_applies_to_all_tests(folder: Path) -> None:
     assert run(folder, "--timeout", "0").returncode == 0
 
 
+@pytest.mark.thorough("the gate has the limits of other tests")
 def test_conformance_suites_have_a_longer_limit_on_a_busy_machine(folder: Path) -> None:
     (folder / "test_suites.py").write_text(SUITES)
 

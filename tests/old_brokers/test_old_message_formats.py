@@ -12,7 +12,11 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough("needs a broker of its own; the formats' bytes are tested in the core"),
+]
 WAIT = 60.0
 
 
