@@ -15,7 +15,7 @@ import pytest
 
 MARKERS: Final[Mapping[str, Sequence[str]]] = {
     "unmeasured": ("mark.unmeasured",),
-    "thorough": ("mark.thorough", "share(", "broker: KafkaCluster", "clusters: TwoClusters"),
+    "thorough": ("mark.thorough", "share(", "broker: KafkaCluster", "clusters: TwoClusters", "old_kafka"),
 }
 """By marker: words of which a module has one if any test of it has the marker. Fixtures give it, too."""
 _WHOLE_MODULE: Final = r"^pytestmark = (?:pytest\.mark\.{marker}\b|\[[^\]]*?pytest\.mark\.{marker}\b)"

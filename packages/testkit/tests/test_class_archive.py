@@ -118,6 +118,7 @@ def test_concurrent_recordings_leave_a_complete_archive(java: str, jars: Path, t
     assert len(set(kept)) == 1
 
 
+@pytest.mark.thorough("each run that fetches a new Kafka does so")
 @pytest.mark.kafka
 def test_the_first_cluster_leaves_an_archive_that_the_next_one_reads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

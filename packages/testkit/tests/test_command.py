@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+from long_forms import share
 
 from ottla import Producer
 from ottla_testkit.processes.free_ports import HOST, free_ports
@@ -36,8 +37,19 @@ def printed(child: subprocess.Popen[str], count: int) -> dict[str, str]:
     return {key: value for key, _equals, value in (line.partition("=") for line in lines)}
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("options", "count"), [((), 1), (("--user", "alice:secret"), 5)], ids=["plain", "user"])
+@pytest.mark.parametrize(
+    ("options", "count", "stop"),
+    share(
+        [
+            pytest.param((), 1, signal.SIGINT, id="plain, SIGINT"),
+            pytest.param(("--user", "alice:secret"), 5, signal.SIGTERM, id="user, SIGTERM"),
+            pytest.param((), 1, signal.SIGTERM, id="plain, SIGTERM"),
+            pytest.param(("--user", "alice:secret"), 5, signal.SIGINT, id="user, SIGINT"),
+        ],
+        gate=1,
+        why="the gate has a user and another signal",
+    ),
+)
 def test_the_cluster_serves_until_a_signal(options: Sequence[str], count: int, stop: signal.Signals) -> None:
     [port] = free_ports(1)
     with running("--port", str(port), "--topic", "orders:3", *options) as child:

@@ -56,6 +56,7 @@ def produce(servers: str, topic: str, partition: int) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.thorough("three nodes; the gate has tests at a distance with one")
 @pytest.mark.kafka
 def test_every_broker_is_distant_except_through_the_near_listener() -> None:
     with KafkaCluster(nodes=2, round_trip=0.0) as kafka:

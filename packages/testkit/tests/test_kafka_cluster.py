@@ -138,7 +138,9 @@ def test_a_topic_is_never_created_by_a_request_for_it(kafka: KafkaCluster) -> No
     assert kafka.leader("never-created") == -1
 
 
-@pytest.mark.parametrize("end", [KafkaCluster.kill, KafkaCluster.stop])
+@pytest.mark.parametrize(
+    "end", [KafkaCluster.kill, pytest.param(KafkaCluster.stop, marks=pytest.mark.thorough("the gate kills the node"))]
+)
 def test_a_stopped_and_restarted_node_keeps_its_data(
     own_kafka: KafkaCluster, end: Callable[[KafkaCluster, int], None]
 ) -> None:
@@ -194,6 +196,7 @@ def test_a_paused_node_responds_only_after_it_is_resumed(own_kafka: KafkaCluster
     assert producer.flush(WITHIN) == 0
 
 
+@pytest.mark.thorough("three nodes; the gate kills leaders in test_idempotence_on_three_brokers.py")
 @pytest.mark.slow
 def test_another_node_leads_after_the_leader_was_killed() -> None:
     with KafkaCluster(nodes=3) as cluster:
@@ -219,6 +222,7 @@ def test_two_clusters_can_exist_at_once(kafka: KafkaCluster, own_kafka: KafkaClu
     assert kafka.folder != own_kafka.folder
 
 
+@pytest.mark.thorough("test_command.py ends clusters by signals")
 def test_an_interrupt_leaves_no_process_and_no_file() -> None:
     pid, folder = 0, Path()
 

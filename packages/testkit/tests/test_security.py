@@ -44,6 +44,7 @@ def test_a_cluster_that_cannot_have_secure_listeners_says_so(security: Security,
         KafkaCluster(security=security, **kind)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough("the gate has it without security, in test_kafka_cluster.py")
 @pytest.mark.kafka
 def test_a_port_that_another_process_has_taken_is_not_used(security: Security) -> None:
     taken = security.ports["MUTUAL"]

@@ -155,6 +155,7 @@ def test_after_a_refused_format_the_next_cluster_is_formatted(
     assert working.runs == ["node1"]
 
 
+@pytest.mark.thorough("each cluster of the gate after the first is such a copy")
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka")  # which skips it without Java
 def test_a_copy_has_the_files_and_the_keys_that_kafka_writes(tmp_path: Path) -> None:

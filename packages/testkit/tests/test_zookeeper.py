@@ -57,6 +57,7 @@ def test_an_unavailable_zookeeper_differs_from_one_without_brokers(serve: Serve,
         serve(answer).registered()
 
 
+@pytest.mark.thorough("the gate sends to the oldest broker in test_records_on_old_brokers.py")
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_oldest_broker_works_with_its_zookeeper_and_keeps_its_data() -> None:
@@ -80,6 +81,7 @@ def test_the_oldest_broker_works_with_its_zookeeper_and_keeps_its_data() -> None
         socket.create_connection((HOST, int(re.findall(r"clientPort=(\d+)", settings)[0])))
 
 
+@pytest.mark.thorough("three old nodes")
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_topics_are_created_by_another_node_without_the_controller() -> None:
