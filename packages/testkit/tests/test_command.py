@@ -42,12 +42,12 @@ def printed(child: subprocess.Popen[str], count: int) -> dict[str, str]:
     share(
         [
             pytest.param((), 1, signal.SIGINT, id="plain, SIGINT"),
-            pytest.param(("--user", "alice:secret"), 5, signal.SIGTERM, id="user, SIGTERM"),
             pytest.param((), 1, signal.SIGTERM, id="plain, SIGTERM"),
+            pytest.param(("--user", "alice:secret"), 5, signal.SIGTERM, id="user, SIGTERM"),
             pytest.param(("--user", "alice:secret"), 5, signal.SIGINT, id="user, SIGINT"),
         ],
         gate=1,
-        why="the gate has a user and another signal",
+        why="the gate has a user and SIGTERM",
     ),
 )
 def test_the_cluster_serves_until_a_signal(options: Sequence[str], count: int, stop: signal.Signals) -> None:
