@@ -1,12 +1,13 @@
 """Check all types with mypy: the packages and examples, their tests, and everything else.
 
-These are four runs, because modules of the second, third and fourth have the same names. Two more check the packages
-and examples as on Windows and on macOS, where Python lacks some functions. They leave out large libraries, whose types
-the first run has checked: mypy would analyse each of them again for each system.
+These are four runs, because modules of the second, third and fourth have the same names. With `--other-systems`, two
+other runs check the packages and examples as on Windows and on macOS, where Python lacks some functions. They leave out
+large libraries, whose types the first run has checked: mypy would analyse each of them again for each system.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -49,20 +50,25 @@ WITH_ANY: Final = (
 
 
 def runs() -> Iterator[Sequence[str]]:
-    """Yield the arguments of each run."""
-    parts = sorted([*ROOT.glob("packages/*"), *ROOT.glob("examples/*")])
-    sources, tests = (
-        [str((part / folder).relative_to(ROOT)) for part in parts if (part / folder).is_dir()]
-        for folder in ("src", "tests")
-    )
-    yield sources
+    """Yield the arguments of each run for this system."""
+    yield folders("src")
+    yield folders("tests")
+    yield ["tests", "demo", "benchmarks", "tools"]
+    yield ["conftest.py"]
+
+
+def runs_for_other_systems() -> Iterator[Sequence[str]]:
+    """Yield the arguments of each run for another system."""
     settings = settings_of_other_systems()
     for system in OTHER_SYSTEMS:
         cache = str(CACHE / system)
-        yield ["--config-file", settings, "--platform", system, "--cache-dir", cache, *WITH_ANY, *sources]
-    yield tests
-    yield ["tests", "demo", "benchmarks", "tools"]
-    yield ["conftest.py"]
+        yield ["--config-file", settings, "--platform", system, "--cache-dir", cache, *WITH_ANY, *folders("src")]
+
+
+def folders(name: str) -> Sequence[str]:
+    """Return the folders with this name of all packages and examples."""
+    parts = sorted([*ROOT.glob("packages/*"), *ROOT.glob("examples/*")])
+    return [str((part / name).relative_to(ROOT)) for part in parts if (part / name).is_dir()]
 
 
 def settings_of_other_systems() -> str:
@@ -73,10 +79,13 @@ def settings_of_other_systems() -> str:
     return str(file)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Return 0 if mypy finds nothing."""
-    return max(subprocess.run([sys.executable, "-m", "mypy", *run], cwd=ROOT, check=False).returncode for run in runs())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other-systems", action="store_true", help="check as on Windows and on macOS instead")
+    chosen = runs_for_other_systems() if parser.parse_args(arguments).other_systems else runs()
+    return max(subprocess.run([sys.executable, "-m", "mypy", *run], cwd=ROOT, check=False).returncode for run in chosen)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

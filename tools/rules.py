@@ -3,7 +3,8 @@
 python tools/rules.py           writes the page
 python tools/rules.py --check   changes nothing; prints what is wrong, and ends with 1 if anything is
 
-A test carries a rule as `@pytest.mark.rule("accumulator.ready.full")`. Tests are parsed, never imported.
+A test carries a rule as `@pytest.mark.rule("accumulator.ready.full")`, and each rule has a test that is not `thorough`.
+Tests are parsed, never imported.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Test:
 
     file: str
     name: str
+    thorough: bool = False
 
     @property
     def sentence(self) -> str:
@@ -73,6 +75,8 @@ class Map:
                 yield f"{RULES}: {rule.id} is of no part; name it under [parts]"
             if not rule.later and rule.id not in self.tests:
                 yield f"{rule.id}: no test carries this rule ({rule.says})"
+            elif not rule.later and all(test.thorough for test in self.tests[rule.id]):
+                yield f"{rule.id}: `tox` has no test of this rule, because all are thorough ({rule.says})"
             if rule.later and rule.id in self.tests:
                 yield f"{rule.id}: has a test, so it is not for later ({rule.later}) any more"
         for unknown in sorted(self.tests.keys() - set(ids)):
@@ -109,13 +113,23 @@ def read(root: Path) -> Map:
 
 def _marked(path: Path, root: Path) -> Iterator[tuple[Test, str]]:
     """Yield the tests of a file with each of their rules, in the order of the file."""
-    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
+    tree = ast.parse(path.read_text(), filename=str(path))
+    module = any(_is_thorough(each.value) for each in tree.body if isinstance(each, ast.Assign))
+    for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
             continue
+        thorough = module or any(_is_thorough(decorator) for decorator in node.decorator_list)
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.rule":
                 for argument in decorator.args:
-                    yield Test(path.relative_to(root).as_posix(), node.name), ast.literal_eval(argument)
+                    test = Test(path.relative_to(root).as_posix(), node.name, thorough)
+                    yield test, ast.literal_eval(argument)
+
+
+def _is_thorough(expression: ast.expr) -> bool:
+    """Whether it is the marker, alone or in a list. Parameters that have it leave others to `tox`."""
+    marks = expression.elts if isinstance(expression, ast.List) else [expression]
+    return any(ast.unparse(mark).startswith("pytest.mark.thorough") for mark in marks)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -69,6 +69,19 @@ def test_a_rule_without_a_test_is_reported(tree: Path) -> None:
     assert "pool.fair: no test carries this rule (No call waits twice.)\n" in run(tree, "--check")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("@pytest.mark.rule", "@pytest.mark.thorough('x')\n@pytest.mark.rule"),
+        ("import pytest\n", "import pytest\n\npytestmark = [pytest.mark.slow, pytest.mark.thorough('x')]\n"),
+    ],
+)
+def test_a_rule_whose_tests_are_all_thorough_is_reported(tree: Path, old: str, new: str) -> None:
+    rewrite(tree, old, new, file="packages/core/tests/test_pool.py")
+
+    assert "pool.fair: `tox` has no test of this rule, because all are thorough" in run(tree, "--check")
+
+
 def test_a_marker_without_a_rule_is_reported(tree: Path) -> None:
     (tree / "tests").mkdir()
     (tree / "tests" / "test_more.py").write_text(marked("pool.unfair", "more"))
