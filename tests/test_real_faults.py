@@ -214,7 +214,6 @@ def set_quota(kafka: KafkaCluster, client_id: str, rate: float | None) -> None:
         raise ClusterError(f"the broker refused the quota: error {code}")
 
 
-@pytest.mark.thorough("simulated brokers throttle in the gate")
 @encoders("native")
 def test_a_throttled_producer_waits_and_loses_nothing(spare_kafka: KafkaCluster, encoder: str) -> None:
     spare_kafka.create_topic("quota")

@@ -148,6 +148,7 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
     assert made(environment, '"partitioner.class": "acme-second:twin"') == "made"
 
 
+@pytest.mark.thorough("full-installation runs it; test_cli_plugins_new.py generates, checks and tests the same packages")
 @pytest.mark.parametrize("name", ["abcdefgh-ijklmnopqr", *(["x"] if LONG else [])])
 def test_a_generated_package_is_a_package_like_any_other(environment: Environment, tmp_path: Path, name: str) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-testkit")
