@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = Path(__file__).with_name("short_forms.md")
-HAS_BOTH = re.compile(r"^from long_forms import .*\b(?:LONG|only_long)\b|os\.environ.*OTTLA_(?:SOAK|EVERY)", re.MULTILINE)
+HAS_BOTH = re.compile(
+    r"^from long_forms import .*\b(?:LONG|only_long)\b|os\.environ.*OTTLA_(?:SOAK|EVERY)", re.MULTILINE
+)
 OTHERS = "third_party_packages"  # packages with tests of their own
 
 

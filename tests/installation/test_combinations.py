@@ -109,6 +109,7 @@ def test_with_all_packages_everything_is_available(environment: Environment) -> 
     assert (encrypted.returncode, "try: pip install 'ottla-testkit[tls]'" in encrypted.stderr) == (1, True)
 
 
+@pytest.mark.thorough("full-installation runs it; tox has the example's own tests")
 def test_a_third_party_transport_works_next_to_ours(environment: Environment) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-transport-socks5-example")
 
@@ -118,6 +119,7 @@ def test_a_third_party_transport_works_next_to_ours(environment: Environment) ->
     assert listed(environment)["transport:socks5"] is None
 
 
+@pytest.mark.thorough("full-installation runs it; test_broken_installations.py has such plugins without wheels")
 def test_broken_plugins_are_reported_and_affect_no_other(environment: Environment, plugin: MakePlugin) -> None:
     environment.install(
         "ottla[cli]",
@@ -148,7 +150,9 @@ def test_broken_plugins_are_reported_and_affect_no_other(environment: Environmen
     assert made(environment, '"partitioner.class": "acme-second:twin"') == "made"
 
 
-@pytest.mark.thorough("full-installation runs it; test_cli_plugins_new.py generates, checks and tests the same packages")
+@pytest.mark.thorough(
+    "full-installation runs it; test_cli_plugins_new.py generates, checks and tests the same packages"
+)
 @pytest.mark.parametrize("name", ["abcdefgh-ijklmnopqr", *(["x"] if LONG else [])])
 def test_a_generated_package_is_a_package_like_any_other(environment: Environment, tmp_path: Path, name: str) -> None:
     environment.install("ottla[cli]", "ottla-transport-plaintext", "ottla-testkit")
