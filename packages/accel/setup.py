@@ -17,6 +17,7 @@ MODULES = (
     "row_buffers",
     "sending",
     "tables",
+    "waiting",
 )
 
 REPOSITORY = "https://github.com/ottla/ottla/blob/main"

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 from event_loop_kinds import KINDS, run_on
+from wait_kinds import WAIT_KINDS
 
 from machine import Queues
 from ottla import Delivery, DeliveryError, RecordMetadata
@@ -27,6 +28,15 @@ from ottla.accumulator.running_loop import RUNNING_LOOP
 T = TypeVar("T")
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+
+@pytest.fixture(autouse=True, params=WAIT_KINDS)
+def _wait_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests run with each kind of wait."""
+    monkeypatch.setitem(globals(), "delivery_class", WAIT_KINDS[request.param][0])
+
+
+delivery_class: type[Delivery] = Delivery
 
 
 @pytest.fixture(autouse=True, params=KINDS)
@@ -50,7 +60,7 @@ class Batches:
         self.queues = Queues(linger=1.0)
 
     def send(self, value: bytes = b"v") -> Delivery:
-        return self.queues.append(value, partition=0)
+        return delivery_class(*self.queues.append(value, partition=0)._place())
 
     def close(self) -> None:
         """Let the next record begin a batch."""
@@ -849,3 +859,45 @@ def test_an_interrupted_computation_of_metadata_loses_no_wait(monkeypatch: pytes
 
     with interrupted(main()) as (loop, running):
         assert loop.run_until_complete(asyncio.wait_for(running, 5)) == [10, 11]
+
+
+def test_a_wait_that_was_completed_without_metadata_looks_for_the_outcome() -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        iterator = iter(delivery.__await__())
+        wait = next(iterator)
+        assert wait.pending
+        batches.complete(delivery)
+        wait.complete(None)  # as if the record had been in another batch: the task looks for the outcome itself
+
+        with pytest.raises(StopIteration) as ended:
+            next(iterator)
+        assert ended.value.value.offset == 10
+
+    run(main())
+
+
+def test_a_wait_without_a_running_loop_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        next(Batches().send().__await__())
+
+
+def test_a_cancelled_wait_and_its_delivery_are_freed() -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        task = asyncio.ensure_future(awaited(delivery))
+        await begun(task)
+        kept = weakref.ref(task)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        del task
+        batches.complete(delivery)
+        await asyncio.sleep(0.01)
+        gc.collect()
+
+        assert kept() is None
+
+    run(main())

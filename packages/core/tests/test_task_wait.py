@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from event_loop_kinds import KINDS, run_on
+from wait_kinds import WAIT_KINDS
 
 from ottla import RecordMetadata
-from ottla.accumulator.task_wait import TaskWait
 
 TASKS = {"compiled task": asyncio.Task, "python task": asyncio.tasks._PyTask}  # type: ignore[attr-defined]
 """The second is that of interpreters without asyncio's compiled half."""
@@ -21,6 +21,15 @@ TASKS = {"compiled task": asyncio.Task, "python task": asyncio.tasks._PyTask}  #
 FOUND = RecordMetadata(
     topic="t", partition=0, offset=7, timestamp_ms=1, serialized_key_size=-1, serialized_value_size=1
 )
+
+
+@pytest.fixture(autouse=True, params=WAIT_KINDS)
+def _wait_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests run with each kind of wait."""
+    monkeypatch.setitem(globals(), "TaskWait", WAIT_KINDS[request.param][1])
+
+
+TaskWait: Any = WAIT_KINDS["python"][1]
 
 
 @pytest.fixture(params=KINDS)
@@ -50,12 +59,13 @@ class Wait:
     """An awaitable that waits for one record, as a delivery does."""
 
     def __init__(self) -> None:
-        self.wait: TaskWait[RecordMetadata]
+        self.wait: Any
 
     def __await__(self) -> Generator[Any, None, RecordMetadata | None]:
-        self.wait = TaskWait[RecordMetadata](asyncio.get_running_loop())
+        self.wait = TaskWait(asyncio.get_running_loop())
         yield self.wait
-        return self.wait.value
+        value: RecordMetadata | None = self.wait.value
+        return value
 
     def complete(self, metadata: RecordMetadata = FOUND) -> None:
         """Complete the record in a callback of the loop."""
@@ -274,7 +284,7 @@ def test_an_exception_that_ends_the_loop_is_raised_by_complete(run: Callable[[An
 
 def test_a_callback_that_comes_late_is_called_in_a_later_turn(run: Callable[[Any], Any]) -> None:
     async def main() -> None:
-        wait = TaskWait[RecordMetadata](asyncio.get_running_loop())
+        wait = TaskWait(asyncio.get_running_loop())
         seen: list[object] = []
         wait.complete(FOUND)
         wait.add_done_callback(seen.append)
@@ -289,7 +299,7 @@ def test_a_callback_that_comes_late_is_called_in_a_later_turn(run: Callable[[Any
 
 def test_all_callbacks_are_called_when_the_wait_is_cancelled(run: Callable[[Any], Any]) -> None:
     async def main() -> None:
-        wait = TaskWait[RecordMetadata](asyncio.get_running_loop())
+        wait = TaskWait(asyncio.get_running_loop())
         seen: list[object] = []
         wait.add_done_callback(seen.append)
         wait.add_done_callback(seen.append)

@@ -50,13 +50,20 @@ class NativeEncoder(QuickSender):
         """Return columns for `send`, or None for another *kind*."""
         return NativeColumns(limit) if kind is ColumnsKind.OBJECTS else None
 
+    def awaited_delivery(self) -> type[Delivery]:
+        """Return the class of deliveries that tasks await."""
+        from ottla_accel.waiting import AwaitedDelivery  # here, because it imports asyncio
+
+        return AwaitedDelivery
+
     def quick_send(
-        self, producer: Producer, *, routes: dict[str, Route], partitioner: Partitioner
+        self, producer: Producer, *, delivery: type[Delivery], routes: dict[str, Route], partitioner: Partitioner
     ) -> Callable[..., Delivery]:
         """Return `send` of this producer, without a reference that keeps the producer alive."""
         return QuickSend(
             routes=routes,
             producer=weakref.ref(producer),
+            delivery=delivery,
             slow=type(producer).send,
             sticky=supports(partitioner, SupportsSticky) and bool(partitioner.sticky),
             hashes=supports(partitioner, SupportsHashes) and partitioner.hashes == "murmur2",

@@ -13,6 +13,7 @@ class QuickSend:
         routes: dict[str, Route],
         producer: weakref.ref[Producer],
         slow: Callable[..., Delivery],
+        delivery: type[Delivery],
         sticky: bool,
         hashes: bool,
         ignores_keys: bool,

@@ -22,7 +22,6 @@ from ottla_accel.varints cimport varint_size, write_varint
 from ottla_accel.layout import offsets
 
 from ottla.accumulator.batch import ProducerBatch
-from ottla.accumulator.delivery import Delivery
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import ProducerClosedError
 from ottla.producer.callbacks import UNCHECKED, check_callback
@@ -78,17 +77,20 @@ cdef Py_ssize_t PARTIAL_FUNC = member_offset(partial.__dict__["func"])
 cdef const uint8_t* NO_HEADERS = b"\0"
 cdef Py_ssize_t HEADERS_KEPT = 64 * 1024
 cdef type BATCH = ProducerBatch
-cdef type DELIVERY = Delivery
 cdef type PARTIAL = partial
 cdef type METHOD = MethodType
 
 
 cdef class QuickSend:
-    """One producer's fast `send`. `routes` has its open batches; `slow` is the function of its `send` in Python."""
+    """One producer's fast `send`. `routes` has its open batches; `slow` is the function of its `send` in Python.
+
+    *delivery*: the class of what it returns, `Delivery` or a subclass with the same slots.
+    """
 
     cdef dict _routes
     cdef object _producer
     cdef object _slow
+    cdef type _delivery
     cdef object _checked_callback
     cdef bint _sticky
     cdef bint _hashes
@@ -96,10 +98,11 @@ cdef class QuickSend:
     cdef uint8_t* _headers
     cdef Py_ssize_t _headers_capacity  # memory of more than HEADERS_KEPT bytes is not kept
 
-    def __init__(self, *, dict routes, producer, slow, bint sticky, bint hashes, bint ignores_keys):
+    def __init__(self, *, dict routes, producer, slow, type delivery, bint sticky, bint hashes, bint ignores_keys):
         self._routes = routes
         self._producer = producer
         self._slow = slow
+        self._delivery = delivery
         self._sticky = sticky
         self._hashes = hashes
         self._ignores_keys = ignores_keys
@@ -195,7 +198,7 @@ cdef class QuickSend:
         else:
             return None
         # This may run the garbage collector and with it another send, so it comes before the number of records is read.
-        delivery = new_object(DELIVERY)
+        delivery = new_object(self._delivery)
         write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if on_delivery is None and is_empty(<PyObject*>headers):
             index = put(native, delivery, value, key, NO_HEADERS, 1, timestamp)

@@ -333,10 +333,10 @@ _of_thread = _LoopOfThread()
 
 def running_inbox() -> LoopInbox:
     """The inbox of the running event loop. Raises RuntimeError if none runs on this thread."""
-    return _inbox_of(asyncio.get_running_loop())
+    return inbox_of(asyncio.get_running_loop())
 
 
-def _inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
+def inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
     inbox = _of_thread.inbox
     if inbox is None or inbox.loop() is not loop:
         inbox = _of_thread.inbox = LoopInbox(loop)
@@ -348,7 +348,7 @@ def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait |
     loop = asyncio.get_running_loop()
     inbox = _of_thread.inbox
     if inbox is None or inbox.loop() is not loop:
-        inbox = _inbox_of(loop)
+        inbox = inbox_of(loop)
     wait: RecordWait = TaskWait(loop)
     waiter = inbox.waiters.get(batch)
     if waiter is not None:  # as in `add_to`, whose call would take a tenth of a wait

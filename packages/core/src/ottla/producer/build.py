@@ -67,7 +67,7 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     assigned for many keys at once, the partitioner has neither `on_new_batch` nor `partition_record`, and `send` is not
     *overridden*. It calls the method for every record that does not fit into an open batch.
     """
-    send: Send | None = None if overridden else _quick_send(producer, engine)
+    send: Send | None = None if overridden else _quick_send(producer, engine, Delivery)
     if engine.interceptors is not None:
         send = engine.interceptors.around(send or weak_send(producer))
     return send
@@ -85,7 +85,8 @@ def build_nonblocking_send(
     from ottla.accumulator.try_appender import TryAppender
     from ottla.producer.nonblocking_send import NonblockingSend, SendParts
 
-    queueing = engine.queueing
+    queueing, encoder = engine.queueing, engine.plugins.encoder
+    delivery = encoder.awaited_delivery() if isinstance(encoder, QuickSender) else Delivery
     slow = NonblockingSend(
         SendParts(
             appender=TryAppender(
@@ -99,13 +100,14 @@ def build_nonblocking_send(
             interceptors=engine.interceptors,
             batching=engine.config.batching,
             check=check,
+            delivery=delivery,
         )
     )
-    quick = _quick_send(slow, engine) if engine.interceptors is None else None
+    quick = _quick_send(slow, engine, delivery) if engine.interceptors is None else None
     return slow, quick or slow.send
 
 
-def _quick_send(slow: object, engine: Engine) -> Callable[..., Any] | None:
+def _quick_send(slow: object, engine: Engine, delivery: type[Delivery]) -> Callable[..., Any] | None:
     """The encoder's own `send`, which calls that of *slow* for what is not simple, or None: it has none, see above."""
     plugins, queueing = engine.plugins, engine.queueing
     simple = (
@@ -117,7 +119,9 @@ def _quick_send(slow: object, engine: Engine) -> Callable[..., Any] | None:
     )
     if not simple or not isinstance(plugins.encoder, QuickSender):
         return None
-    return plugins.encoder.quick_send(slow, routes=queueing.routes.known, partitioner=plugins.partitioner)
+    return plugins.encoder.quick_send(
+        slow, delivery=delivery, routes=queueing.routes.known, partitioner=plugins.partitioner
+    )
 
 
 def build_serializer(engine: Engine) -> RecordSerializer:

@@ -33,13 +33,17 @@ Step: TypeAlias = Delivery | Wait | Lookup
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class SendParts:
-    """The parts of a producer that queue records. `check` raises if the producer takes no records now, or ever."""
+    """The parts of a producer that queue records.
+
+    `check` raises if the producer takes no records now, or ever; `delivery` is the class of its deliveries.
+    """
 
     appender: TryAppender
     serializer: RecordSerializer
     interceptors: Interceptors | None
     batching: BatchingConfig
     check: Callable[[], object]
+    delivery: type[Delivery] = Delivery
 
 
 class NonblockingSend:
@@ -79,7 +83,7 @@ class NonblockingSend:
             batch = None if route is None else self._parts.appender.open_batch(route, key)
             # Most records end here, in 1.0 µs; with a `PendingSend` they take 6.4 µs.
             if batch is not None and (index := batch.append(key, value, (), None, None)) is not None:
-                return Delivery(batch, index)
+                return self._parts.delivery(batch, index)
             if route is not None:
                 return self._queue(topic, route, (key, value, (), None, None), timeout)
         given = key, value, headers, partition, timestamp_ms
@@ -97,7 +101,7 @@ class NonblockingSend:
         parts.check()
         placed = parts.appender.append_to(route, topic, record)
         if not isinstance(placed, MemoryWait):
-            return Delivery(*placed)
+            return parts.delivery(*placed)
         key, value, headers, timestamp_ms, _callback = record
         pending = PendingSend(parts, topic, (key, value, headers, None, timestamp_ms), None, timeout=timeout)
         pending.wait_for_memory(record, placed)
@@ -186,7 +190,7 @@ class PendingSend:
         if not isinstance(wait, MemoryWait):
             self._parts.check()
         placed = self._parts.appender.append(self.topic, self._partition, self._record, wait=wait)
-        return placed if isinstance(placed, MemoryWait | MetadataWait) else Delivery(*placed)
+        return placed if isinstance(placed, MemoryWait | MetadataWait) else self._parts.delivery(*placed)
 
     def _serialized(self) -> Serialized | Lookup:
         parts, (key, value, headers, partition, timestamp_ms) = self._parts, self._given

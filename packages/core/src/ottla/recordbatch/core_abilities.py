@@ -75,8 +75,17 @@ class QuickSender(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def quick_send(self, producer: Any, *, routes: dict[str, Any], partitioner: Partitioner) -> Callable[..., Any]:
-        """Return `send` of this producer, without a reference that keeps the producer alive."""
+    def awaited_delivery(self) -> type[Any]:
+        """Return a subclass of `Delivery` with an `__await__` of its own and no other difference; imports asyncio."""
+
+    @abstractmethod
+    def quick_send(
+        self, producer: Any, *, delivery: type[Any], routes: dict[str, Any], partitioner: Partitioner
+    ) -> Callable[..., Any]:
+        """Return `send` of this producer, without a reference that keeps the producer alive.
+
+        *delivery*: the class of the deliveries that it returns.
+        """
 
 
 # The class is checked, once for each, and not the object: an object may forward every attribute to another one.

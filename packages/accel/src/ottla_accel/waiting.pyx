@@ -1,0 +1,174 @@
+"""The wait of a task for one record: `await delivery` of an `AsyncProducer`, as the core's `TaskWait` and `__await__`.
+
+It is the most common wait that runs here, that for a batch without an outcome on a loop that runs already. The core's
+own `Delivery.__await__` does the rest: it is asked for outcomes that are known, for errors, and for records that are in
+another batch now.
+"""
+
+cimport cython
+from cpython.contextvars cimport PyContext_Enter, PyContext_Exit
+from cpython.object cimport PyObject
+
+from ottla_accel.slots cimport read_slot
+
+from ottla_accel.layout import check, offsets
+
+check()
+
+from asyncio import CancelledError, get_running_loop
+
+from ottla.accumulator.delivery import Delivery
+from ottla.accumulator.event_loops import inbox_of
+
+cdef extern from *:
+    """
+    static void ottla_end_with(PyObject* value) {
+        /* As a generator does for a tuple, which would be taken for the arguments of the exception otherwise. */
+        PyObject* end = PyObject_CallFunctionObjArgs(PyExc_StopIteration, value, NULL);
+        if (end != NULL) {
+            PyErr_SetObject(PyExc_StopIteration, end);
+            Py_DECREF(end);
+        }
+    }
+    """
+    void end_with "ottla_end_with"(object value) noexcept
+
+cdef Py_ssize_t DELIVERY_BATCH
+
+*_, DELIVERY_BATCH, _, _ = offsets()
+
+
+cdef class NativeTaskWait:
+    """A `TaskWait` of the core, which has the documentation of the attributes and methods."""
+
+    cdef public bint _asyncio_future_blocking
+    cdef readonly bint pending
+    cdef readonly object value
+    cdef object _loop
+    cdef object _function  # the first callback: as a rule the only one, that of the task
+    cdef object _context
+    cdef list _others
+    cdef bint _cancelled
+    cdef object _message
+
+    def __cinit__(self):
+        self._asyncio_future_blocking = self.pending = True
+
+    def __init__(self, loop):
+        self._loop = loop
+
+    def __repr__(self):
+        state = "pending" if self.pending else "cancelled" if self._cancelled else "completed"
+        return f"<TaskWait {state}>"
+
+    def complete(self, value):
+        """Run the task. For a callback of the loop, outside of any task, while the wait is pending."""
+        self.pending = False
+        self.value = value
+        function, context, others = self._function, self._context, self._others
+        self._function = self._context = self._others = None  # else the task and its wait keep each other
+        if function is not None:
+            run(function, context, self)
+        if others is not None:
+            for function, context in others:
+                run(function, context, self)
+
+    def get_loop(self):
+        """The loop of the task."""
+        return self._loop
+
+    def add_done_callback(self, function, *, context=None):
+        """Call *function* with this object when it is completed or cancelled."""
+        if not self.pending:
+            self._loop.call_soon(function, self, context=context)
+        elif self._function is None:
+            self._function, self._context = function, context
+        elif self._others is None:
+            self._others = [(function, context)]
+        else:
+            self._others.append((function, context))
+
+    def cancel(self, msg=None):
+        """End the wait. Returns False if it was over."""
+        if not self.pending:
+            return False
+        self.pending = False
+        self._cancelled = True
+        self._message = msg
+        function, context, others = self._function, self._context, self._others
+        self._function = self._context = self._others = None
+        if function is not None:
+            self._loop.call_soon(function, self, context=context)
+        if others is not None:
+            for function, context in others:
+                self._loop.call_soon(function, self, context=context)
+        return True
+
+    def result(self):
+        """What it was completed with; raises CancelledError if it was cancelled."""
+        if self._cancelled:
+            raise CancelledError(*(() if self._message is None else (self._message,)))
+        return self.value
+
+
+cdef int run(function, context, wait) except -1:
+    if context is None:
+        function(wait)
+        return 0
+    PyContext_Enter(context)
+    try:
+        function(wait)
+    finally:
+        PyContext_Exit(context)
+    return 0
+
+
+@cython.final
+cdef class AwaitedRecord(NativeTaskWait):
+    """The iterator of `await delivery`: it yields itself, as the wait of the task, and returns the metadata."""
+
+    cdef object _delivery
+    cdef object _rest  # the core's iterator, if it does the rest
+    cdef bint _begun
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self._begun:
+            self._begun = True
+            if self._wait():
+                return self
+        elif self._rest is None and self.value is not None:
+            end_with(self.value)
+            raise StopIteration  # which sets no exception here, and adds no traceback to that one
+        if self._rest is None:
+            self._rest = Delivery.__await__(self._delivery)
+        return next(self._rest)
+
+    cdef bint _wait(self) except -1:
+        """Wait for the batch of the delivery, as `record_wait` of the core does; False if it has an outcome."""
+        batch = <object>read_slot(<PyObject*>self._delivery, DELIVERY_BATCH)
+        if batch.outcome is not None:
+            return False
+        self._loop = get_running_loop()
+        inbox = inbox_of(self._loop)
+        waiter = (<dict>inbox.waiters).get(batch)
+        if waiter is None or waiter.is_set:
+            return inbox.add_to(batch, self._delivery, self)
+        (<list>waiter.records).append((self._delivery, self))
+        return True
+
+
+@cython.binding(True)  # a method, as functions in Python are
+def await_record(delivery):
+    cdef AwaitedRecord made = AwaitedRecord.__new__(AwaitedRecord)
+    made._delivery = delivery
+    return made
+
+
+class AwaitedDelivery(Delivery):
+    """A delivery of an `AsyncProducer`, with an `__await__` in C."""
+
+    __slots__ = ()
+    __await__ = await_record
