@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla import RecordMetadata
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.errors import InvalidRecordError, UnsupportedVersionError
 from ottla.interfaces import Columns, ColumnsKind, Header
 from ottla.recordbatch.callbacks import RecordCallback
@@ -65,6 +67,24 @@ def content(columns: Columns, magic: int = 2) -> tuple[object, ...]:
         [-1] * len(columns) if facts.key_sizes is None else list(facts.key_sizes),
         list(facts.value_sizes),
     )
+
+
+@given(
+    rows=rows,
+    base_offset=st.just(-1) | st.integers(0, 2**62),
+    log_append_time_ms=st.just(-1) | st.integers(0, TIMESTAMP_MAX),
+)
+def test_the_same_records_have_the_same_metadata(rows: list[Row], base_offset: int, log_append_time_ms: int) -> None:
+    outcome = Acknowledged(base_offset=base_offset, log_append_time_ms=log_append_time_ms)
+    found = []
+    for columns in (NativeColumns(ENOUGH_BYTES), ObjectColumns(ENOUGH_BYTES)):
+        batch = ProducerBatch(topic="t", partition=3, columns=filled(columns, rows), now=0.0)
+        batch.complete(outcome)
+        one_by_one = [batch.metadata(index, outcome) for index in range(len(rows))]
+        found += [one_by_one, batch.all_metadata()]
+
+    assert found == [found[0]] * 4
+    assert {type(each) for each in found[1]} == {RecordMetadata}
 
 
 @given(rows=rows)

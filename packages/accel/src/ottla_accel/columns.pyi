@@ -2,6 +2,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Lock
 from typing import Final
 
+from ottla import RecordMetadata
 from ottla.accumulator.delivery import DeliveryBatch
 from ottla.interfaces import Columns, Encoded, Facts, Header
 from ottla.recordbatch.callbacks import RecordCallback
@@ -41,3 +42,6 @@ class NativeColumns:
         log_append_time_ms: int,
         raised: Callable[[], object],
     ) -> None: ...
+    def all_metadata(
+        self, topic: str, partition: int, base_offset: int, log_append_time_ms: int
+    ) -> Sequence[RecordMetadata]: ...

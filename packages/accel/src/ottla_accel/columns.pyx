@@ -430,6 +430,28 @@ cdef class NativeColumns:
         for index, callback in given[called:]:
             caller.call(index, callback)
 
+    def all_metadata(self, topic, partition, long long base_offset, long long log_append_time_ms):
+        """Return the metadata of all records in a batch with this base offset."""
+        cdef Py_ssize_t index
+        cdef Fact* fact
+        cdef int64_t time_ms, last_ms = -1
+        cdef object time = None
+        cdef list found = []
+        for index in range(self._count):
+            made = new_tuple(METADATA, 6)
+            fact = &self._facts[index]  # only now: the garbage collector may have run code that appends
+            time_ms = fact.timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
+            if time is None or time_ms != last_ms:
+                time, last_ms = time_ms, time_ms
+            fill(made, 0, topic)
+            fill(made, 1, partition)
+            fill(made, 2, base_offset + index if base_offset >= 0 else -1)
+            fill(made, 3, time)
+            fill(made, 4, fact.key_size)
+            fill(made, 5, fact.value_size)
+            found.append(made)
+        return found
+
     cdef int prepare_callbacks(self) except -1:
         """Create the list of callbacks. This may run the garbage collector, and with it code that adds a callback."""
         cdef list made

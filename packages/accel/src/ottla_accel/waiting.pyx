@@ -1,8 +1,7 @@
 """The wait of a task for one record: `await delivery` of an `AsyncProducer`, as the core's `TaskWait` and `__await__`.
 
-It is the most common wait that runs here, that for a batch without an outcome on a loop that runs already. The core's
-own `Delivery.__await__` does the rest: it is asked for outcomes that are known, for errors, and for records that are in
-another batch now.
+Here is what most waits need: one wait, for a record that is acknowledged in the batch it was sent in. The core's own
+`Delivery.__await__` does the rest: errors, and records that are in another batch by now.
 """
 
 cimport cython
@@ -17,8 +16,9 @@ check()
 
 from asyncio import CancelledError, get_running_loop
 
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import inbox_of
+from ottla.accumulator.event_loops import inbox_of, of_thread
 
 cdef extern from *:
     """
@@ -33,9 +33,10 @@ cdef extern from *:
     """
     void end_with "ottla_end_with"(object value) noexcept
 
-cdef Py_ssize_t DELIVERY_BATCH
+cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX
+cdef type ACKNOWLEDGED = Acknowledged
 
-*_, DELIVERY_BATCH, _, _ = offsets()
+*_, DELIVERY_BATCH, DELIVERY_INDEX, _ = offsets()
 
 
 cdef class NativeTaskWait:
@@ -135,24 +136,27 @@ cdef class AwaitedRecord(NativeTaskWait):
         return self
 
     def __next__(self):
-        if not self._begun:
-            self._begun = True
-            if self._wait():
+        if self._rest is not None:
+            return next(self._rest)
+        if self.value is None:
+            batch = <object>read_slot(<PyObject*>self._delivery, DELIVERY_BATCH)
+            outcome = batch.outcome
+            if outcome is None and not self._begun and self._wait(batch):
+                self._begun = True
                 return self
-        elif self._rest is None and self.value is not None:
-            end_with(self.value)
-            raise StopIteration  # which sets no exception here, and adds no traceback to that one
-        if self._rest is None:
-            self._rest = Delivery.__await__(self._delivery)
-        return next(self._rest)
+            if type(outcome) is not ACKNOWLEDGED:
+                self._rest = Delivery.__await__(self._delivery)
+                return next(self._rest)
+            self.value = batch.metadata(<object>read_slot(<PyObject*>self._delivery, DELIVERY_INDEX), outcome)
+        end_with(self.value)
+        raise StopIteration  # which sets no exception here, and adds no traceback to that one
 
-    cdef bint _wait(self) except -1:
-        """Wait for the batch of the delivery, as `record_wait` of the core does; False if it has an outcome."""
-        batch = <object>read_slot(<PyObject*>self._delivery, DELIVERY_BATCH)
-        if batch.outcome is not None:
-            return False
+    cdef bint _wait(self, batch) except -1:
+        """Wait for a batch without an outcome, as `record_wait` of the core does; False if it has one by now."""
         self._loop = get_running_loop()
-        inbox = inbox_of(self._loop)
+        inbox = of_thread.inbox
+        if inbox is None or inbox.loop() is not self._loop:
+            inbox = inbox_of(self._loop)
         waiter = (<dict>inbox.waiters).get(batch)
         if waiter is None or waiter.is_set:
             return inbox.add_to(batch, self._delivery, self)

@@ -280,7 +280,7 @@ class LazyDelivery(AcknowledgedDelivery):
     def metadata(self) -> RecordMetadata:  # type: ignore[override]  # none of its batch sets it
         column = self._shared[0]
         if column is None:
-            column = self._shared[0] = list(self._batch.all_metadata())
+            column = self._shared[0] = self._batch.all_metadata()
         return column[self._index]
 
 

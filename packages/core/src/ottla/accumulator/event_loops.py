@@ -81,7 +81,7 @@ class NotifyingBatch(Protocol):
     def count(self) -> int:
         """The number of records in the batch."""
 
-    def all_metadata(self) -> Iterator[RecordMetadata]:
+    def all_metadata(self) -> Sequence[RecordMetadata]:
         """The metadata of every record of an acknowledged batch."""
 
     def add_latch(self, latch: BatchWaiter) -> bool:
@@ -115,7 +115,7 @@ class BatchWaiter:
         """
         if not isinstance(self.batch.outcome, Acknowledged) or waited_for == 1 or 2 * waited_for < self.batch.count:
             return None
-        return list(self.batch.all_metadata())
+        return self.batch.all_metadata()
 
 
 class EndOfTurn:
@@ -328,7 +328,7 @@ class _LoopOfThread(threading.local):
     inbox: LoopInbox | None = None
 
 
-_of_thread = _LoopOfThread()
+of_thread = _LoopOfThread()
 
 
 def running_inbox() -> LoopInbox:
@@ -337,16 +337,16 @@ def running_inbox() -> LoopInbox:
 
 
 def inbox_of(loop: asyncio.AbstractEventLoop) -> LoopInbox:
-    inbox = _of_thread.inbox
+    inbox = of_thread.inbox
     if inbox is None or inbox.loop() is not loop:
-        inbox = _of_thread.inbox = LoopInbox(loop)
+        inbox = of_thread.inbox = LoopInbox(loop)
     return inbox
 
 
 def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait | None:
     """A wait on the running loop for this batch of a delivery, or None if it has an outcome. For `__await__`."""
     loop = asyncio.get_running_loop()
-    inbox = _of_thread.inbox
+    inbox = of_thread.inbox
     if inbox is None or inbox.loop() is not loop:
         inbox = inbox_of(loop)
     wait: RecordWait = TaskWait(loop)

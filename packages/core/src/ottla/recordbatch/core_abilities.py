@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from ottla.interfaces import Columns, Header, Partitioner
 from ottla.recordbatch.callbacks import RecordCallback
+from ottla.results import RecordMetadata
 
 Callbacks: TypeAlias = Collection[tuple[int, RecordCallback]]
 """Pairs of a record's index and its callback."""
@@ -52,7 +53,7 @@ class LockingColumns(ABC):
 
 
 class CallbackRunner(ABC):
-    """Columns that run the callbacks of acknowledged records themselves: they make the core's deliveries in C."""
+    """Columns that make the core's deliveries and metadata in C, and run the callbacks of acknowledged records."""
 
     __slots__ = ()
 
@@ -67,6 +68,12 @@ class CallbackRunner(ABC):
         /,
     ) -> None:
         """Run callbacks that `take_callbacks` returned; *raised* is called in the `except` of one that raises."""
+
+    @abstractmethod
+    def all_metadata(
+        self, topic: str, partition: int, base_offset: int, log_append_time_ms: int, /
+    ) -> Sequence[RecordMetadata]:
+        """Return the metadata of every record of an acknowledged batch."""
 
 
 class QuickSender(ABC):
