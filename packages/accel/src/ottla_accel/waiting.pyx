@@ -35,6 +35,7 @@ cdef extern from *:
 
 cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX
 cdef type ACKNOWLEDGED = Acknowledged
+cdef type DELIVERY = Delivery
 
 *_, DELIVERY_BATCH, DELIVERY_INDEX, _ = offsets()
 
@@ -139,7 +140,7 @@ cdef class AwaitedRecord(NativeTaskWait):
         if self._rest is not None:
             return next(self._rest)
         if self.value is None:
-            batch = <object>read_slot(<PyObject*>self._delivery, DELIVERY_BATCH)
+            batch = self._slot(DELIVERY_BATCH)
             outcome = batch.outcome
             if outcome is None and not self._begun and self._wait(batch):
                 self._begun = True
@@ -147,9 +148,15 @@ cdef class AwaitedRecord(NativeTaskWait):
             if type(outcome) is not ACKNOWLEDGED:
                 self._rest = Delivery.__await__(self._delivery)
                 return next(self._rest)
-            self.value = batch.metadata(<object>read_slot(<PyObject*>self._delivery, DELIVERY_INDEX), outcome)
+            self.value = batch.metadata(self._slot(DELIVERY_INDEX), outcome)
         end_with(self.value)
         raise StopIteration  # which sets no exception here, and adds no traceback to that one
+
+    cdef object _slot(self, Py_ssize_t offset):
+        cdef PyObject* found = NULL if self._delivery is None else read_slot(<PyObject*>self._delivery, offset)
+        if found is NULL:
+            raise TypeError("a wait or a delivery that was made without its constructor cannot be awaited")
+        return <object>found
 
     cdef bint _wait(self, batch) except -1:
         """Wait for a batch without an outcome, as `record_wait` of the core does; False if it has one by now."""
@@ -166,6 +173,8 @@ cdef class AwaitedRecord(NativeTaskWait):
 
 @cython.binding(True)  # a method, as functions in Python are
 def await_record(delivery):
+    if not isinstance(delivery, DELIVERY):
+        raise TypeError(f"a {type(delivery).__name__} is no delivery")
     cdef AwaitedRecord made = AwaitedRecord.__new__(AwaitedRecord)
     made._delivery = delivery
     return made
