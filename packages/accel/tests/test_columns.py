@@ -87,6 +87,15 @@ def test_the_same_records_have_the_same_metadata(rows: list[Row], base_offset: i
     assert {type(each) for each in found[1]} == {RecordMetadata}
 
 
+@pytest.mark.parametrize(("first", "end"), [(-1, 1), (0, 2), (1, 0), (2, 2)])
+def test_metadata_of_records_that_do_not_exist_are_refused(first: int, end: int) -> None:
+    columns = NativeColumns(ENOUGH_BYTES)
+    columns.append(None, b"v", [], NOW)
+
+    with pytest.raises(IndexError, match="there are 1 records"):
+        columns.metadata("t", 0, first, end, 7, -1)
+
+
 @given(rows=rows)
 def test_the_same_records_make_the_same_bytes_and_facts(rows: list[Row]) -> None:
     native, objects = filled(NativeColumns(ENOUGH_BYTES), rows), filled(ObjectColumns(ENOUGH_BYTES), rows)

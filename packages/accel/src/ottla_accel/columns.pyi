@@ -42,6 +42,6 @@ class NativeColumns:
         log_append_time_ms: int,
         raised: Callable[[], object],
     ) -> None: ...
-    def all_metadata(
-        self, topic: str, partition: int, base_offset: int, log_append_time_ms: int
+    def metadata(
+        self, topic: str, partition: int, first: int, end: int, base_offset: int, log_append_time_ms: int
     ) -> Sequence[RecordMetadata]: ...

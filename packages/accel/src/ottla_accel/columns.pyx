@@ -430,14 +430,18 @@ cdef class NativeColumns:
         for index, callback in given[called:]:
             caller.call(index, callback)
 
-    def all_metadata(self, topic, partition, long long base_offset, long long log_append_time_ms):
-        """Return the metadata of all records in a batch with this base offset."""
+    def metadata(
+        self, topic, partition, Py_ssize_t first, Py_ssize_t end, long long base_offset, long long log_append_time_ms
+    ):
+        """Return the metadata of the records from *first* to before *end*, in a batch with this base offset."""
         cdef Py_ssize_t index
         cdef Fact* fact
         cdef int64_t time_ms, last_ms = -1
         cdef object time = None
         cdef list found = []
-        for index in range(self._count):
+        if not 0 <= first <= end <= self._count:
+            raise IndexError(f"there are {self._count} records, and not those from {first} to before {end}")
+        for index in range(first, end):
             made = new_tuple(METADATA, 6)
             fact = &self._facts[index]  # only now: the garbage collector may have run code that appends
             time_ms = fact.timestamp_ms if log_append_time_ms < 0 else log_append_time_ms

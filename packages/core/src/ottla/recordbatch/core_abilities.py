@@ -70,10 +70,10 @@ class CallbackRunner(ABC):
         """Run callbacks that `take_callbacks` returned; *raised* is called in the `except` of one that raises."""
 
     @abstractmethod
-    def all_metadata(
-        self, topic: str, partition: int, base_offset: int, log_append_time_ms: int, /
+    def metadata(
+        self, topic: str, partition: int, first: int, end: int, base_offset: int, log_append_time_ms: int, /
     ) -> Sequence[RecordMetadata]:
-        """Return the metadata of every record of an acknowledged batch."""
+        """Return the metadata of the records from *first* to before *end* of an acknowledged batch."""
 
 
 class QuickSender(ABC):
