@@ -16,9 +16,7 @@ pytestmark = pytest.mark.unmeasured
 
 
 @pytest.mark.parametrize(("encoder", "wanted"), [("native", AwaitedDelivery), ("python", Delivery)])
-def test_only_asynchronous_producers_with_this_encoder_have_deliveries_in_c(
-    encoder: str, wanted: type[Delivery]
-) -> None:
+def test_asynchronous_producers_have_deliveries_in_c(encoder: str, wanted: type[Delivery]) -> None:
     with simulated(0, config={"record.encoder": encoder, "linger.ms": 1000}) as simulation:
         producer = AsyncProducer.__new__(AsyncProducer)
         producer._begin(simulation.producer)
