@@ -98,6 +98,23 @@ def test_processes_of_spark_import_the_installed_pyspark(monkeypatch: pytest.Mon
     assert [folder for folder in found if folder in ("/mine", UNPACKED)] == [*filter(None, [before]), UNPACKED]
 
 
+@pytest.mark.parametrize(("command", "found"), [(["-m", "pyspark.daemon"], "False"), (["program.py"], "True")])
+def test_workers_of_spark_do_without_pandas(command: list[str], found: str, tmp_path: Path) -> None:
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark/__init__.py").touch()
+    for module in ("pyspark/daemon.py", "program.py"):
+        (tmp_path / module).write_text(
+            "import pyarrow as pa; pa.array([1]); import sys; print('pandas' in sys.modules)"
+        )
+    environment = {**os.environ, "PYTHONPATH": UNPACKED}
+    command = [sys.executable, *command]
+    ended = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+
+    assert ended.stdout == f"{found}\n"
+
+
 def test_long_forms_import_the_packed_pyspark_as_spark_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/mine")
     monkeypatch.setenv("OTTLA_SOAK", "1")
