@@ -17,7 +17,7 @@ collect_ignore = [
 ]  # packages with tests of their own: test_third_party_packages.py
 
 
-pytest_plugins = ["marker_folders", "marked_modules"]
+pytest_plugins = ["marker_folders", "marked_modules", "shared_spark"]
 pytest_plugins += [
     plugin
     for variable, plugin in (("OTTLA_TEST_TIMES", "module_times"), ("OTTLA_MISSING", "missing_libraries"))

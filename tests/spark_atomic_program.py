@@ -276,11 +276,18 @@ def session_with(cores: int, *, master: str = "local[{cores}]", **more: str) -> 
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": str(cores + 1),
-        "spark.sql.files.maxPartitionBytes": str(500 * cores),
+        **of_tasks(cores),
     }
     settings.update(more)
     return builder.config(map=settings).getOrCreate()
+
+
+def of_tasks(cores: int) -> dict[str, str]:
+    """The settings that make several tasks of a small file, and of what is shuffled."""
+    return {
+        "spark.sql.shuffle.partitions": str(cores + 1),
+        "spark.sql.files.maxPartitionBytes": str(500 * cores),
+    }
 
 
 def begun(session: SparkSession, orders: TaskPlan, faults: Faults) -> StreamingQuery:

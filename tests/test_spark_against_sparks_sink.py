@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pytest
+from long_forms import share
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +23,7 @@ from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import go_without
 from readback import read_back
-from spark_kit import WITHIN, local_spark
+from spark_kit import SHARED_SPARK, WITHIN
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -39,15 +40,15 @@ COLUMNS: Final = (
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(spark_folder: Path) -> SparkSession:
     try:
         jars = spark_sink_jars()
     except KafkaUnavailableError as error:
         go_without(error)
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        for jar in jars:
-            session.sql(f"ADD JAR '{jar}'")
-        yield session
+    session = SHARED_SPARK.start(spark_folder).newSession()
+    for jar in jars:
+        session.sql(f"ADD JAR '{jar}'")
+    return session
 
 
 class BothSinks:
@@ -126,7 +127,14 @@ def for_sink(spark: SparkSession, both: BothSinks, sink: str, rows: list[Row], s
     return spark.createDataFrame([(both.topic(sink, number), *rest) for number, *rest in rows], schema)
 
 
-@pytest.mark.parametrize(("key", "value"), [("string", "binary"), ("binary", "string")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    share(
+        [pytest.param("string", "binary"), pytest.param("binary", "string")],
+        gate=1,
+        why="the stream has the other types of both columns",
+    ),
+)
 def test_both_sinks_write_the_same_records_from_all_columns(
     spark: SparkSession, both: BothSinks, key: str, value: str
 ) -> None:
@@ -141,12 +149,11 @@ def test_both_sinks_write_the_same_records_from_all_columns(
 
 @pytest.mark.parametrize(
     "columns",
-    [
-        ["value"],
-        ["value", "note", "key"],
-        ["partition", "value"],
-        ["headers", "partition", "key", "value"],
-    ],
+    share(
+        [["value"], ["value", "note", "key"], ["partition", "value"], ["headers", "partition", "key", "value"]],
+        gate=2,
+        why="other columns; test_spark_columns.py has every choice of them without Spark",
+    ),
     ids="-".join,
 )
 def test_both_sinks_write_the_same_records_if_columns_are_missing(
@@ -230,7 +237,13 @@ def guaranteed(guarantee: str) -> dict[str, dict[str, str]]:
     return {"kafka": {}, "ottla": once if guarantee == "exactly-once" else {"guarantee": guarantee}}
 
 
-@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        pytest.param("at-least-once", marks=pytest.mark.thorough("the other guarantee has this way and a ledger")),
+        "exactly-once",
+    ],
+)
 def test_a_stream_of_the_spark_sink_continues_with_its_checkpoint(
     spark: SparkSession, both: BothSinks, tmp_path: Path, guarantee: str
 ) -> None:
@@ -245,6 +258,7 @@ def test_a_stream_of_the_spark_sink_continues_with_its_checkpoint(
     assert both.arrived("ottla").total() == len(rows)
 
 
+@pytest.mark.thorough("the test before it has a checkpoint of Spark's sink, and test_spark_calls.py a lost commit")
 def test_a_micro_batch_left_by_the_spark_sink_is_written_once_more(
     spark: SparkSession, both: BothSinks, tmp_path: Path
 ) -> None:
@@ -278,7 +292,14 @@ REFUSED: Final = {
 }
 
 
-@pytest.mark.parametrize("query", REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize(
+    "query",
+    share(
+        [pytest.param(query, id=name) for name, query in REFUSED.items()],
+        gate=3,
+        why="other refusals; test_spark_columns.py and test_spark_records.py have each of ours without Spark",
+    ),
+)
 def test_everything_that_the_spark_sink_refuses_is_refused(spark: SparkSession, both: BothSinks, query: str) -> None:
     frame = spark.sql(query)
     for sink in SINKS:
@@ -288,7 +309,9 @@ def test_everything_that_the_spark_sink_refuses_is_refused(spark: SparkSession, 
     assert both.arrived("ottla") == both.arrived("kafka") == Counter()
 
 
-@pytest.mark.parametrize("topic", ["null", "1"])
+@pytest.mark.parametrize(
+    "topic", share(["null", "1"], gate=1, why="test_spark_columns.py has other types of topics without Spark")
+)
 def test_a_topic_column_that_the_spark_sink_refuses_is_refused(
     spark: SparkSession, both: BothSinks, topic: str
 ) -> None:

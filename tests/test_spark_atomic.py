@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from ottla_spark.atomic.driver import BatchWritten
 from ottla_spark.errors import InvalidWriteError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
+from spark_kit import SHARED_SPARK
 from transactions_kit import read
 
 pytestmark = [
@@ -32,13 +31,12 @@ PARTITIONS = program.PARTITIONS
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """Two cores of Spark, with the Python of these tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = program.session_with(2)
-        yield session
-        session.stop()
+def spark(spark_folder: Path) -> SparkSession:
+    """A session whose small files are several tasks each, as in the program's own."""
+    session = SHARED_SPARK.start(spark_folder).newSession()
+    for name, value in program.of_tasks(2).items():
+        session.conf.set(name, value)
+    return session
 
 
 @pytest.fixture
@@ -84,6 +82,7 @@ def test_every_batch_is_written_once_with_the_partitions_of_java(
     assert keyed == {number: (murmur2(b"%d" % number) & 0x7FFFFFFF) % PARTITIONS for number in keyed}
 
 
+@pytest.mark.thorough("packages/spark/tests/test_atomic_sealed_rows.py has it without Spark")
 def test_a_row_with_an_explicit_partition_is_written_there(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -111,6 +110,7 @@ def test_rows_name_their_topics(
     assert Counter(map(int, read(kafka.bootstrap_servers, names[1])[0])) == fives
 
 
+@pytest.mark.thorough("three queries at once; other tests here have one after the other in one Spark")
 def test_concurrent_queries_with_different_ids_do_not_affect_each_other(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -131,6 +131,7 @@ def test_concurrent_queries_with_different_ids_do_not_affect_each_other(
     )
 
 
+@pytest.mark.thorough("packages/spark/tests/test_atomic_sealed_rows.py has it without Spark")
 def test_values_are_built_of_columns_as_in_other_writes(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -162,7 +163,10 @@ def test_refused_rows_become_dead_letters_of_their_batch(
     assert Counter(map(int, read(kafka.bootstrap_servers, refused)[0])) == wrong
 
 
-@pytest.mark.parametrize("fault", ["raises", "killed"])
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param("raises", marks=pytest.mark.thorough("a killed worker has its batch written again, too")), "killed"],
+)
 def test_a_task_that_dies_after_writing_has_its_batch_written_again(
     spark: SparkSession,
     kafka: KafkaCluster,
@@ -206,6 +210,7 @@ def test_a_batch_in_kafka_but_not_in_the_spark_log_is_not_written_again(
     assert committed(kafka, topic) == Counter({each: 10, 2 * each: 10, 3 * each: 10})
 
 
+@pytest.mark.thorough("packages/spark/tests/test_atomic_marker.py has the refusal")
 def test_a_checkpoint_that_is_older_than_kafka_is_refused(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
@@ -222,6 +227,7 @@ def test_a_checkpoint_that_is_older_than_kafka_is_refused(
     assert committed(kafka, topic) == all_of(3)
 
 
+@pytest.mark.thorough("packages/spark/tests/test_atomic_marker.py has both refusals")
 def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_flag(
     spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:

@@ -24,7 +24,14 @@ from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from transactions_kit import chance
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough(
+        "drivers of their own; test_spark_atomic.py has a lost commit, packages/spark/tests/test_atomic_driver.py a "
+        "driver that ends at any step, with a simulated Kafka, and test_spark_exactly_once.py a killed one"
+    ),
+]
 
 TIMES = 10 if LONG else 1
 MODES = ("update", "complete") if LONG else ("update",)

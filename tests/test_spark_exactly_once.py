@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -49,12 +50,8 @@ FAILURES = {
     "the process that commits, between two ends": Fault(action="exit", step="end"),
 }
 
-IN_SHORT = (
-    "a task that had prepared",
-    "the planner's process",
-    "the commit before its point",
-    "the process that commits, between two ends",
-)
+IN_GATE = ("a task that had prepared", "the process that commits, between two ends")
+IN_SHORT = (*IN_GATE, "the planner's process", "the commit before its point")
 """Failures of the data source in the short form: each process of the driver once, and a task's retry.
 
 With those of the calls, a worker is lost, too, and a batch fails before and after it was recorded.
@@ -115,13 +112,26 @@ def test_drivers_killed_at_any_moment_lose_and_duplicate_nothing(stream: Stream)
     stream.check()
 
 
-def test_a_killed_driver_and_any_failure_lose_and_duplicate_nothing(stream: Stream) -> None:
+@pytest.mark.parametrize(
+    "failures",
+    [
+        pytest.param(IN_GATE, id="two"),
+        pytest.param(
+            list(FAILURES) * TIMES if LONG else IN_SHORT,
+            id="all",
+            marks=pytest.mark.thorough(
+                "more failures; packages/spark/tests/test_exactly_once_faults.py simulates each"
+            ),
+        ),
+    ],
+)
+def test_a_killed_driver_and_any_failure_lose_and_duplicate_nothing(stream: Stream, failures: Sequence[str]) -> None:
     """A killed driver, then failures while its successor lives: tasks are tried again by Spark; what fails on the
     driver ends the query, which is started again.
     """
     stream.plan(attrs.evolve(KILLS["between two ends"]))
     code, log = stream.run()
-    faults = list(FAILURES.values()) * TIMES if LONG else [FAILURES[name] for name in IN_SHORT]
+    faults = [FAILURES[name] for name in failures]
     stream.plan(*faults)
     stream.add(1)
     stream.finish(master=local(3), parts=3, starts=1 + len(faults))
@@ -130,6 +140,9 @@ def test_a_killed_driver_and_any_failure_lose_and_duplicate_nothing(stream: Stre
     stream.check()
 
 
+@pytest.mark.thorough(
+    "the test before it has the data source, and packages/spark/tests/test_spark_killed_workers.py calls"
+)
 def test_foreach_batch_duplicates_and_loses_nothing_whatever_fails(stream: Stream) -> None:
     """A killed driver, then failures in one driver, whose query is started again in the same process."""
     stream.driver_settings["calls"] = True
@@ -144,6 +157,9 @@ def test_foreach_batch_duplicates_and_loses_nothing_whatever_fails(stream: Strea
     stream.check()
 
 
+@pytest.mark.thorough(
+    "packages/spark/tests/test_exactly_once_faults.py has two drivers at any step, with a simulated Kafka"
+)
 def test_of_two_drivers_on_one_checkpoint_the_older_cannot_commit(stream: Stream) -> None:
     stream.plan(attrs.evolve(ZOMBIES["in the middle of the ledger write"]))
     stream.add(1)

@@ -26,7 +26,7 @@ from ottla_spark.exactly_once import write_once
 from ottla_spark.source import OttlaDataSource
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from spark_kit import WITHIN, arrived, local_spark
+from spark_kit import WITHIN, arrived
 from transactions_kit import read_pairs
 
 pytestmark = [
@@ -45,12 +45,6 @@ def registry() -> Iterator[str]:
     with own_registry() as address, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_ALLOWED_URLS", address)
         yield address
-
-
-@pytest.fixture(scope="module")
-def spark(registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture
@@ -136,6 +130,7 @@ def test_a_job_exactly_once_and_atomic_batches_write_avro(
     assert read_values(registry, kafka, once) == read_values(registry, kafka, batches) == EXPECTED
 
 
+@pytest.mark.thorough("test_avro_columns.py of the serializer has every type without Spark")
 def test_columns_of_every_type_that_avro_has_arrive(
     spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -206,6 +201,7 @@ def two_messages(kafka: KafkaCluster, topic: str) -> list[tuple[Any, list[Any]]]
         consumer.close()
 
 
+@pytest.mark.thorough("test_registry_references.py of the serializer has the header without Spark")
 def test_rows_have_the_guid_of_their_schema_in_a_header(
     spark: SparkSession, options: dict[str, str], registry: str, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:

@@ -27,6 +27,7 @@ from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.interrupts import interrupts_deferred
 from ottla_testkit.processes.process import Process
 from spark_java import quick_options
+from spark_kit import SHARED_SPARK
 
 READY_WITHIN: Final = 180.0  # seconds; a busy machine may need two minutes
 LOOK_EVERY: Final = 0.05
@@ -74,8 +75,10 @@ class SparkCluster:
     def session(self, **config: str) -> Iterator[SparkSession]:
         """A session of this process on all workers; settings by Spark's names, `_` standing for `.`.
 
-        There may be no other session in the process. Its executors run the Python that runs this.
+        There may be no other session in the process, but for the shared Spark, which ends. Its executors run the Python
+        that runs this.
         """
+        SHARED_SPARK.end()
         settings: dict[str, bool | float | int | str | None] = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

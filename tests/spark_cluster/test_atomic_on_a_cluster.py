@@ -33,6 +33,9 @@ from transactions_kit import await_true, chance
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
+    pytest.mark.thorough(
+        "an executor is killed in test_exactly_once_on_a_cluster.py, and a worker in tests/test_spark_atomic.py"
+    ),
     # mapInArrow looks whether pandas is there, which it has no use for.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]

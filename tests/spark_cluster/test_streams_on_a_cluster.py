@@ -24,7 +24,14 @@ from spark_cluster.streams import PARTITIONS, Held, NumberedStream, held_by
 SECONDS = float(os.environ.get("OTTLA_SOAK_SECONDS", "600"))
 GROWTH = 16 * 2**20  # bytes of all Python workers together: allocators keep some
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough(
+        "executors of their own; packages/spark/tests has micro-batches in test_spark_streams.py, producers that are "
+        "kept in test_spark_producer_cache.py, and tests/test_broken_clusters.py has a killed broker"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

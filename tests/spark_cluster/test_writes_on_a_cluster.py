@@ -26,6 +26,9 @@ from spark_cluster.gated import WITHIN, failing_once, gated, number_of
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
+    pytest.mark.thorough(
+        "an executor is killed in test_exactly_once_on_a_cluster.py, and workers are in test_spark_killed_workers.py"
+    ),
     # mapInArrow looks whether pandas is there, which it has no use for.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import pytest
@@ -41,6 +41,7 @@ class Write(Protocol):
 @contextmanager
 def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
     """Two cores of Spark, with the Python of these tests; the data source is not registered. `_` stands for `.`."""
+    SHARED_SPARK.end()
     start_spark_quickly()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -66,6 +67,40 @@ def local_spark(folder: Path, **settings: str) -> Iterator[SparkSession]:
             yield session
         finally:
             session.stop()
+
+
+class _SharedSpark:
+    """The Spark that modules share; `local_spark` ends it, because a process has one Spark at a time."""
+
+    running: ExitStack | None = None
+    session: SparkSession | None = None
+    events: Path
+
+    def start(self, folder: Path) -> SparkSession:
+        """Return its first session, and start it if it does not run, or if a test stopped it."""
+        if self.session is not None and self.session.sparkContext._jsc is None:
+            self.end()
+        if self.running is None or self.session is None:
+            self.events = folder / "events"
+            self.events.mkdir(exist_ok=True)
+            settings = {
+                "spark_eventLog_enabled": "true",
+                "spark_eventLog_compress": "false",
+                "spark_eventLog_dir": str(self.events),
+            }
+            stack = ExitStack()
+            self.session = stack.enter_context(local_spark(folder / "warehouse", **settings))
+            self.running = stack
+        return self.session
+
+    def end(self) -> None:
+        """End it if it runs."""
+        running, self.running, self.session = self.running, None, None
+        if running is not None:
+            running.close()
+
+
+SHARED_SPARK: Final = _SharedSpark()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from ottla_spark import InvalidWriteError, last_report
 from ottla_spark.exactly_once import LedgerMismatchError, accept_loss, forget, write_once
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from spark_kit import WITHIN, local_spark
+from spark_kit import WITHIN
 
 pytestmark = [
     pytest.mark.kafka,
@@ -26,12 +25,6 @@ pytestmark = [
     # mapInArrow looks whether pandas is there, which it has no use for.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture
@@ -103,6 +96,7 @@ def test_refused_rows_become_dead_letters_of_the_same_job(
     assert visible({**options, "topic": refused}) == Counter(b"%d" % number for number in range(3, 100, 10))
 
 
+@pytest.mark.thorough("test_exactly_once_rules.py has it with a simulated Kafka")
 def test_a_forgotten_job_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
     write_once(numbers(spark, 10), options, job_id="monday")
     forgotten = forget(options, job_id="monday")
@@ -113,6 +107,7 @@ def test_a_forgotten_job_is_written_again(spark: SparkSession, options: dict[str
     assert set(visible(options).values()) == {2}
 
 
+@pytest.mark.thorough("test_spark_calls.py has JSON and reports of other writes")
 def test_a_job_writes_json_and_reports_like_any_other_write(spark: SparkSession, options: dict[str, str]) -> None:
     frame = numbers(spark, 30, "named_struct('id', id)")
     write_once(frame, {**options, "value.format": "json", "report": "true"}, job_id="monday")

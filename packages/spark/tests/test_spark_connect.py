@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark, pytest.mar
 HERE = Path(__file__).parent
 WITHIN = 1200.0  # seconds
 PARTITIONS = 2
-NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered", "pipeline")
+NAMES = ("batch", "thread", "stream", "exactly-once", "once", "each", "called", "by-call", "registered")
 EACH_ROW_ONCE = Counter(str(number).encode() for number in range(ROWS))
 
 
@@ -59,36 +61,49 @@ def topic_of(name: str) -> str:
     return f"connect-{name}"
 
 
+@attrs.frozen(kw_only=True)
+class Server:
+    """The address of a Connect server for clients, and the folder of its files."""
+
+    remote: str
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def ended(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The program has run, and its server is gone."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("connect")
-    for name in NAMES:
-        kafka.create_topic(topic_of(name), partitions=PARTITIONS)
+    stack = ExitStack()
     try:
-        with connect_server(folder) as remote:
-            given = {
-                "remote": remote,
-                "folder": str(folder),
-                "options": {"kafka.bootstrap.servers": kafka.bootstrap_servers},
-                "topics": {name: topic_of(name) for name in NAMES},
-            }
-            program = subprocess.run(
-                [sys.executable, HERE / "connect_program.py"],
-                input=json.dumps(given),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                timeout=WITHIN,
-                check=False,
-                capture_output=True,
-                text=True,
-            )
-            pipeline = run_pipeline(folder / "pipeline", remote, kafka)
+        remote = stack.enter_context(connect_server(folder))
     except KafkaUnavailableError as error:
         go_without(error)
+    with stack:
+        yield Server(remote=remote, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def ended(server: Server, kafka: KafkaCluster) -> Ended:
+    """The program has run."""
+    for name in NAMES:
+        kafka.create_topic(topic_of(name), partitions=PARTITIONS)
+    given = {
+        "remote": server.remote,
+        "folder": str(server.folder),
+        "options": {"kafka.bootstrap.servers": kafka.bootstrap_servers},
+        "topics": {name: topic_of(name) for name in NAMES},
+    }
+    program = subprocess.run(
+        [sys.executable, HERE / "connect_program.py"],
+        input=json.dumps(given),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        timeout=WITHIN,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert program.returncode == 0, program.stderr[-4000:]
-    assert pipeline.returncode == 0, pipeline.stderr[-4000:]
-    (folder / "client.log").write_text(program.stderr)
-    return Ended(reported=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=folder)
+    (server.folder / "client.log").write_text(program.stderr)
+    return Ended(reported=json.loads(program.stdout.splitlines()[-1]), kafka=kafka, folder=server.folder)
 
 
 SPEC = """\
@@ -130,8 +145,13 @@ def run_pipeline(folder: Path, remote: str, kafka: KafkaCluster) -> subprocess.C
     )
 
 
-def test_a_declarative_pipeline_has_a_topic_as_its_sink(ended: Ended) -> None:
-    assert ended.arrived("pipeline") == EACH_ROW_ONCE
+@pytest.mark.thorough("two programs more for a stream of the data source, of which other tests here have one")
+def test_a_declarative_pipeline_has_a_topic_as_its_sink(server: Server, kafka: KafkaCluster) -> None:
+    kafka.create_topic(topic_of("pipeline"), partitions=PARTITIONS)
+    pipeline = run_pipeline(server.folder / "pipeline", server.remote, kafka)
+
+    assert pipeline.returncode == 0, pipeline.stderr[-4000:]
+    assert Counter(values(arrived(kafka, topic_of("pipeline")))) == EACH_ROW_ONCE
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from ottla_spark.worker import garbage_collection
 from ottla_spark.worker.garbage_collection import DAEMON, imports_uncollected, reduce_collection
-from spark_kit import local_spark
 
 pytestmark = pytest.mark.spark
 
@@ -82,12 +81,6 @@ def test_collection_is_as_before_after_an_import_also_one_that_fails(enabled: bo
         assert gc.isenabled() == enabled
     finally:
         gc.enable()
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark"), spark_sql_shuffle_partitions="1") as session:
-        yield session
 
 
 def test_spark_workers_are_recognised(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -12,7 +11,6 @@ from pyspark.sql import SparkSession
 from ottla.plugins.serializers.json_columns import objects
 from ottla_accel.json_rows import objects as compiled
 from ottla_spark.sink.encoders import json_rows
-from spark_kit import local_spark
 
 pytestmark = pytest.mark.spark
 
@@ -27,12 +25,6 @@ OF_ALL_TYPES = """
         null as nothing
     from range(20)
 """
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.security import Security
-from spark_kit import WITHIN, arrived, local_spark, values
+from spark_kit import SHARED_SPARK, WITHIN, arrived, values
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -32,19 +31,6 @@ OPTIONS = {
     "kafka.ssl.key.password": SECRET,
     "kafka.ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
 }
-
-
-@pytest.fixture(scope="module")
-def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of Spark's event logs, which include plans."""
-    return tmp_path_factory.mktemp("events")
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, events: Path) -> Iterator[SparkSession]:
-    settings = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false"}
-    with local_spark(tmp_path_factory.mktemp("spark"), spark_eventLog_dir=str(events), **settings) as session:
-        yield session
 
 
 PROGRAM = """
@@ -77,6 +63,9 @@ with local_spark(folder / "warehouse", **events) as spark:
 """
 
 
+@pytest.mark.thorough(
+    "a Spark of its own; the last test here searches the event log, and test_spark_connect.py what is printed"
+)
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     program, events = tmp_path / "program.py", tmp_path / "events"
     program.write_text(PROGRAM)
@@ -116,9 +105,7 @@ def test_no_option_may_name_a_file_of_the_cluster(spark: SparkSession) -> None:
 
 
 @pytest.mark.kafka
-def test_certificates_are_passed_as_text_or_as_files_shipped_by_spark(
-    spark: SparkSession, events: Path, tmp_path: Path
-) -> None:
+def test_certificates_are_passed_as_text_or_as_files_shipped_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     security = Security(folder=tmp_path, users={"alice": SECRET})
     authority = security.certificates.authority
     as_text = {"kafka.ssl.truststore.certificates": authority.read_text()}
@@ -139,4 +126,6 @@ def test_certificates_are_passed_as_text_or_as_files_shipped_by_spark(
             frame.write.format("ottla").options(**options, **trust).mode("append").save()
 
         assert values(arrived(kafka, "secure")) == [b"1", b"2"]
-    assert [path for path in events.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+    recorded = [path.read_bytes() for path in SHARED_SPARK.events.rglob("*") if path.is_file()]
+    assert any(b"SparkListenerJobStart" in text for text in recorded)
+    assert [text for text in recorded if SECRET.encode() in text] == []

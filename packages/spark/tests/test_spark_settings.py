@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ottla_spark
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from spark_kit import local_spark
+from spark_kit import SHARED_SPARK, local_spark
 from transactions_kit import read
 
 pytestmark = [
@@ -72,6 +72,7 @@ def found_in(given: dict[str, str], topic: str) -> Counter[int]:
 ONCE = Counter(range(ROWS))
 
 
+@pytest.mark.thorough("a Spark for each; in the gate all Python workers are Spark's usual ones, which live on")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_rows_arrive_once_however_spark_runs_python(
     name: str, servers: dict[str, str], make_topic: MakeTopic, tmp_path: Path
@@ -86,10 +87,11 @@ def test_rows_arrive_once_however_spark_runs_python(
 
 
 @pytest.fixture
-def spark(tmp_path: Path) -> Iterator[SparkSession]:
-    """A session for one test: those of other settings in this module stop the one that runs."""
-    with local_spark(tmp_path, spark_sql_shuffle_partitions="16") as session:
-        yield session
+def spark(spark_folder: Path) -> SparkSession:
+    """A session for one test: those of other settings in this module end the Spark that runs."""
+    session = SHARED_SPARK.start(spark_folder).newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "16")
+    return session
 
 
 def test_rows_arrive_once_when_adaptive_execution_changes_partitions(
@@ -102,6 +104,7 @@ def test_rows_arrive_once_when_adaptive_execution_changes_partitions(
     assert [found_in(servers, topic) == ONCE for topic in topics.values()] == [True, True]
 
 
+@pytest.mark.thorough("test_exactly_once_jobs.py has a job that fails, leaves nothing and is repeated")
 def test_a_job_with_a_barrier_stage_is_visible_once_after_its_repetition(
     spark: SparkSession, servers: dict[str, str], make_topic: MakeTopic, tmp_path: Path
 ) -> None:

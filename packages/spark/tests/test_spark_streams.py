@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,9 @@ import ottla_spark
 from ottla_spark.worker import tcp_quickack
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from spark_kit import WITHIN, arrived, dotted, local_spark, values
+from spark_kit import WITHIN, arrived, dotted, values
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 class Stream:
@@ -112,7 +106,13 @@ def test_a_stream_that_cannot_be_written_reports_all_problems(spark: SparkSessio
     assert "option 'bogus' is not known" in said
 
 
-@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        pytest.param("at-least-once", marks=pytest.mark.thorough("test_spark_writes.py plans with this guarantee")),
+        "exactly-once",
+    ],
+)
 def test_a_missing_topic_is_refused_when_a_micro_batch_is_planned(
     spark: SparkSession, stream: Stream, guarantee: str
 ) -> None:

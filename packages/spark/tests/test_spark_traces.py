@@ -182,6 +182,9 @@ def test_the_data_source_takes_the_context_as_an_option(
     assert parents(tasks) == {f"0x{PARENT.split('-')[2]}"}
 
 
+@pytest.mark.thorough(
+    "other spans of the same code; test_a_trace_goes_from_the_driver_through_tasks_to_the_records has the whole way"
+)
 def test_each_micro_batch_has_a_trace(
     spark: SparkSession,
     kafka: KafkaCluster,
@@ -208,6 +211,9 @@ def test_each_micro_batch_has_a_trace(
     assert exported.spans(format_trace_id(batch.context.trace_id))[f"write task {topic}"]
 
 
+@pytest.mark.thorough(
+    "other spans of the same code; test_a_trace_goes_from_the_driver_through_tasks_to_the_records has the whole way"
+)
 def test_a_job_that_is_written_once_has_one_trace(
     spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic, driver: InMemorySpanExporter, exported: Exported
 ) -> None:
@@ -220,6 +226,9 @@ def test_a_job_that_is_written_once_has_one_trace(
     assert len(exported.spans(format_trace_id(written.context.trace_id))[f"write task {topic}"]) == 1
 
 
+@pytest.mark.thorough(
+    "other spans of the same code; test_a_trace_goes_from_the_driver_through_tasks_to_the_records has the whole way"
+)
 def test_a_failed_task_is_an_error_in_its_span(
     spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic, driver: InMemorySpanExporter, exported: Exported
 ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from long_forms import share
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -16,7 +16,7 @@ import ottla_spark
 from ottla_spark.data_source_api import HAS_DATA_SOURCES
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
-from spark_kit import WITHIN, Arrived, Write, arrived, local_spark, values, writing_to
+from spark_kit import WITHIN, Arrived, Write, arrived, values, writing_to
 
 pytestmark = [
     pytest.mark.kafka,
@@ -25,12 +25,6 @@ pytestmark = [
     # mapInArrow looks whether pandas is there, which it has no use for.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture
@@ -85,6 +79,7 @@ def test_many_rows_arrive_once_and_in_the_order_of_their_task(
     assert values(arrived(kafka, topic)) == [str(number).encode() for number in range(rows)]
 
 
+@pytest.mark.thorough("test_a_call_and_the_data_source_write_the_same_records has several tasks and partitions")
 def test_every_task_sends_its_share(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -97,6 +92,7 @@ def test_every_task_sends_its_share(
     assert {record.partition for record in records} == {0, 1, 2, 3}
 
 
+@pytest.mark.thorough("tests/test_spark_against_sparks_sink.py compares it with Spark's own sink")
 def test_rows_are_sent_to_the_topic_of_their_column(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -108,6 +104,7 @@ def test_rows_are_sent_to_the_topic_of_their_column(
     assert values(arrived(kafka, second)) == [b"2"]
 
 
+@pytest.mark.thorough("tests/test_spark_against_sparks_sink.py compares it with Spark's own sink")
 def test_the_topic_option_overrides_the_column(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -157,6 +154,7 @@ def test_a_source_that_spark_has_found_already_can_be_registered(
     assert values(arrived(kafka, topic)) == [b"v", b"w"]
 
 
+@pytest.mark.thorough("test_spark_connect.py writes in another thread, and another test here with a registered source")
 def test_a_registered_source_is_found_in_another_thread(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -192,6 +190,7 @@ def test_a_call_and_the_data_source_write_the_same_records(
     assert len(found[0]) == 3000
 
 
+@pytest.mark.thorough("test_spark_calls.py has JSON keys, and another test here JSON by the data source")
 def test_a_call_and_the_data_source_write_the_same_json_keys(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -210,6 +209,7 @@ def test_a_call_and_the_data_source_write_the_same_json_keys(
     assert {json.loads(key)["id"] for key, _value, _partition in found[0] if key} == set(range(60))
 
 
+@pytest.mark.thorough("test_spark_producer_cache.py has it without Spark")
 def test_jobs_with_the_same_options_write_one_after_another(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -220,6 +220,7 @@ def test_jobs_with_the_same_options_write_one_after_another(
     assert values(arrived(kafka, topic)) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.thorough("test_spark_options.py has the option, and packages/core/tests each codec")
 def test_codecs_of_the_core_are_set_by_option(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic
 ) -> None:
@@ -274,10 +275,14 @@ def test_overwriting_is_refused(spark: SparkSession, kafka: KafkaCluster) -> Non
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
-    [
-        ("kafka.transactional.id", "t-1", "option kafka.transactional.id cannot be set"),
-        ("kafka.value.serializer", "s", "option kafka.value.serializer cannot be set"),
-    ],
+    share(
+        [
+            pytest.param("kafka.transactional.id", "t-1", "option kafka.transactional.id cannot be set"),
+            pytest.param("kafka.value.serializer", "s", "option kafka.value.serializer cannot be set"),
+        ],
+        gate=1,
+        why="test_spark_options.py has every option that cannot be set",
+    ),
 )
 def test_unsupported_guarantees_are_refused(spark: SparkSession, write: Write, key: str, value: str, said: str) -> None:
     with pytest.raises(PySparkException, match=said):
@@ -290,6 +295,7 @@ def test_a_null_topic_fails_the_job_with_its_row(spark: SparkSession, write: Wri
         write(frame)
 
 
+@pytest.mark.thorough("test_spark_tasks.py has this row in a task without Spark, and other tests here a failed job")
 def test_a_negative_partition_fails_the_job_with_its_row(
     spark: SparkSession, write: Write, make_topic: MakeTopic
 ) -> None:
@@ -298,6 +304,7 @@ def test_a_negative_partition_fails_the_job_with_its_row(
         write(frame, topic=make_topic())
 
 
+@pytest.mark.thorough("test_spark_tasks.py has this row in a task without Spark, and other tests here a failed job")
 def test_a_missing_partition_fails_the_job(spark: SparkSession, write: Write, make_topic: MakeTopic) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "7 as partition")
     topic = make_topic()
@@ -307,6 +314,7 @@ def test_a_missing_partition_fails_the_job(spark: SparkSession, write: Write, ma
     assert topic in str(failed.value)
 
 
+@pytest.mark.thorough("test_spark_tasks.py has this row in a task without Spark, and other tests here a failed job")
 def test_a_missing_topic_of_a_row_fails_the_job(spark: SparkSession, write: Write) -> None:
     frame = spark.range(0, 1, 1, 1).selectExpr("'v' as value", "'no-such-topic' as topic")
     with pytest.raises(PySparkException, match="row 1 of Spark partition 0 and the later rows") as failed:
@@ -315,6 +323,7 @@ def test_a_missing_topic_of_a_row_fails_the_job(spark: SparkSession, write: Writ
     assert "no-such-topic" in str(failed.value)
 
 
+@pytest.mark.thorough("test_spark_tasks.py has this row in a task without Spark, and other tests here a failed job")
 def test_a_broker_error_fails_the_job_with_topic_partition_and_count(
     spark: SparkSession, write: Write, make_topic: MakeTopic
 ) -> None:
@@ -340,6 +349,7 @@ def test_a_failed_job_does_not_affect_the_next(
     assert values(arrived(kafka, topic)) == [b"fine"]
 
 
+@pytest.mark.thorough("test_spark_connect.py has it")
 def test_each_micro_batch_can_be_written_as_a_frame(
     spark: SparkSession, write: Write, kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
