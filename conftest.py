@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from long_forms import LONG
 
-from time_limits import pytest_collection_modifyitems
+from time_limits import pytest_collection_modifyitems, pytest_timeout_cancel_timer, pytest_timeout_set_timer
 
-__all__ = ["pytest_collection_modifyitems"]
+__all__ = ["pytest_collection_modifyitems", "pytest_timeout_cancel_timer", "pytest_timeout_set_timer"]
 
 collect_ignore = [
     "packages/testkit/tests/third_party_packages"

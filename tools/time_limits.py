@@ -6,10 +6,15 @@ the command line take precedence; `--timeout 0` lifts all limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import math
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic  # as it is without a test's clock
+from typing import Any, Final
 
+import attrs
 import pytest
+import pytest_timeout  # type: ignore[import-untyped]
 from long_forms import LONG
 
 SECONDS: Final = 300
@@ -40,3 +45,59 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(seconds(item, long=LONG)))
+
+
+@attrs.define
+class Watchdog:
+    """One thread that ends the run at the limit of the current test.
+
+    pytest-timeout itself starts and joins a thread for each test, which takes a third of a short test's time.
+    """
+
+    _changed: threading.Condition = attrs.field(factory=threading.Condition)
+    _current: tuple[float, Callable[[], object]] | None = None
+    _wakes_at: float = math.inf
+    _thread: threading.Thread | None = None
+
+    def start(self, seconds: float, end: Callable[[], object]) -> None:
+        """Call *end* in so many seconds, unless `stop` is called before."""
+        with self._changed:
+            self._current = (monotonic() + seconds, end)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="time limits", daemon=True)
+                self._thread.start()
+            elif self._current[0] < self._wakes_at:
+                self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._current = None
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                # A later test has a later limit, mostly: the thread sleeps until the limit that it knows.
+                self._wakes_at = math.inf if self._current is None else self._current[0]
+                self._changed.wait(None if self._current is None else max(0.0, self._wakes_at - monotonic()))
+                if self._current is None or self._current[0] > monotonic():
+                    continue
+                _, end = self._current
+            end()  # it ends the process
+
+
+_WATCHDOG: Final = Watchdog()
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """Limit a test's time by the watchdog, where pytest-timeout would start a thread."""
+    if settings.method != "thread":
+        return None
+    _WATCHDOG.start(settings.timeout, lambda: pytest_timeout.timeout_timer(item, settings))
+    return True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_cancel_timer() -> None:
+    """Stop the watchdog; pytest-timeout stops what it has started itself."""
+    _WATCHDOG.stop()

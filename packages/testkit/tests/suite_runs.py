@@ -10,6 +10,8 @@ from typing import Final
 import attrs
 import pytest
 
+import ottla_testkit.conformance  # noqa: F401 - pytester removes what a run imports: each would import it again
+
 _SOURCE: Final = """
 import pytest
 import {module}
