@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from long_forms import share
 
 from ottla import __version__ as ottla_version
 from ottla.cli.commands import ottla
@@ -152,6 +153,7 @@ TALKATIVE = """
         return Talkative(config["acme.password"])
 """
 
+OTHER_NAMES = "the gate has one of the ways to write such a name"
 Install = Callable[..., None]
 
 
@@ -386,6 +388,7 @@ def test_a_misspelt_entry_point_group_is_noted(install: Install) -> None:
     assert json.loads(run("--json").stdout)["notes"] == [note]
 
 
+@pytest.mark.thorough("a check of one of two plugins passes in the gate, and one with a suite of its own")
 def test_a_correct_installed_plugin_passes_the_check(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD)
 
@@ -490,6 +493,7 @@ def test_several_plugins_are_checked_at_once_and_reported_by_name(
     assert "test_2_serializer_string.py::" not in reported
 
 
+@pytest.mark.thorough("the gate checks several plugins at once, and one that cannot be created alone")
 def test_a_plugin_that_cannot_be_created_stops_no_other(install: Install, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD)
     result = run("check", "acme", "string", "-c", "acme.constant=-1")
@@ -567,7 +571,7 @@ def test_a_name_of_two_kinds_requires_its_kind(install: Install) -> None:
     assert "write compressor:gzip or partitioner:gzip" in result.output
 
 
-@pytest.mark.parametrize("name", ["of:acme", "OF:Acme", "partitioner:of:acme"])
+@pytest.mark.parametrize("name", share(["of:acme", "OF:Acme", "partitioner:of:acme"], gate=1, why=OTHER_NAMES))
 def test_a_name_may_contain_a_colon(install: Install, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     install(GOOD, name="of:acme")
 

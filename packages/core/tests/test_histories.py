@@ -18,7 +18,7 @@ from ottla_testkit.simulation.topics import SimulatedTopic
 
 pytestmark = pytest.mark.unmeasured
 
-SEEDS = 2_000 if LONG else 16
+SEEDS = 2_000 if LONG else 8
 ENCODERS = ["python", "native"] if find_spec("ottla_accel") is not None else ["python"]
 STEP = 1 if LONG else len(ENCODERS)
 """In the short form the encoders share the seeds: every history has one of them."""

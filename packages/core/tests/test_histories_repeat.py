@@ -15,7 +15,7 @@ import simulate
 
 pytestmark = pytest.mark.unmeasured
 
-SEEDS = 200 if LONG else 3
+SEEDS = 200 if LONG else 1
 
 
 def digests(hash_seed: int) -> list[str]:

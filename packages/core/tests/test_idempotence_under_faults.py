@@ -27,12 +27,12 @@ def history(seed: int, delivery_timeout_ms: int) -> str:
 
 
 @pytest.mark.rule("sender.retry.corrects", "sender.retry.sequence", "batch.possibly")
-@pytest.mark.parametrize("seeds", random_faults.blocks(40, soak=4_000), ids=str)
+@pytest.mark.parametrize("seeds", random_faults.blocks(16, soak=4_000), ids=str)
 @pytest.mark.parametrize("kind", ["patient", "expiring", "refused", "split"])
 def test_records_are_written_once_and_in_order_under_any_faults(kind: str, seeds: range) -> None:
     random_faults.run(kind, seeds)
 
 
-@pytest.mark.parametrize("seeds", random_faults.blocks(40, soak=4_000), ids=str)
+@pytest.mark.parametrize("seeds", random_faults.blocks(16, soak=4_000), ids=str)
 def test_without_idempotence_no_acknowledged_record_is_missing(seeds: range) -> None:
     random_faults.run("unnumbered", seeds)

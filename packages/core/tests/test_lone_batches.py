@@ -22,7 +22,7 @@ from ottla.network.cluster import Cluster
 from ottla.sender.sender import Sender
 from ottla_testkit.simulation import SimulatedCluster
 
-SEEDS = range(1, 201 if LONG else 9)
+SEEDS = range(1, 201 if LONG else 4)
 
 
 class Compared:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unmeasured
 
 
 @pytest.mark.rule("sender.retry.corrects")
-@pytest.mark.parametrize("seeds", random_faults.blocks(12, soak=500), ids=str)
+@pytest.mark.parametrize("seeds", random_faults.blocks(4, soak=500), ids=str)
 @pytest.mark.parametrize("scenario", random_faults.TRANSACTION_SCENARIOS)
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_transactions_are_visible_completely_or_not_at_all(version: int, scenario: str, seeds: range) -> None:
@@ -21,6 +21,6 @@ def test_transactions_are_visible_completely_or_not_at_all(version: int, scenari
 
 
 @pytest.mark.rule("sender.retry.corrects")
-@pytest.mark.parametrize("seeds", random_faults.blocks(12, soak=500), ids=str)
+@pytest.mark.parametrize("seeds", random_faults.blocks(4, soak=500), ids=str)
 def test_a_producer_that_fails_fatally_leaves_no_partial_transaction(seeds: range) -> None:
     random_faults.run("transactions-old", seeds)

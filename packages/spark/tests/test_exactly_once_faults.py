@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from long_forms import share
 from simulated_spark import (
     TIMEOUT,
     Actor,
@@ -156,7 +157,7 @@ def test_producer_ids_that_expired_during_a_pause_cause_no_alarm(level: int) -> 
 
 
 @LEVELS
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", share(range(150), gate=50, why="the same with other seeds"))
 def test_random_faults_lose_and_duplicate_nothing(level: int, seed: int) -> None:
     chance = random.Random(f"{seed} {level}")
     spark = some_spark(level=level, batches=chance.randint(2, 6), tasks=chance.randint(1, 4))

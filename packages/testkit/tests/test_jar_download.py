@@ -24,6 +24,7 @@ in_short_by_one = (
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("brokers of all other tests start from what this fetches, and the gate fetches fewer artifacts")
 @pytest.mark.parametrize("route", [by_maven, pytest.param(fetch_by_ivy, marks=[needs_pyspark, long_form])])
 def test_a_source_fetches_everything_a_broker_needs(route: Route, tmp_path: Path) -> None:
     jars = kafka_jars(cache=tmp_path, route=route)

@@ -19,6 +19,7 @@ from typing import Final
 
 import attrs
 import pytest
+from _pytest.mark.structures import ParameterSet
 from long_forms import LONG
 from suite_runs import QUICKLY
 
@@ -32,6 +33,8 @@ SLOW_PACKAGES: Final = (
     "ottla-transport-line-proxy",
 )
 """With a mistake, the tests of one of these take as much processor time as those of all others together."""
+QUICK_PACKAGES: Final = ("ottla-serializer-msgpack", "ottla-config-dotenv")
+"""The packages that the gate has, and of the first one a mistake."""
 MISTAKES: Final = 10
 LIMIT: Final = 300.0
 ENDLESS: Final = ("the suite has taken", "did not return within")
@@ -62,12 +65,19 @@ def mistakes(package: str) -> list[Mistake]:
     return [Mistake(*each) for each in variants if each[-1] is not None]
 
 
+def for_gate(*values: object, is_in_gate: bool, name: str) -> ParameterSet:
+    """Return a parameter, for the gate or for the thorough tests."""
+    why = "the gate has packages of other kinds, the templates of all kinds, and mistakes in plugins of each kind"
+    return pytest.param(*values, id=name, marks=[] if is_in_gate else pytest.mark.thorough(why))
+
+
 def made() -> Iterator[object]:
     for package in PACKAGES:
         if package in SLOW_PACKAGES and not LONG:
             continue
         for mistake in mistakes(package)[: None if LONG else SHORT]:
-            yield pytest.param(package, mistake, id=f"{package}-{mistake.name.replace(' ', '-')}")
+            name = f"{package}-{mistake.name.replace(' ', '-')}"
+            yield for_gate(package, mistake, is_in_gate=package in QUICK_PACKAGES[:1], name=name)
 
 
 def install(package: str, folder: Path) -> Path:
@@ -95,7 +105,9 @@ def run(package: Path, *, most_failures: int = 4) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(
+    "package", [for_gate(package, is_in_gate=package in QUICK_PACKAGES, name=package) for package in PACKAGES]
+)
 def test_a_package_written_from_the_pages_passes(tmp_path: Path, package: str) -> None:
     code, output = run(install(package, tmp_path))
 
