@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from interrupted_anywhere import Interruption, free
-from long_forms import LONG
+from long_forms import LONG, share
 from test_signals_anywhere import WAIT, broker_and_producers, is_whole, locks
 
 from ottla import AbortableTransactionError, OttlaError, Producer, ProducerClosedError
@@ -296,7 +296,9 @@ def interrupt_by_alarm() -> list[int]:
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize(
+    "encoder", share(["python", "native"], gate=1, why="the gate has each encoder with half of these tests")
+)
 def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
     chance, table = random.Random(24), fifty_rows()
     came = interrupt_by_alarm()
@@ -320,7 +322,9 @@ def end_open(producer: Producer) -> None:
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize(
+    "encoder", share(["native", "python"], gate=1, why="the gate has each encoder with half of these tests")
+)
 def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) -> None:
     chance = random.Random(24)
     came = interrupt_by_alarm()
@@ -351,7 +355,9 @@ def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) ->
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize(
+    "encoder", share(["python", "native"], gate=1, why="the gate has each encoder with half of these tests")
+)
 def test_ctrl_c_during_close_leaves_a_producer_that_can_be_closed(encoder: str) -> None:
     chance = random.Random(24)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -371,7 +377,9 @@ def test_ctrl_c_during_close_leaves_a_producer_that_can_be_closed(encoder: str) 
 
 
 @pytest.mark.rule("producer.signals.call")
-@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize(
+    "encoder", share(["native", "python"], gate=1, why="the gate has each encoder with half of these tests")
+)
 def test_a_handler_that_closes_during_a_loop_completes_every_record(encoder: str) -> None:
     chance = random.Random(24)
     with broker_and_producers(encoder) as made:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from broker_on_a_socket import SocketBroker
 from interrupted_anywhere import Handler, Interruption, free
-from long_forms import LONG
+from long_forms import LONG, share
 
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla_testkit.simulation import SimulatedCluster
@@ -24,6 +24,8 @@ STRIDE = 1 if LONG else 43
 """The short form takes every 43rd step, beginning elsewhere for each call."""
 
 ENCODERS = ["python", "native"]
+ONE_ENCODER = share(ENCODERS, gate=1, why="the gate has each encoder with half of these tests")
+OTHER_ENCODER = share(ENCODERS[::-1], gate=1, why="the gate has each encoder with half of these tests")
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +161,7 @@ def raise_ctrl_c(_number: int, _frame: object) -> None:
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", ONE_ENCODER)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_handler_that_raises_at_any_step_leaves_a_working_producer(
     call: Callable[[Producer], None], encoder: str
@@ -172,7 +174,7 @@ def test_a_handler_that_raises_at_any_step_leaves_a_working_producer(
 
 
 @pytest.mark.rule("producer.signals.call")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", OTHER_ENCODER)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_handler_may_send_and_flush_at_any_step(call: Callable[[Producer], None], encoder: str) -> None:
     with broker_and_producers(encoder) as made, made.producer(linger_ms=5) as producer:
@@ -191,7 +193,7 @@ def test_a_handler_may_send_and_flush_at_any_step(call: Callable[[Producer], Non
 
 
 @pytest.mark.rule("producer.signals.call")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", ONE_ENCODER)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Producer], None], encoder: str) -> None:
     with broker_and_producers(encoder) as made:
@@ -213,7 +215,7 @@ def test_a_handler_may_close_at_any_step_and_loses_no_record(call: Callable[[Pro
 
 
 @pytest.mark.rule("producer.signals.call")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", OTHER_ENCODER)
 @pytest.mark.parametrize("options", [{}, {"partition": 0}])
 def test_a_send_during_which_a_handler_closes_reports_if_it_sent(options: Mapping[str, Any], encoder: str) -> None:
     with broker_and_producers(encoder) as made:
@@ -246,7 +248,7 @@ def transaction(producer: Producer) -> None:
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", ONE_ENCODER)
 def test_a_handler_that_raises_leaves_a_transaction_that_can_end(encoder: str) -> None:
     with broker_and_producers(encoder) as made, made.producer(transactional_id="x", linger_ms=0) as producer:
         producer.init_transactions(WAIT)
@@ -259,7 +261,7 @@ def test_a_handler_that_raises_leaves_a_transaction_that_can_end(encoder: str) -
 
 
 @pytest.mark.rule("producer.signals.raise")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", OTHER_ENCODER)
 def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) -> None:
     with broker_and_producers(encoder) as made:
         producers = [made.producer(linger_ms=5_000)]
@@ -275,7 +277,7 @@ def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) ->
 
 
 @pytest.mark.rule("producer.signals.call")
-@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("encoder", ONE_ENCODER)
 @pytest.mark.parametrize("call", [transaction, Producer.close])
 def test_a_handler_may_close_in_a_transaction_and_in_close(call: Callable[[Producer], object], encoder: str) -> None:
     with broker_and_producers(encoder) as made:
