@@ -9,6 +9,7 @@ from setuptools import Extension, setup
 MODULES = (
     "avro_rows",
     "avro_values",
+    "blocks",
     "columns",
     "crc32c",
     "json_rows",

@@ -16,6 +16,7 @@ cdef class Bytes:
     cdef uint8_t* _bytes
     cdef Py_ssize_t _size
     cdef Py_ssize_t _capacity
+    cdef bint _fitted
     cdef int take(self, Py_ssize_t size) except -1
     cdef void fit(self, Py_ssize_t size) noexcept
 

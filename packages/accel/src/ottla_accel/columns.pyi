@@ -7,6 +7,7 @@ from ottla.accumulator.delivery import DeliveryBatch
 from ottla.interfaces import Columns, Encoded, Facts, Header
 from ottla.recordbatch.callbacks import RecordCallback
 
+CALLBACK_SIZE: Final[int]
 FACT_SIZE: Final[int]
 
 class NativeColumns:

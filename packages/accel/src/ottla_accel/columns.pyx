@@ -12,11 +12,13 @@ from time import time_ns
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.list cimport PyList_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy
 
+from ottla_accel.blocks cimport count_use, free_block, keep, new_block, resized, take_kept, take_larger
 from ottla_accel.slots cimport (
     fill, has_references, new_object, new_tuple, read_slot, replace_slot, reuse_tuple, write_slot,
 )
@@ -44,82 +46,16 @@ check_tuples(METADATA)
 cdef tuple INDEXES = tuple(range(4096))  # of most records; a new int for each callback would take a seventh of its time
 cdef int32_t NO_SIZE = -2  # no size of any key or value: that of null is -1
 
-cdef Py_ssize_t FIRST_CAPACITY = 256
+cdef Py_ssize_t AT_ONCE = 16 * 1024  # bytes that a batch takes without being large, if its limit allows them
 cdef Py_ssize_t FACT = sizeof(Fact)
+
+cdef Py_ssize_t CALLBACK = 2 * sizeof(Py_ssize_t)
 
 FACT_SIZE = FACT
 """Bytes of memory for a record's times and sizes, in addition to its encoded bytes."""
 
-cdef struct Kept:
-    uint8_t* at
-    Py_ssize_t capacity
-
-cdef Py_ssize_t MIN_KEPT_BYTES = 32 * 1024  # the C library reuses smaller ones itself
-cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
-cdef enum: MAX_KEPT_BLOCKS = 32
-cdef Py_ssize_t GROWTH_TO_KEPT = 8  # how many times as much memory as it needs a growing batch takes of what is kept
-cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first; guarded by the GIL
-cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
-cdef Py_ssize_t used_bytes = 0, most_used_bytes = 0  # of blocks of this size that batches have, now and at the most
-
-
-cdef inline Py_ssize_t counted(Py_ssize_t capacity) noexcept:
-    return capacity if capacity >= MIN_KEPT_BYTES else 0
-
-
-cdef void count_use(Py_ssize_t before, Py_ssize_t after) noexcept:
-    """Note that a batch has a block of *after* bytes in place of *before*.
-
-    Kept memory is memory that batches had before. If batches need more now than all of it, some kept memory is freed:
-    so batches and kept memory together take hardly more than batches alone once did, which `buffer.memory` limits.
-    A batch grows to an eighth of a kept block before it takes it (`_move_to_kept`), and until then the block is kept.
-    """
-    global used_bytes, most_used_bytes
-    used_bytes += counted(after) - counted(before)
-    most_used_bytes = max(most_used_bytes, used_bytes)
-    while kept_blocks and used_bytes + kept_bytes > most_used_bytes + kept[kept_blocks - 1].capacity // GROWTH_TO_KEPT:
-        PyMem_Free(kept[0].at)  # the longest unused block
-        forget_kept(0)
-
-
-cdef void forget_kept(Py_ssize_t place) noexcept:
-    """Remove a block from `kept`, because it was taken or freed."""
-    global kept_blocks, kept_bytes
-    kept_blocks -= 1
-    kept_bytes -= kept[place].capacity
-    memmove(&kept[place], &kept[place + 1], (kept_blocks - place) * sizeof(Kept))
-
-
-cdef void keep(uint8_t* at, Py_ssize_t capacity) noexcept:
-    """Keep this memory for the next batch, or free it.
-
-    The system would zero each page of new memory, which takes longer than writing to it.
-    """
-    global kept_blocks, kept_bytes, used_bytes
-    used_bytes -= counted(capacity)
-    if not MIN_KEPT_BYTES <= capacity <= MAX_KEPT_BYTES:
-        PyMem_Free(at)
-        return
-    while kept_blocks == MAX_KEPT_BLOCKS or kept_bytes + capacity > MAX_KEPT_BYTES:
-        PyMem_Free(kept[0].at)  # the longest unused block
-        forget_kept(0)
-    kept[kept_blocks].at, kept[kept_blocks].capacity = at, capacity
-    kept_blocks += 1
-    kept_bytes += capacity
-
-
-cdef uint8_t* take_kept(Py_ssize_t min_bytes, Py_ssize_t max_bytes, Py_ssize_t* capacity) noexcept:
-    """Return kept memory of a completed batch, between *min_bytes* and *max_bytes*, or NULL."""
-    cdef Py_ssize_t place
-    cdef uint8_t* found
-    for place in range(kept_blocks - 1, -1, -1):
-        if min_bytes <= kept[place].capacity <= max_bytes:
-            found, capacity[0] = kept[place].at, kept[place].capacity
-            forget_kept(place)
-            count_use(0, capacity[0])
-            return found
-    return NULL
-
+CALLBACK_SIZE = CALLBACK
+"""Bytes of memory for a record's callback, which are a reference to it and the record's index."""
 
 cdef class Bytes:
     """Read-only memory that other code fills; freed with its last view, or kept for the next batch."""
@@ -128,13 +64,16 @@ cdef class Bytes:
         PyBuffer_FillInfo(buffer, self, self._bytes, self._size, 1, flags)
 
     def __dealloc__(self):
-        keep(self._bytes, self._capacity)
+        if self._fitted:  # too small for a batch of the usual size
+            free_block(self._bytes, self._capacity)
+        else:
+            keep(self._bytes, self._capacity)
 
     cdef int take(self, Py_ssize_t size) except -1:
         """Allocate at least *size* bytes, from a completed batch if one fits."""
         self._bytes = take_kept(size, size + size // 8, &self._capacity)
         if self._bytes is NULL:
-            self._bytes = <uint8_t*>PyMem_Malloc(size)
+            self._bytes = new_block(size)
             if self._bytes is NULL:
                 raise MemoryError
             self._capacity = size
@@ -143,24 +82,22 @@ cdef class Bytes:
 
     cdef void fit(self, Py_ssize_t size) noexcept:
         """Set the number of filled bytes. If many are unused, take a block of that size, or shrink the memory."""
-        cdef void* smaller
+        cdef uint8_t* smaller
         self._size = size
         if size >= self._capacity - self._capacity // 16:
             return
         if size < self._capacity // 2:
-            # A copy, so that the whole block is kept for the next batch. Shrunken blocks leave gaps between each other
-            # that no other block fits into: 20 MB for a table with 32 MB of buffer.
-            smaller = PyMem_Malloc(max(size, 1))
+            # A copy, so that the whole block is kept for the next batch.
+            smaller = new_block(size)
             if smaller is not NULL:
                 memcpy(smaller, self._bytes, size)
                 keep(self._bytes, self._capacity)
-                self._bytes, self._capacity = <uint8_t*>smaller, 0
+                self._bytes, self._capacity, self._fitted = smaller, size, True
                 return
-        smaller = PyMem_Realloc(self._bytes, max(size, 1))
+        smaller = resized(self._bytes, self._capacity, size)
         if smaller is not NULL:
-            self._bytes = <uint8_t*>smaller
-        count_use(self._capacity, 0)
-        self._capacity = 0  # to be freed: too small for a batch of the usual size
+            count_use(self._capacity, 0)
+            self._bytes, self._capacity, self._fitted = smaller, size, True
 
 
 cdef class IndexedCallbacks:
@@ -262,7 +199,7 @@ cdef class NativeColumns:
 
     def __dealloc__(self):
         keep(self._bytes, self._capacity)
-        PyMem_Free(self._facts)
+        free_block(<uint8_t*>self._facts, self._facts_capacity * FACT)
         PyMem_Free(self._called_back)
 
     def append(self, key, value, headers, timestamp_ms):
@@ -304,8 +241,8 @@ cdef class NativeColumns:
         self._closed = True
 
     def memory(self):
-        """Return the memory of the records and of their facts."""
-        return self._size + self._count * FACT
+        """Return the memory of the records, of their facts and of their callbacks."""
+        return self._size + self._count * FACT + callback_bytes(self)
 
     def __len__(self):
         return self._count
@@ -505,7 +442,7 @@ cdef class NativeColumns:
         cdef Py_ssize_t body = 1 + varint_size(delta) + varint_size(index) + headers_size
         body += varint_size(key_size) + max(key_size, 0) + varint_size(value_size) + max(value_size, 0)
         cdef Py_ssize_t needed = varint_size(body) + body
-        if index and self._size + needed + (index + 1) * FACT > self._limit:
+        if index and self._size + needed + (index + 1) * FACT + callback_bytes(self) > self._limit:
             return -1
         if self._size + needed > self._capacity or index == self._facts_capacity:
             self._grow(needed)
@@ -524,28 +461,37 @@ cdef class NativeColumns:
         return index
 
     cdef int _grow(self, Py_ssize_t needed) except -1:
-        """Get memory for one more record: twice the current size, and more than the batch's limit only if needed."""
+        """Get memory for one more record: what the limit allows, but at most twice the current size of a large batch.
+
+        The limit is that of the records, facts and callbacks together. So each gets the share of it that it has so far;
+        memory beyond that would remain unused, in each of thousands of batches. A batch that grew from a small size on
+        would leave blocks of all sizes behind, and their memory fits no batch: with keys and 5,000 partitions, 25 MiB.
+        """
+        cdef Py_ssize_t used = self._size + self._count * FACT + callback_bytes(self)
+        cdef double growth = max(<double>self._limit / used, 1.0) if used else 1.0
         cdef Py_ssize_t min_bytes = self._size + needed
-        cdef Py_ssize_t size = max(min(max(2 * self._capacity, FIRST_CAPACITY), self._limit), min_bytes)
-        cdef void* memory
+        cdef Py_ssize_t share = <Py_ssize_t>(self._size * growth)
+        cdef Py_ssize_t size = max(min(max(2 * self._capacity, AT_ONCE), share), min_bytes)
+        cdef uint8_t* larger
         if min_bytes > self._capacity and not self._move_to_kept(size):
-            memory = PyMem_Realloc(self._bytes, size)
-            if memory is NULL:
+            larger = resized(self._bytes, self._capacity, size)
+            if larger is NULL:
                 raise MemoryError
             count_use(self._capacity, size)
-            self._bytes, self._capacity = <uint8_t*>memory, size
+            self._bytes, self._capacity = larger, size
         if self._count == self._facts_capacity:
-            size = max(2 * self._facts_capacity, 4)
-            memory = PyMem_Realloc(self._facts, size * FACT)
-            if memory is NULL:
+            share = max(<Py_ssize_t>(self._count * growth), self._count + 1)
+            size = min(max(2 * self._facts_capacity, AT_ONCE // FACT), share)
+            larger = resized(<uint8_t*>self._facts, self._facts_capacity * FACT, size * FACT)
+            if larger is NULL:
                 raise MemoryError
-            self._facts, self._facts_capacity = <Fact*>memory, size
+            self._facts, self._facts_capacity = <Fact*>larger, size
         return 0
 
     cdef bint _move_to_kept(self, Py_ssize_t size) noexcept:
         """Move the records to kept memory of *size* bytes or more; return False if there is none."""
         cdef Py_ssize_t capacity = 0
-        cdef uint8_t* found = take_kept(size, GROWTH_TO_KEPT * size, &capacity) if size >= MIN_KEPT_BYTES else NULL
+        cdef uint8_t* found = take_larger(size, &capacity)
         if found is NULL:
             return False
         if self._size:
@@ -592,6 +538,10 @@ cdef class NativeColumns:
 
 LockingColumns.register(NativeColumns)
 CallbackRunner.register(NativeColumns)
+
+
+cdef inline Py_ssize_t callback_bytes(NativeColumns columns) noexcept:
+    return 0 if columns._callbacks is None else PyList_GET_SIZE(columns._callbacks) * CALLBACK
 
 
 cdef inline object part_of(const uint8_t* start, Py_ssize_t size):

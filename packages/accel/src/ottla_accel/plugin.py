@@ -25,7 +25,7 @@ from ottla.interfaces import (
 from ottla.recordbatch.core_abilities import QuickSender
 from ottla_accel.avro_rows import avro_rows
 from ottla_accel.avro_values import avro_values
-from ottla_accel.columns import FACT_SIZE, NativeColumns
+from ottla_accel.columns import CALLBACK_SIZE, FACT_SIZE, NativeColumns
 from ottla_accel.json_rows import objects
 from ottla_accel.sending import QuickSend
 from ottla_accel.tables import cut_rows, murmur2_partitions
@@ -39,7 +39,7 @@ class NativeEncoder(QuickSender):
     """An encoder whose columns encode each record when it is appended."""
 
     priority = 10
-    record_cost = 20 + FACT_SIZE
+    record_cost = 20 + FACT_SIZE + CALLBACK_SIZE
     avro_rows = staticmethod(avro_rows)
     avro_values = staticmethod(avro_values)
     cut_rows = staticmethod(cut_rows)
