@@ -46,7 +46,7 @@ check_tuples(METADATA)
 cdef tuple INDEXES = tuple(range(4096))  # of most records; a new int for each callback would take a seventh of its time
 cdef int32_t NO_SIZE = -2  # no size of any key or value: that of null is -1
 
-cdef Py_ssize_t AT_ONCE = 16 * 1024  # bytes that a batch takes without being large, if its limit allows them
+cdef Py_ssize_t FIRST_CAPACITY = 256
 cdef Py_ssize_t FACT = sizeof(Fact)
 
 cdef Py_ssize_t CALLBACK = 2 * sizeof(Py_ssize_t)
@@ -461,17 +461,16 @@ cdef class NativeColumns:
         return index
 
     cdef int _grow(self, Py_ssize_t needed) except -1:
-        """Get memory for one more record: what the limit allows, but at most twice the current size of a large batch.
+        """Get memory for one more record: twice the current size, and more than the batch's limit only if needed.
 
         The limit is that of the records, facts and callbacks together. So each gets the share of it that it has so far;
-        memory beyond that would remain unused, in each of thousands of batches. A batch that grew from a small size on
-        would leave blocks of all sizes behind, and their memory fits no batch: with keys and 5,000 partitions, 25 MiB.
+        memory beyond that would remain unused, in each of thousands of batches.
         """
         cdef Py_ssize_t used = self._size + self._count * FACT + callback_bytes(self)
         cdef double growth = max(<double>self._limit / used, 1.0) if used else 1.0
         cdef Py_ssize_t min_bytes = self._size + needed
         cdef Py_ssize_t share = <Py_ssize_t>(self._size * growth)
-        cdef Py_ssize_t size = max(min(max(2 * self._capacity, AT_ONCE), share), min_bytes)
+        cdef Py_ssize_t size = max(min(max(2 * self._capacity, FIRST_CAPACITY), share), min_bytes)
         cdef uint8_t* larger
         if min_bytes > self._capacity and not self._move_to_kept(size):
             larger = resized(self._bytes, self._capacity, size)
@@ -481,7 +480,7 @@ cdef class NativeColumns:
             self._bytes, self._capacity = larger, size
         if self._count == self._facts_capacity:
             share = max(<Py_ssize_t>(self._count * growth), self._count + 1)
-            size = min(max(2 * self._facts_capacity, AT_ONCE // FACT), share)
+            size = min(max(2 * self._facts_capacity, 4), share)
             larger = resized(<uint8_t*>self._facts, self._facts_capacity * FACT, size * FACT)
             if larger is NULL:
                 raise MemoryError
