@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from mutant_runs import mutate
+from mutant_runs import functions_by_place, mutate
 from mutations import Mutation, mutations
 
 SOURCE = '''
@@ -101,7 +101,8 @@ def module(path: Path) -> ModuleType:
 def apply(path: Path, after: str) -> bool:
     source = path.read_bytes()
     chosen: list[Mutation] = [each for each in mutations(str(path), source) if each.after == after]
-    return mutate(str(path), chosen[-1].apply(source), chosen[-1].place, chosen[-1].function_line)
+    place = str(path), chosen[-1].place, chosen[-1].function_line
+    return mutate(place, chosen[-1].apply(source), functions_by_place([str(path)]).get(place, ()))
 
 
 def test_a_mutated_function_runs_its_new_code(tmp_path: Path) -> None:

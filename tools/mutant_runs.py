@@ -17,7 +17,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -26,7 +26,9 @@ from typing import Any, Final
 
 import pytest
 
-HANGS_AFTER: Final = 30.0  # seconds of one test, besides ten times what it usually takes
+HANGS_AFTER: Final = 20.0  # seconds of one test, besides ten times what it usually takes
+Place = tuple[str, str, int]
+"""The file, the name and the first line of a function."""
 
 
 class _MutatedSource(SourceFileLoader):
@@ -63,19 +65,23 @@ if os.environ.get("OTTLA_MUTANT"):
     sys.meta_path.insert(0, _Finder(_mutant["file"], _mutant["source"].encode()))
 
 
-def mutate(file: str, source: bytes, name: str, first_line: int) -> bool:
-    """Give the functions of this name and line the code that the mutated *source* has there.
+def functions_by_place(files: Iterable[str]) -> dict[Place, list[FunctionType]]:
+    """All functions of these files that exist now. There may be several of a place, as of a function in a function."""
+    wanted = frozenset(files)
+    found: dict[Place, list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename in wanted:
+            code = each.__code__
+            found.setdefault((code.co_filename, code.co_qualname, code.co_firstlineno), []).append(each)
+    return found
+
+
+def mutate(place: Place, source: bytes, functions: Sequence[FunctionType]) -> bool:
+    """Give the functions of a place the code that the mutated *source* has there.
 
     False: there is no such function, or its code needs another closure, as where a mutant no longer uses `super`.
     """
-    functions = [
-        each
-        for each in gc.get_objects()
-        if isinstance(each, FunctionType)
-        and each.__code__.co_filename == file
-        and each.__code__.co_qualname == name
-        and each.__code__.co_firstlineno == first_line
-    ]
+    file, name, first_line = place
     code = next(
         (
             each
@@ -111,17 +117,25 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     gc.unfreeze()  # functions are found among the collector's objects
     work = json.loads(Path(name).read_text())
     items = {item.nodeid: item for item in session.items}
+    functions = functions_by_place(mutant["file"] for mutant in work["mutants"])
+    gc.collect()
+    gc.freeze()  # children then neither search nor copy what all of them share
     for mutant in work["mutants"]:
         if time.time() > work["until"]:
             break
-        result = _run_mutant(session, mutant, [items[test] for test in mutant["tests"] if test in items], work["times"])
+        tests = [items[test] for test in mutant["tests"] if test in items]
+        result = _run_mutant(session, mutant, tests, functions, work["times"])
         with Path(work["results"]).open("a") as results:
             results.write(json.dumps({"id": mutant["id"], **result}) + "\n")
     return True
 
 
 def _run_mutant(
-    session: pytest.Session, mutant: Mapping[str, Any], items: Sequence[pytest.Item], times: Mapping[str, float]
+    session: pytest.Session,
+    mutant: Mapping[str, Any],
+    items: Sequence[pytest.Item],
+    functions: Mapping[Place, Sequence[FunctionType]],
+    times: Mapping[str, float],
 ) -> dict[str, object]:
     """Fork, run the tests against the mutant in the child, and return what happened."""
     started = time.monotonic()
@@ -129,7 +143,7 @@ def _run_mutant(
     process = os.fork()
     if process == 0:
         os.close(reading)
-        _in_child(session, mutant, items, writing)
+        _in_child(session, mutant, items, functions, writing)
     os.close(writing)
     outcome, test = "survived", ""
     running: str = ""
@@ -189,17 +203,22 @@ class _Reporter:
                 os._exit(1)
 
 
-def _in_child(session: pytest.Session, mutant: Mapping[str, Any], items: Sequence[pytest.Item], pipe: int) -> None:
+def _in_child(
+    session: pytest.Session,
+    mutant: Mapping[str, Any],
+    items: Sequence[pytest.Item],
+    functions: Mapping[Place, Sequence[FunctionType]],
+    pipe: int,
+) -> None:
     try:
         os.setsid()
         silent = os.open(os.devnull, os.O_RDWR)
         for number in (1, 2):
             os.dup2(silent, number)
-        if not mutate(mutant["file"], mutant["source"].encode(), mutant["place"], mutant["function_line"]):
+        place = mutant["file"], mutant["place"], mutant["function_line"]
+        if not mutate(place, mutant["source"].encode(), functions.get(place, ())):
             os.write(pipe, b"other (process)\n")
             os._exit(0)
-        gc.collect()
-        gc.freeze()
         session.config.pluginmanager.register(_Reporter(pipe, first_only=True), "mutant-reporter")
         for number, item in enumerate(items):
             following = items[number + 1] if number + 1 < len(items) else None
