@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -66,6 +67,10 @@ class CoveringTests:
     def of_file(self, path: Path) -> set[str]:
         """The tests that execute a line of a file, other than by importing it."""
         return {test for tests in self._of_file(path).values() for test in tests}
+
+    def sizes(self, paths: Iterable[Path]) -> Counter[str]:
+        """How many lines of these files each test executes."""
+        return Counter(test for path in paths for tests in self._of_file(path).values() for test in tests)
 
     def _of_file(self, path: Path) -> dict[int, set[str]]:
         found = self._files.get(str(path))

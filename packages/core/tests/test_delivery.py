@@ -183,3 +183,15 @@ def test_done_and_repr_show_the_state_of_a_record() -> None:
 
     assert deliveries[0].done()
     assert repr(deliveries[0]) == "<Delivery for topic 't', partition 7: at offset 4>"
+
+
+@pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0), Failed(error=error_of(batch_of()[0]))])
+def test_a_callback_runs_once_however_often_callbacks_are_run(outcome: Acknowledged | Failed) -> None:
+    called: list[Delivery] = []
+    batch, deliveries = batch_of(1)
+    deliveries[0].add_done_callback(called.append)
+
+    batch.complete_and_call_back(outcome)
+    batch.run_callbacks()
+
+    assert len(called) == 1

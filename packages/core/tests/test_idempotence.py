@@ -21,6 +21,7 @@ from ottla.errors import (
     ErrorCode,
     UnsupportedVersionError,
 )
+from ottla.protocol import PRODUCE
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.batch_sequence import SEQUENCES, ProducerIdAndEpoch
 from ottla_testkit.simulation import SimulatedCluster
@@ -143,6 +144,19 @@ def test_old_brokers_fail_explicit_idempotence() -> None:
         assert isinstance(error, DeliveryError)
         assert isinstance(error.__cause__, UnsupportedVersionError)
         assert "enable.idempotence=true needs brokers of 0.11" in str(error)
+
+
+def test_explicit_idempotence_never_sends_a_batch_without_a_number() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].versions[PRODUCE.key] = (0, 2)  # knows producer ids, but not the format that carries them
+    with simulated(cluster=cluster, enable_idempotence=True) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+        assert isinstance(delivery.exception(), DeliveryError)
+        assert "cannot carry producer ids and sequences" in str(delivery.exception())
+        assert simulation.log() == []
 
 
 # Ids

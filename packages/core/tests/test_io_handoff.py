@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ottla import DeliveryTimeoutError
 from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.concurrency.environment import SYSTEM
 from ottla.sender import io_handoff
 from ottla.sender.io_handoff import AWAITED_IN_A_ROW, HandoffState, IoHandoff
@@ -350,3 +351,33 @@ def test_with_the_hand_off_disabled_only_the_io_thread_runs_rounds() -> None:
             assert batch.outcome is None
             simulation.run_until_idle()
             assert isinstance(batch.outcome, Acknowledged)
+
+
+def test_with_the_hand_off_disabled_the_end_of_a_turn_wakes_the_io_thread() -> None:
+    class Turns(_WatchingLoop):
+        ends: ClassVar[list[Callable[[], object]]] = []
+
+        def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> None:
+            self.ends.append(function)
+
+    wakes: list[str] = []
+    loop = WokenLoop(lambda: wakes.append("woken"))
+    loop.batch_started(alone=True, event_loop=Turns())
+    assert wakes == []
+
+    Turns.ends[0]()
+
+    assert wakes == ["woken"]
+
+
+def test_without_a_pending_record_the_io_thread_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 0.001)
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        handoff = _handoff(simulation)
+        pending, checks = handoff._pending, []
+        handoff._pending = lambda: checks.append(pending()) or checks[-1]  # type: ignore[assignment,func-returns-value]
+
+        _until(lambda: len(checks) > 3 or not io_thread.resting)
+
+        assert io_thread.resting
+        assert not any(checks)

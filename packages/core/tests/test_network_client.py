@@ -382,6 +382,37 @@ def test_shutdown_completes_requests_in_flight() -> None:
     assert isinstance(completions[0].error, ConnectionFailedError)
 
 
+@pytest.mark.rule("network.shutdown")
+def test_in_a_forked_child_only_descriptors_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    machine.cluster.brokers[1].silent = True
+    completions = ask(machine)
+    closed: list[dict[str, bool]] = []
+    monkeypatch.setattr(machine.network, "shutdown", lambda **how: closed.append(how))
+
+    machine.client.shutdown(forked=True)
+
+    assert closed == [{"forked": True}]  # the parent's sockets stay open
+    assert completions == []
+
+
+def test_a_round_waits_for_events_unless_a_connection_is_being_made() -> None:
+    machine = machine_of(1)
+    machine.network.awaits_events = True
+    found = [machine.client.awaits_events]
+    machine.client.poll(0.0, machine.clock())
+    found.append(machine.client.awaits_events)
+    make_ready(machine)
+    found.append(machine.client.awaits_events)
+    machine.network.cut(1)
+    while machine.client.failure(1) is None:
+        machine.client.poll(0.0, machine.clock())
+    found.append(machine.client.awaits_events)
+
+    assert found == [True, False, True, True]
+
+
 @pytest.mark.rule("network.connect.resolves")
 def test_a_slow_name_lookup_delays_nothing_else() -> None:
     machine = machine_of(1, 2)

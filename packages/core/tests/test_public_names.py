@@ -39,6 +39,10 @@ def test_every_name_exported_by_ottla_transactions_exists() -> None:
         assert getattr(ottla.transactions, name).__name__ == name
 
 
+def test_a_missing_name_of_ottla_transactions_is_an_attribute_error() -> None:
+    assert not hasattr(ottla.transactions, "absent")
+
+
 def test_a_producer_does_not_load_the_messages_of_transactions() -> None:
     program = "import sys, ottla.producer.producer; print(*(name for name in sys.modules if name.startswith('ottla.')))"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()

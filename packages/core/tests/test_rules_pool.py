@@ -276,3 +276,14 @@ def test_a_closed_pool_gives_nothing_to_a_wait_that_is_over() -> None:
         pool.take(waiter, Claim())
 
     assert pool.free == 40
+
+
+def test_a_wait_that_finds_enough_memory_has_it_at_once() -> None:
+    pool = make_pool(held=60)
+    waiter = pool.join_queue(40)
+    claim = Claim()
+
+    assert waiter.served.is_set
+    pool.take(waiter, claim)
+
+    assert (claim.held, pool.free, pool.waiting) == (40, 0, 0)

@@ -143,6 +143,24 @@ def test_after_a_lost_response_the_next_transaction_has_a_new_epoch() -> None:
     assert following.producer_id_and_epoch == ProducerIdAndEpoch(id=5, epoch=1)
 
 
+def test_an_empty_transaction_requests_nothing_even_without_an_epoch() -> None:
+    setup = initialized(version=1)
+    setup.begin()
+    lost = setup.next()
+    assert lost is not None
+    setup.requests.on_disconnect(lost, LOST, setup.now)
+    setup.end(commit=False)
+    assert setup.next() is None
+    setup.claim()
+
+    setup.manager.begin_transaction()
+    assert setup.next() is None
+    setup.end(commit=True)
+
+    assert setup.next() is None
+    setup.claim()
+
+
 def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
     setup = initialized()
     setup.manager.begin_transaction()

@@ -229,6 +229,20 @@ def test_giving_up_a_wait_that_is_ready_keeps_its_memory_for_the_next_try() -> N
     assert not isinstance(short.try_append(wait), MemoryWait)
 
 
+def test_a_record_whose_time_is_over_takes_memory_that_is_enough_for_it() -> None:
+    queues = Queues(buffer_memory=4_000, batch_size=4_000)
+    appender = queues.accumulator.appender
+    queues.append(bytes(2_400))
+    queues.accumulator.close_open_batches()
+    wait = appender.try_append("t", 0, RECORD, SIZE)
+    assert isinstance(wait, MemoryWait)
+    assert not wait.ready
+
+    appender.time_out(wait)  # less than a batch, but more than this record
+
+    assert not isinstance(appender.try_append("t", 0, RECORD, SIZE, wait=wait), MemoryWait)
+
+
 def test_no_try_blocks_while_other_threads_wait_for_memory() -> None:
     short = Short()
     waits: list[Placed | MemoryWait] = []
