@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from machine import Queues, cluster_of
+from machine import Queues, cluster_of, columns
+from ottla.accumulator import accumulator as accumulator_module
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
+from ottla.concurrency.locks import Latch
 from ottla.errors import (
     BufferExhaustedError,
     DeliveryError,
@@ -320,6 +323,20 @@ def test_queued_bytes_grow_with_records_and_shrink_when_batches_leave() -> None:
     assert list(hint) == [0, 0]
 
 
+def test_a_batch_of_a_table_wakes_the_io_thread_and_counts_as_queued() -> None:
+    queues = Queues(linger=10.0)
+    view = TopicView(partitions=2, available=(0, 1), queued_bytes=())
+    hint = queues.accumulator.appender.queues("t", view).queued_bytes
+    rows = columns(1_000)
+    rows.put(None, bytes(50), (), 0, None)
+
+    queues.accumulator.appender.enqueue("t", 1, rows)
+
+    assert queues.wakes == 1
+    assert hint[1] >= 50
+    assert ready_now(queues, cluster_of(1, 1)) == {1}
+
+
 # Draining
 
 
@@ -561,3 +578,37 @@ def drain_all(queues: Queues, cluster: Cluster = ONE) -> list[ProducerBatch]:
     while taken := drain(queues, cluster):
         batches += taken
     return batches
+
+
+def test_close_leaves_queues_alone_while_a_plugin_hangs_under_their_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulator_module, "LOCK_TIMEOUT_SECONDS", 0.01)
+    queues = Queues(linger=10.0)
+    batch = queues.append()._batch
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(queues.accumulator._batches.lock.acquire).result()
+        queues.accumulator.close(ProducerClosedError("closed"))
+        closed = batch.closed
+        pool.submit(queues.accumulator._batches.lock.release).result()
+
+    assert not closed
+    with pytest.raises(ProducerClosedError):
+        queues.append()
+
+
+def test_flushes_leave_no_waiter_behind() -> None:
+    queues = Queues(linger=10.0)
+    queues.append()
+    with queues.accumulator._guard:
+        queues.accumulator._guard.notify_all()
+
+    def complete_one(_latch: Latch, _timeout: float | None = None) -> bool:
+        for batch in list(queues.accumulator._batches.all):
+            queues.accumulator.complete(batch, Acknowledged(base_offset=0))
+        return False  # as if it had woken by itself, before the completion has woken it
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Latch, "wait", complete_one)
+        patch.setattr(type(queues.accumulator._guard), "notify_all", lambda _guard: None)
+        assert queues.accumulator.flush(timeout=None)
+
+    assert not queues.accumulator._guard._waiting

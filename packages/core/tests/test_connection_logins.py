@@ -791,8 +791,11 @@ def test_renewals_under_load_lose_nothing_and_open_no_connection() -> None:
 Held: TypeAlias = list[tuple[Session, bytes, float]]
 
 
-def sent_around_a_renewal(machine: Machine) -> tuple[Delivery, Delivery, Held]:
-    """A record before the session is to be renewed, one after; from then on the broker only keeps what it gets."""
+def sent_around_a_renewal(machine: Machine, *others: bytes) -> tuple[Delivery, Delivery, Held]:
+    """A record before the session is to be renewed, one after; from then on the broker only keeps what it gets.
+
+    *others* are sent behind the first record.
+    """
     connection, broker = machine.client._connections[1], machine.cluster.brokers[1]
     connection.renew_at = float("inf")
     held: Held = []
@@ -803,8 +806,11 @@ def sent_around_a_renewal(machine: Machine) -> tuple[Delivery, Delivery, Held]:
 
     broker.respond_in_session = hold  # type: ignore[method-assign]  # a broker that takes its time
     early = machine.send(b"early")
-    for _ in range(2):
-        machine.sender.run_once(machine.clock(), until=machine.clock())
+    for other in [None, *others]:
+        if other is not None:
+            machine.send(other)
+        for _ in range(2):
+            machine.sender.run_once(machine.clock(), until=machine.clock())
     connection.renew_at = 0.0
     late = machine.send(b"late")
     for _ in range(5):
@@ -1055,6 +1061,27 @@ def test_a_renewal_does_not_cut_off_requests_before_it() -> None:
 
     assert [early.exception(), late.exception()] == [None, None]
     assert machine.log() == [b"one", b"early", b"late"]
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("security.session.setup")
+def test_the_timeout_of_a_renewal_waits_for_every_earlier_response() -> None:
+    machine = secured(login={"lifetime": 60.0}, request_timeout=30.0, setup_timeout=10.0)
+    learn(machine)
+    delivered(machine, b"one")
+    machine.client._connections[1].renew_at = float("inf")
+    broker, link = machine.cluster.brokers[1], machine.network.link(1)
+    respond = broker.respond_in_session
+    first, late, held = sent_around_a_renewal(machine, b"second")
+    connects = machine.network.connects
+    answer = respond(*held.pop(0))
+    assert answer is not None
+    link.answer(answer)
+    pass_time(machine, 12.0)  # the set-up time-out is 10 s, and a request may take 30 s
+    answer_all(machine, held)
+
+    assert (first.exception(), late.exception()) == (None, None)
+    assert machine.log() == [b"one", b"early", b"second", b"late"]
     assert machine.network.connects == connects
 
 

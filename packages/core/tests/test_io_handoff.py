@@ -326,6 +326,7 @@ def test_a_thread_with_a_deep_stack_leaves_the_round_to_the_io_thread() -> None:
 
         assert batch.outcome is None
         _until(lambda: not io_thread.resting)
+        assert _handoff(simulation)._awaited_in_a_row == 0  # it rests no more until threads wait that can run rounds
 
 
 def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
@@ -339,6 +340,22 @@ def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
         own.yield_to_callers()  # comes back at once
 
         assert own._state is HandoffState.IO_THREAD
+
+
+def test_the_io_thread_does_not_yield_once_a_record_is_sent_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(0) as simulation:
+        own = _handoff(simulation)
+        own.begin_round()
+        for _ in range(AWAITED_IN_A_ROW):
+            own.batch_started(alone=True, event_loop=_WatchingLoop())
+        own.batch_started(alone=True)
+        own.begin_round()
+        rested: list[bool] = []
+        monkeypatch.setattr(own, "_wait_until_needed", lambda: rested.append(True))
+
+        own.yield_to_callers()
+
+        assert rested == []
 
 
 def test_with_the_hand_off_disabled_only_the_io_thread_runs_rounds() -> None:
@@ -364,10 +381,11 @@ def test_with_the_hand_off_disabled_the_end_of_a_turn_wakes_the_io_thread() -> N
     loop = WokenLoop(lambda: wakes.append("woken"))
     loop.batch_started(alone=True, event_loop=Turns())
     assert wakes == []
-
+    Turns.ends[0]()
+    assert wakes == ["woken"]
     Turns.ends[0]()
 
-    assert wakes == ["woken"]
+    assert wakes == ["woken"]  # once for all batches of the turn
 
 
 def test_without_a_pending_record_the_io_thread_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,27 @@ def test_a_lone_batch_that_has_expired_is_not_sent() -> None:
     assert queues.accumulator.expire(queues.clock())
 
 
+def test_after_a_lone_batch_the_next_check_is_at_its_time_out() -> None:
+    queues = Queues(linger=0.0, delivery_timeout=120.0)
+    delivery = queues.append()
+
+    assert lone(queues, cluster_of(1)) == [delivery._batch]
+    assert queues.accumulator.queue_checks.next_check_at == delivery._batch.created_at + 120.0
+
+
+def test_a_lone_batch_that_cannot_be_encoded_fails_in_the_shortcut() -> None:
+    queues = Queues(linger=0.0)
+    delivery = queues.append()
+
+    def fail(*_arguments: object) -> None:
+        raise ValueError("no")
+
+    queues.accumulator._drained.seal = fail  # type: ignore[assignment]
+
+    assert queues.accumulator.drain_lone(cluster_of(1), takes=lambda _node: True, now=queues.clock()) == (1, ())
+    assert "could not be encoded" in str(delivery.exception())
+
+
 def test_a_lone_batch_without_a_producer_id_or_a_leader_is_not_sent() -> None:
     sequences = Sequences(off=True)
     queues = Queues(linger=0.0, sequences=sequences)

@@ -59,6 +59,27 @@ def test_before_the_first_response_the_bootstrap_servers_are_the_brokers() -> No
     assert setup.due_in <= 0
 
 
+def test_each_bootstrap_server_has_a_negative_id_of_its_own() -> None:
+    metadata = Metadata(
+        bootstrap=[("one", 1), ("two", 2), ("three", 3)],
+        max_age=300.0,
+        max_idle=300.0,
+        refresh_backoff=Backoff(initial=0.1, maximum=1.0),
+        wake=lambda: None,
+        clock=ManualClock(),
+    )
+
+    assert {node: (broker.id, broker.host) for node, broker in metadata.cluster.brokers.items()} == {
+        -1: (-1, "one"),
+        -2: (-2, "two"),
+        -3: (-3, "three"),
+    }
+
+
+def test_the_first_broker_of_a_cluster_is_no_bootstrap_server() -> None:
+    assert str(Broker(id=0, host="zero", port=9092)) == "broker 0 at zero:9092"
+
+
 @pytest.mark.rule("metadata.age")
 def test_after_a_response_metadata_is_due_at_its_maximum_age() -> None:
     setup = Setup(max_age=300.0)
@@ -352,6 +373,17 @@ def test_metadata_is_requested_for_a_broker_known_from_a_response_only() -> None
 
     assert setup.due_in <= 0
     assert setup.metadata.cluster.leader("t", 0) == 3
+
+
+@pytest.mark.rule("metadata.hint.unlisted")
+def test_rebootstrapping_forgets_a_broker_that_a_response_named() -> None:
+    setup = hinted_setup(1, 1)
+    assert setup.metadata.move_leader("t", 0, THREE, 6, setup.clock())
+    setup.metadata.rebootstrap(setup.clock())
+    cluster = setup.answer(led_by(1, 1, epoch=6))
+
+    assert 3 not in cluster.brokers
+    assert setup.metadata.move_leader("t", 1, FOUR, 7, setup.clock())
 
 
 @pytest.mark.rule("metadata.hint.unlisted")

@@ -270,6 +270,35 @@ def test_queue_time_and_request_latency_are_in_milliseconds() -> None:
         assert of_producer(simulation, "request-latency-max") == of_node(simulation, "request-latency-max") >= 0
 
 
+def test_the_latency_of_a_request_is_the_time_between_it_and_its_response() -> None:
+    with simulated(1, client_id="me") as simulation:
+        simulation.pass_time(100.0)
+        simulation.network.freeze(1)
+        simulation.producer.send("t", b"value")
+        simulation.pass_time(2.0)
+        simulation.network.thaw(1)
+        simulation.run_until_idle()
+
+        assert of_producer(simulation, "request-latency-max") == pytest.approx(2_000, rel=0.1)
+
+
+def test_the_bytes_of_requests_are_those_that_the_network_got() -> None:
+    with simulated(1, client_id="me", know=False) as simulation:
+        sent: list[int] = []
+        send = simulation.network.send
+
+        def noted(node: int, chunks: Sequence[bytes]) -> bool:
+            sent.append(sum(map(len, chunks)) if node == 1 else 0)
+            return send(node, chunks)
+
+        simulation.network.send = noted  # type: ignore[method-assign,assignment]
+        simulation.know("t")
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+
+        assert of_node(simulation, "outgoing-byte-total") == sum(sent) > 0
+
+
 def test_connections_are_counted_when_they_open_and_close() -> None:
     with simulated(1, 2, client_id="me") as simulation:
         for partition in (0, 1):

@@ -125,6 +125,17 @@ def test_the_highest_version_supported_by_both_is_used() -> None:
     assert ("Metadata", 7) in machine.cluster.brokers[1].requests
 
 
+def test_a_broker_without_a_connection_supports_no_versions() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    assert machine.client.supported_versions(1, METADATA) is not None
+    machine.network.cut(1)
+    while machine.client.failure(1) is None:
+        machine.client.poll(0.0, machine.clock())
+
+    assert machine.client.supported_versions(1, METADATA) is None  # it may come back with other versions
+
+
 @pytest.mark.rule("network.metadata.first")
 def test_while_metadata_is_due_no_broker_is_ready() -> None:
     machine = machine_of(1)

@@ -386,3 +386,17 @@ def test_no_login_is_suggested_without_a_request_in_flight(caplog: pytest.LogCap
 
     assert "broker 1 closed the connection" in caplog.text
     assert "login" not in caplog.text
+
+
+@pytest.mark.rule("network.lost.wordless")
+def test_no_login_is_suggested_once_the_broker_has_answered(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_topic(1)
+    deliver(machine, 0)
+    machine.cluster.brokers[1].silent = True
+    machine.send(b"unanswered")
+    machine.round()
+    machine.network.cut(1)
+    machine.round()
+
+    assert "broker 1 closed the connection" in caplog.text
+    assert "login" not in caplog.text

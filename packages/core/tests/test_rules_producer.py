@@ -634,3 +634,34 @@ def test_if_the_io_thread_cannot_continue_all_records_fail() -> None:
         with pytest.raises(ProducerFailedError, match="a fault of our own"):
             simulation.producer.send("t", b"b")
         simulation.producer._lifecycle._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended
+
+
+def test_after_a_round_that_failed_between_mute_and_request_records_follow() -> None:
+    with simulated(1, max_in_flight_requests_per_connection=1) as simulation:
+        simulation.run_until_idle()
+        client = simulation.sender._client
+        send = client.send
+
+        def fail(*_arguments: object) -> None:
+            raise ZeroDivisionError
+
+        client.send = fail  # type: ignore[method-assign]
+        deliveries = [simulation.producer.send("t", b"1")]
+        with pytest.raises(ZeroDivisionError) as caught:
+            simulation.run_until_idle()
+        client.send = send  # type: ignore[method-assign]
+        simulation.sender.recover(caught.value, simulation.clock())
+        deliveries.append(simulation.producer.send("t", b"2"))
+        simulation.run_until_idle()
+
+        assert [delivery.exception() for delivery in deliveries] == [None, None]
+        assert simulation.log() == [b"1", b"2"]
+
+
+def test_after_a_round_that_failed_during_a_metadata_change_routes_are_new() -> None:
+    with simulated(1) as simulation:
+        changes: list[str] = []
+        simulation.metadata.on_change = lambda: changes.append("changed")
+        simulation.sender.recover(ZeroDivisionError(), simulation.clock())
+
+        assert changes == ["changed"]

@@ -402,6 +402,18 @@ def test_zstd_is_refused_if_the_broker_does_not_support_it() -> None:
     assert "compression.type" in str(error)
 
 
+@pytest.mark.rule("producer.format.sealed")
+def test_zstd_in_a_format_before_it_is_refused_because_of_the_format() -> None:
+    machine = Machine(SimulatedCluster.of(1), compressor=Zstd(zstandard, 3))
+    machine.cluster.create("t", 1)
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
+    delivery = machine.send(b"a")
+
+    machine.run_until_idle()
+
+    assert "record format v1 cannot carry zstd" in str(delivery.exception())
+
+
 def test_records_that_an_older_format_cannot_hold_fail_alone() -> None:
     machine = machine_with_topic(1)
     machine.cluster.brokers[1].versions[PRODUCE.key] = (0, 2)

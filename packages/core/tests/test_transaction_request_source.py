@@ -296,3 +296,32 @@ def test_a_record_that_fails_in_a_shared_transaction_fails_the_producer(leaving:
     assert setup.manager.state is State.FATAL_ERROR
     assert isinstance(setup.manager.cause, AbortableTransactionError)
     assert "its owner has to abort it" in str(setup.manager.cause)
+
+
+def test_partitions_are_added_before_the_offsets_of_a_transaction() -> None:
+    setup = initialized(version=1)
+    setup.begin()
+    setup.manager.send_offsets(OFFSETS)
+
+    assert isinstance(setup.next(), AddPartitionsToTxn)  # its batches wait for that
+
+
+def test_after_a_success_the_pauses_between_repeats_are_short_again() -> None:
+    setup = Setup(version=1)
+    setup.manager.initialize()
+    pauses = []
+
+    def lose(request: CoordinatorRequest | None) -> None:
+        assert request is not None
+        setup.requests.on_disconnect(request, LOST, setup.now)
+        pauses.append(setup.requests.due_at() - setup.now)
+
+    for _ in range(3):
+        lose(setup.next())
+    setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=0))
+    setup.claim()
+    setup.begin()
+    setup.manager.send_offsets(OFFSETS)
+    lose(setup.next())
+
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.1], rel=0.21)  # 20 % are chance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import pytest
@@ -944,3 +944,27 @@ def test_of_several_partitions_the_one_with_the_cause_decides(codes: tuple[Error
         assert manager(simulation).state is after
         if after is State.ABORTABLE_ERROR and ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
             assert "TOPIC_AUTHORIZATION_FAILED" in str(manager(simulation).cause)
+
+
+def test_after_a_failed_round_an_answered_request_is_not_sent_again() -> None:
+    with simulated(cluster=cluster_of(1), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v")
+        simulation.run_until(lambda: simulation.log() or simulation.log(1))
+        before = requests(simulation)
+
+        simulation.sender.recover(RuntimeError("a fault"), simulation.clock())
+        producer.commit_transaction()
+
+        again = Counter(requests(simulation)) - Counter(before)
+        assert again["EndTxn"] == 1
+        assert again.keys().isdisjoint({"AddPartitionsToTxn", "FindCoordinator", "InitProducerId"})
+
+
+def test_close_without_time_ends_a_wait_for_the_coordinator() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        waiting = manager(simulation).initialize()
+        simulation.producer.close(0)
+
+        with pytest.raises(ProducerClosedError, match="the producer is closed"):
+            waiting.wait(0)

@@ -474,6 +474,17 @@ def test_records_without_a_key_go_to_the_sticky_batch() -> None:
     assert topics.routes.known["t"].sticky_batch is places[0][0]
 
 
+def test_the_open_batch_of_a_record_with_a_key_is_never_the_sticky_one() -> None:
+    topics = Topics(StickyPartition())
+    topics.answer([1, 1])
+    topics.append()
+    route = topics.routes.known["t"]
+
+    assert route.sticky_batch is not None
+    assert topics.appender.open_batch(route, None) is route.sticky_batch
+    assert topics.appender.open_batch(route, b"key") is None
+
+
 def test_the_sticky_batch_is_set_after_a_wait_for_memory() -> None:
     topics = Topics(StickyPartition(), buffer_memory=2_000)
     topics.answer([1, 1])

@@ -288,6 +288,17 @@ def drop(records: UnretrievedErrors, topic: str) -> None:
     records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
 
 
+def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    assert not records.active
+    drop(records, "t")
+    assert records.active
+    records.write("me", 0.0)
+
+    assert not records.active  # the rounds do not ask again
+    assert records.due_at() == float("inf")
+
+
 @pytest.mark.rule("producer.log.lost")
 def test_losses_after_a_calm_period_are_logged_as_early_as_the_first() -> None:
     records = UnretrievedErrors(wake=lambda: None)
