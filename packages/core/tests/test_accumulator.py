@@ -337,6 +337,23 @@ def test_a_batch_of_a_table_wakes_the_io_thread_and_counts_as_queued() -> None:
     assert ready_now(queues, cluster_of(1, 1)) == {1}
 
 
+def test_the_story_of_a_table_has_the_time_that_its_call_has_waited() -> None:
+    rows = columns(1_000)
+    rows.put(None, b"value", (), 0, None)
+
+    batch = Queues().accumulator.appender.enqueue("t", 0, rows, waited=1.5)
+
+    assert batch.story().waited_for_topic == 1.5
+
+
+def test_a_recovery_leaves_the_open_batch_open() -> None:
+    queues = Queues(linger=10.0)
+    first = queues.append()
+
+    assert queues.accumulator.recover() == []
+    assert queues.append()._batch is first._batch
+
+
 # Draining
 
 

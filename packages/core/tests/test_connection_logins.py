@@ -1238,3 +1238,24 @@ def test_logins_renewals_and_refusals_are_counted_separately() -> None:
     machine.client.shutdown()
     of = machine.client._counters.producer
     assert of.connected.count == of.closed.count
+
+
+def test_a_failed_connection_after_a_login_is_no_login_error() -> None:
+    machine = secured()
+    learn(machine)
+    machine.network.hosts.refusing.add("broker-1")
+    machine.network.cut(1)
+    machine.send(b"value")
+    pass_time(machine, 1.0)
+
+    assert "could not connect" in str(machine.client._connections[1].last_failure)
+
+
+def test_a_connection_that_ends_after_its_login_cancels_no_computation() -> None:
+    helper = HelperOfTheTest()
+    machine = secured(helper=helper)
+    learn(machine)
+    machine.network.cut(1)
+    pass_time(machine, 1.0)
+
+    assert helper.forgotten == []

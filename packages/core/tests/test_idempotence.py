@@ -172,6 +172,19 @@ def test_a_producer_id_is_requested_once_before_the_first_record() -> None:
         assert sequences(simulation, 0) == sequences(simulation, 1) == [(0, 0, 0), (0, 1, 1)]
 
 
+def test_a_producer_id_that_does_not_come_is_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].errors_by_request["InitProducerId"] = deque([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 30)
+    with simulated(cluster=cluster) as simulation:
+        simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+    [line] = [line for line in caplog.messages if "requests have failed" in line]
+    assert "InitProducerId" in line
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in line
+
+
 def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)

@@ -399,3 +399,19 @@ def test_without_a_pending_record_the_io_thread_rests_on(monkeypatch: pytest.Mon
 
         assert io_thread.resting
         assert not any(checks)
+
+
+def test_the_end_of_a_producer_ends_the_watch_before_its_sockets_close() -> None:
+    ends: list[str] = []
+
+    class Watch(_WatchingLoop):
+        def end(self) -> None:
+            ends.append("watch")
+
+    with simulated(0) as simulation:
+        _handoff(simulation)._watch = Watch()
+        shutdown = simulation.network.shutdown
+        simulation.network.shutdown = lambda: ends.append("sockets") or shutdown()  # type: ignore[method-assign,func-returns-value]
+        simulation.producer.close()
+
+    assert ends[:2] == ["watch", "sockets"]

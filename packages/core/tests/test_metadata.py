@@ -164,6 +164,15 @@ def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
 
 
 @pytest.mark.rule("metadata.epoch")
+def test_the_first_epoch_of_a_leader_never_replaces_a_newer_one() -> None:
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(2, epoch=5))
+
+    assert setup.answer(led_by(1, epoch=0)).leader("t", 0) == 2
+
+
+@pytest.mark.rule("metadata.epoch")
 def test_an_outdated_response_never_brings_back_an_earlier_leader() -> None:
     setup = Setup()
     setup.metadata.use("t", setup.clock())

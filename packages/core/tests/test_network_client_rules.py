@@ -833,3 +833,24 @@ def test_an_unreachable_broker_is_warned_about_once_with_the_reason(
     warnings = Counter(record.getMessage() for record in caplog.records if "connection_log" in record.name)
     assert len(warnings) == 1
     assert reported in next(iter(warnings))
+
+
+def test_the_time_of_the_round_so_far_counts_towards_a_wait() -> None:
+    machine = ready(machine_of(1))
+    machine.client.poll(0.0, machine.clock())
+    machine.network.waits.clear()
+    began_at = machine.clock()
+    machine.clock.advance(0.3)
+    machine.client.poll(1.0, began_at)
+
+    assert machine.network.waits == [pytest.approx(0.7)]
+
+
+@pytest.mark.parametrize("throttle_ms", [1, 2])
+def test_the_shortest_throttle_time_is_kept(throttle_ms: int) -> None:
+    machine = ready(machine_of(1))
+    machine.cluster.brokers[1].throttle_ms = throttle_ms
+    completions = produce_nothing(machine)
+    until(machine, lambda: completions)
+
+    assert completions[0].throttled_until == pytest.approx(completions[0].now + throttle_ms / 1000)

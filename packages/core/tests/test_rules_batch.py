@@ -11,7 +11,7 @@ import pytest
 
 from edited_broker import Edit, edited_machine, run_until
 from machine import Machine, columns
-from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch import ProducerBatch, size_of
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.errors import BrokerError, DeliveryError, DeliveryTimeoutError, ErrorCode, ProducerClosedError
@@ -393,3 +393,12 @@ def test_seconds_in_the_queue_and_in_flight_add_up_over_attempts() -> None:
     assert batch.times(22.0) == (6.0, 6.0)
     assert (batch.attempts, batch.last_node, batch.in_flight) == (2, 2, True)
     assert batch.times(0.0) == (6.0, 5.0)  # no clock turns them back
+
+
+def test_the_size_of_a_record_has_no_bytes_of_what_it_lacks() -> None:
+    assert size_of((None, None, (), 0, None)) == 0
+    assert size_of((b"key", None, (), 0, None)) == 3
+    assert size_of((None, b"value", (), 0, None)) == 5
+    assert size_of((b"key", b"value", (), 0, None)) == 8
+    with_headers = size_of((None, None, [("name", None), ("other", b"content")], 0, None))
+    assert with_headers >= len("name") + len("other") + len(b"content")

@@ -665,3 +665,10 @@ def test_after_a_round_that_failed_during_a_metadata_change_routes_are_new() -> 
         simulation.sender.recover(ZeroDivisionError(), simulation.clock())
 
         assert changes == ["changed"]
+
+
+def test_a_first_round_is_no_repair_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1) as simulation, caplog.at_level("INFO", logger="ottla"):
+        simulation.rounds.run(simulation.clock(), simulation.clock())
+
+    assert "works again" not in caplog.text

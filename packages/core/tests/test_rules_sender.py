@@ -707,3 +707,16 @@ def test_a_batch_that_cannot_be_split_fails_alone_with_the_cause() -> None:
     machine.run_until_idle()
     assert after.result().offset == 0
     assert machine.pool.free == machine.pool.capacity
+
+
+def test_after_a_round_the_sender_says_when_the_next_one_is_due() -> None:
+    machine = Machine(SimulatedCluster.of(1), linger=0.25)
+    machine.cluster.create("t", 1)
+    machine.send(b"first")
+    machine.run_until_idle()
+    sent_at = machine.clock()
+    machine.send(b"lingers")
+
+    machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    assert machine.sender.due_at == pytest.approx(sent_at + 0.25)

@@ -307,8 +307,8 @@ def test_partitions_are_added_before_the_offsets_of_a_transaction() -> None:
 
 
 def test_after_a_success_the_pauses_between_repeats_are_short_again() -> None:
-    setup = Setup(version=1)
-    setup.manager.initialize()
+    setup = initialized(version=1)
+    setup.begin()
     pauses = []
 
     def lose(request: CoordinatorRequest | None) -> None:
@@ -318,10 +318,12 @@ def test_after_a_success_the_pauses_between_repeats_are_short_again() -> None:
 
     for _ in range(3):
         lose(setup.next())
-    setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=0))
-    setup.claim()
-    setup.begin()
-    setup.manager.send_offsets(OFFSETS)
+    added = AddPartitionsToTxnTopicResult(
+        name="t",
+        results_by_partition=[AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=0)],
+    )
+    setup.answer(setup.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[added]))
+    setup.sequences.new_partitions["t", 1] = None
     lose(setup.next())
 
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.1], rel=0.21)  # 20 % are chance

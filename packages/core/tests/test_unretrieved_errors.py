@@ -299,6 +299,15 @@ def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:
     assert records.due_at() == float("inf")
 
 
+def test_lost_records_of_an_earlier_report_leave_nothing_to_log() -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    drop(records, "t")
+    records.reports = 1  # a report had them meanwhile
+    records.write("me", 0.0)
+
+    assert not records.active
+
+
 @pytest.mark.rule("producer.log.lost")
 def test_losses_after_a_calm_period_are_logged_as_early_as_the_first() -> None:
     records = UnretrievedErrors(wake=lambda: None)
