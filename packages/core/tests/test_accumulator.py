@@ -10,6 +10,7 @@ import pytest
 
 from machine import Queues, cluster_of, columns
 from ottla.accumulator import accumulator as accumulator_module
+from ottla.accumulator import hanging_plugins
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.concurrency.locks import Latch
@@ -610,6 +611,19 @@ def test_close_leaves_queues_alone_while_a_plugin_hangs_under_their_lock(monkeyp
     assert not closed
     with pytest.raises(ProducerClosedError):
         queues.append()
+
+
+def test_the_thread_that_hangs_is_the_holder_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hanging_plugins, "LOCK_TIMEOUT_SECONDS", 0.01)
+    accumulator = Queues().accumulator
+    assert accumulator.hanging.thread() is None
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(accumulator._batches.lock.acquire).result()
+        holder = pool.submit(threading.get_ident).result()
+        found = accumulator.hanging.thread()
+        pool.submit(accumulator._batches.lock.release).result()
+
+    assert found == holder
 
 
 def test_flushes_leave_no_waiter_behind() -> None:

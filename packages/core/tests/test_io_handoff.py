@@ -401,6 +401,34 @@ def test_without_a_pending_record_the_io_thread_rests_on(monkeypatch: pytest.Mon
         assert not any(checks)
 
 
+def test_the_io_thread_rests_on_while_records_keep_coming(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 0.001)
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        handoff = _handoff(simulation)
+        checks: list[bool] = []
+
+        def pending() -> bool:
+            handoff._batches_started += 1  # another thread sends and awaits
+            checks.append(True)
+            return True
+
+        handoff._pending = pending
+        _until(lambda: len(checks) > 3 or not io_thread.resting)
+
+        assert io_thread.resting
+
+
+def test_the_io_thread_takes_a_record_that_no_thread_runs_rounds_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 0.001)
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
+        handoff = _handoff(simulation)
+        handoff._pending = lambda: True
+
+        _until(lambda: not io_thread.resting)
+
+        assert handoff._state is HandoffState.IO_THREAD
+
+
 def test_the_end_of_a_producer_ends_the_watch_before_its_sockets_close() -> None:
     ends: list[str] = []
 

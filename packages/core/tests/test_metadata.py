@@ -153,6 +153,22 @@ def test_an_unknown_broker_does_not_count_as_leader() -> None:
     assert setup.answer(led_by(7)).leader("t", 0) is None
 
 
+def test_a_partition_behind_the_last_has_no_leader() -> None:
+    cluster = Cluster(brokers=BROKERS, topics={"t": led_by(1, 2)})
+
+    assert [cluster.leader("t", partition) for partition in range(4)] == [1, 2, None, None]
+    assert cluster.leader("other", 0) is None
+
+
+def test_an_error_of_a_topic_that_has_leaders_refuses_no_record() -> None:
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(attrs.evolve(led_by(1, 2), error=ErrorCode.LEADER_NOT_AVAILABLE))
+
+    assert setup.metadata.missing("t", 1) is None
+    assert setup.metadata.missing("t", 2) is not None
+
+
 @pytest.mark.rule("metadata.epoch")
 def test_an_older_leader_epoch_never_replaces_a_newer_one() -> None:
     setup = Setup()

@@ -358,6 +358,16 @@ def test_no_login_is_suggested_after_records_were_written(caplog: pytest.LogCapt
     assert "login" not in caplog.text
 
 
+@pytest.mark.rule("network.acks-0")
+def test_a_broker_that_takes_records_with_acks_0_works_again() -> None:
+    machine = machine_with_topic(1, acks=0)
+    connection = machine.client._connections[1]
+    connection.failures = 3
+    deliver(machine, 0)
+
+    assert connection.failures == 0
+
+
 @pytest.mark.rule("network.lost.wordless")
 def test_a_disconnect_after_the_first_request_suggests_a_login(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(SimulatedCluster.of(1))

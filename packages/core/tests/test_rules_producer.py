@@ -28,8 +28,10 @@ from ottla import (
     TopicUnavailableError,
     UndeliveredError,
 )
+from ottla.concurrency.environment import SYSTEM
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Header
+from ottla.sender.round_recovery import Rounds
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
 HOUR_MS = 3_600_000
@@ -672,3 +674,14 @@ def test_a_first_round_is_no_repair_of_others(caplog: pytest.LogCaptureFixture) 
         simulation.rounds.run(simulation.clock(), simulation.clock())
 
     assert "works again" not in caplog.text
+
+
+def test_the_pause_after_a_failed_round_ends_when_the_producer_closes() -> None:
+    with simulated(1) as simulation:
+        rounds = Rounds(sender=simulation.sender, name="me", environment=SYSTEM)  # with a real pause
+        rounds._next_at = rounds._clock() + HANG_GUARD
+        rounds.end_sleep()
+        started = rounds._clock()
+        rounds.run(started, started + HANG_GUARD)
+
+        assert rounds._clock() < started + HANG_GUARD

@@ -961,6 +961,25 @@ def test_after_a_failed_round_an_answered_request_is_not_sent_again() -> None:
         assert again.keys().isdisjoint({"AddPartitionsToTxn", "FindCoordinator", "InitProducerId"})
 
 
+def test_a_request_that_a_failed_round_has_not_sent_is_sent_again() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        client = simulation.sender._client
+        send = client.send
+
+        def fail(*_arguments: object) -> None:
+            raise ZeroDivisionError
+
+        initialized = manager(simulation).initialize()
+        client.send = fail  # type: ignore[method-assign]
+        with pytest.raises(ZeroDivisionError) as caught:
+            simulation.run_until(lambda: initialized.ended)
+        client.send = send  # type: ignore[method-assign]
+        simulation.sender.recover(caught.value, simulation.clock())
+        simulation.run_until(lambda: initialized.ended)
+
+        assert initialized.error is None
+
+
 def test_close_without_time_ends_a_wait_for_the_coordinator() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
         waiting = manager(simulation).initialize()

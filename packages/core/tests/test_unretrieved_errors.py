@@ -299,6 +299,20 @@ def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:
     assert records.due_at() == float("inf")
 
 
+def test_what_is_counted_but_not_logged_is_forgotten_with_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    drop(records, "first")
+    records.write("me", 0.0)
+    drop(records, "second")
+    records.write("me", 0.1)  # counted, to be logged later
+    records.ignore()
+    caplog.clear()
+    records.write("me", 100.0)
+
+    assert records.due_at() == float("inf")
+    assert caplog.messages == []
+
+
 def test_lost_records_of_an_earlier_report_leave_nothing_to_log() -> None:
     records = UnretrievedErrors(wake=lambda: None)
     drop(records, "t")
