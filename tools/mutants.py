@@ -3,7 +3,8 @@
 A seeded sample of small changes (`mutations`) is made, and each is run against the fast tests that execute its line
 (`covering_tests`, `mutant_runs`). A change that no test notices survives. `surviving_mutants.toml` names survivors with
 the reason why no test can notice them. The map of tests and the results are in `build/mutants`; a later run continues
-with what is missing. After a change of tests, `--again` runs the survivors again, and `--map` makes the map again.
+with what is missing. After a change of tests, `--again` runs the survivors again, and `--map` makes the map again, of
+all modules of tests or of those that it is given.
 """
 
 from __future__ import annotations
@@ -84,17 +85,23 @@ def heart() -> Iterator[Path]:
         yield from (path for path in sorted(SOURCE.glob(pattern)) if not path.stem.endswith("_log"))
 
 
-def make_map() -> None:
-    """Run the fast tests once, and record which lines each of them executes."""
+def make_map(modules: Sequence[str] = ()) -> None:
+    """Run the fast tests once, and record which lines each of them executes; only of these modules, if any are named.
+
+    What is known of the tests of others is kept.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.rc"
     files = "".join(f"    {SOURCE / pattern}\n" for pattern in HEART)
     settings.write_text(f"[run]\ninclude =\n{files}")
+    known = json.loads(TIMES.read_text()) if modules else {}
     command = [
         *(sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", f"--data-file={MAP}"),
-        *("-m", "pytest", "-p", "covering_tests", *_pytest_options([TESTS])),
+        *(["--append"] if modules else []),
+        *("-m", "pytest", "-p", "covering_tests", *_pytest_options(modules or [TESTS])),
     ]
     subprocess.run(command, cwd=ROOT, env=_environment(OTTLA_COVERING_TIMES=TIMES), check=False)
+    TIMES.write_text(json.dumps(known | json.loads(TIMES.read_text())))
 
 
 def _environment(**variables: Path) -> dict[str, str]:
@@ -275,7 +282,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         default=60.0,
         help="of tests against a mutant, at most; after a quick run, survivors need --again",
     )
-    parser.add_argument("--map", action="store_true", help="make the map of tests again")
+    parser.add_argument(
+        "--map", nargs="*", metavar="MODULE", help="make the map of tests again, or only of these modules of tests"
+    )
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--report", action="store_true", help="run nothing, and print the results so far")
     return parser.parse_args(arguments)
@@ -284,8 +293,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     until = time.time() + 60 * options.minutes
-    if options.map or not TIMES.exists():
-        make_map()
+    if options.map is not None or not TIMES.exists():
+        make_map(options.map or ())
     if options.again:
         forget_survivors()
     mutants = sample(options.seed, options.sample, part=options.part, seconds=options.seconds)

@@ -212,6 +212,28 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
         _until(lambda: not io_thread.resting)
 
 
+def test_a_thread_that_waits_for_a_time_runs_rounds_for_no_longer() -> None:
+    with simulated(0) as simulation, _resting(simulation):
+        simulation.network.freeze(0)
+        delivery = simulation.producer.send("t", b"value")
+        began_at = simulation.clock()
+        with pytest.raises(TimeoutError):
+            delivery.result(timeout=0.05)
+
+        assert simulation.clock() - began_at < 1.0
+        simulation.network.thaw(0)
+
+
+def test_a_second_batch_before_a_wait_starts_the_count_of_awaited_ones_again() -> None:
+    with simulated(0) as simulation:
+        own = _handoff(simulation)
+        own._awaited_in_a_row = AWAITED_IN_A_ROW
+        own.batch_started(alone=True)
+        own.batch_started(alone=False)
+
+        assert own._awaited_in_a_row == 0
+
+
 class _WatchingLoop:
     """An event loop that watches a descriptor for good, whose turns end when the test says so."""
 

@@ -133,3 +133,11 @@ def test_group_metadata_that_is_cut_or_longer_is_refused(data: bytes) -> None:
 def test_an_empty_group_is_refused() -> None:
     with pytest.raises(InvalidRecordError, match=r"needs a group id: the consumer's group\.id"):
         OffsetsToSend.checked({}, "")
+
+
+def test_an_object_with_a_topic_alone_is_no_partition() -> None:
+    class Topic:
+        topic = "t"
+
+    with pytest.raises(InvalidRecordError, match=r"must be \(topic, partition\)"):
+        positions({Topic(): 7})

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from machine import columns
 from ottla import (
     BufferExhaustedError,
     Delivery,
@@ -20,6 +21,7 @@ from ottla import (
     OttlaError,
     ProducerClosedError,
 )
+from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.unassigned_memory import unassigned_memory
@@ -647,3 +649,34 @@ def test_aborted_records_with_keys_get_no_partition_and_free_memory() -> None:
         assert "aborted" in str(delivery.exception())
         assert partitioner.columns == []
         assert simulation.pool.free == simulation.pool.capacity
+
+
+def test_records_without_a_key_among_others_count_for_their_partition() -> None:
+    noted: list[tuple[str, int, int]] = []
+    partitioner = KeyPartitioner(
+        partition=lambda _topic, _key, _view: 1,
+        partition_column=lambda _topic, keys, _view: [0] * len(keys),
+        appended=lambda *what: noted.append(what),
+        sizes=BatchSizes(target=16_384, max_bytes=1_000_000),
+        columns=columns,
+    )
+    rows = columns(100_000)
+    for key in (b"k", None, b"k", None):
+        rows.put(key, bytes(100), (), 0, None)
+    view = TopicView(partitions=2, available=(0, 1), queued_bytes=(0, 0))
+
+    assert [*partitioner._partitions("t", rows, view)] == [0, 1, 0, 1]
+    assert noted == [("t", 1, rows.size_estimate() // 2)]
+
+
+def test_keyed_records_that_fill_a_batch_of_their_partition_wake_the_io_thread() -> None:
+    with simulated(1, 1, linger_ms=10_000, batch_size=500) as simulation:
+        other = 1 - partition_for_key(b"key", 2)
+        simulation.producer.send("t", b"first", partition=other)
+        simulation.pass_time(1.0)
+        for _ in range(3):
+            simulation.producer.send("t", bytes(300), b"key")
+        before = simulation.network.wakeups
+        simulation.producer.send("t", b"second", partition=other)
+
+        assert simulation.network.wakeups > before

@@ -685,3 +685,28 @@ def test_the_pause_after_a_failed_round_ends_when_the_producer_closes() -> None:
         rounds.run(started, started + HANG_GUARD)
 
         assert rounds._clock() < started + HANG_GUARD
+
+
+def test_close_ends_the_pause_after_a_failed_round() -> None:
+    with simulated(1) as simulation:
+        simulation.thread.begin_close(1.0)
+
+        assert simulation.rounds._sleep_ended.wait(0)
+
+
+def test_failed_rounds_are_logged_once_for_each_place_in_the_code(caplog: pytest.LogCaptureFixture) -> None:
+    def first() -> None:
+        raise ZeroDivisionError
+
+    def second() -> None:
+        raise ZeroDivisionError
+
+    with simulated(1) as simulation:
+        for place in (first, second, first):
+            try:
+                place()
+            except ZeroDivisionError as error:
+                simulation.rounds.failed(error)
+        simulation.rounds.failed(ZeroDivisionError())  # one that was never raised has no place
+
+    assert sum("a round of the I/O thread failed" in line for line in caplog.messages) == 3

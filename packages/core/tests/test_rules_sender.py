@@ -720,3 +720,17 @@ def test_after_a_round_the_sender_says_when_the_next_one_is_due() -> None:
     machine.sender.run_once(machine.clock(), until=machine.clock())
 
     assert machine.sender.due_at == pytest.approx(sent_at + 0.25)
+
+
+def test_only_a_watched_round_with_requests_looks_for_no_events() -> None:
+    machine = Machine(SimulatedCluster.of(1))
+    machine.cluster.create("t", 1)
+    machine.send(b"first")
+    machine.run_until_idle()
+    machine.network.awaits_events = True
+    now = machine.clock()
+    found = [machine.sender.run_once(now, until=now, watched=watched) for watched in (False, True)]
+    machine.send(b"second")
+    found.append(machine.sender.run_once(now, until=now, watched=True))
+
+    assert found == [False, False, True]

@@ -7,7 +7,9 @@ from collections import deque
 import pytest
 import zstandard
 
-from machine import Machine
+from machine import Machine, columns
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     BrokerError,
@@ -56,6 +58,24 @@ def test_a_record_arrives_and_its_delivery_has_the_offset() -> None:
     assert machine.log() == [b"a", b"b"]
     assert [delivery.result().offset for delivery in deliveries] == [0, 1]
     assert machine.pool.free == machine.pool.capacity
+
+
+@pytest.mark.parametrize(
+    ("repeated", "time_ms", "reported"),
+    [(False, 9, 9), (True, 9, -1), (True, 5, 5), (True, 12, 12), (True, -1, -1), (False, -1, -1)],
+)
+def test_only_a_repeat_with_the_newest_timestamp_has_no_append_time(
+    repeated: bool, time_ms: int, reported: int
+) -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    batch.append(None, b"a", (), 5, None)
+    batch.append(None, b"b", (), 9, None)
+    batch.maybe_written = repeated
+    handler = machine_with_topic(1).sender._response_handler
+
+    outcome = handler.on_response(batch, Acknowledged(base_offset=7, log_append_time_ms=time_ms), 1.0)
+
+    assert outcome == Acknowledged(base_offset=7, log_append_time_ms=reported)
 
 
 @pytest.mark.rule("sender.round.request")

@@ -173,6 +173,16 @@ def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
     assert not setup.state.offsets
 
 
+def test_close_drops_the_offsets_of_the_open_transaction() -> None:
+    setup = initialized()
+    setup.manager.begin_transaction()
+    sent = setup.manager.send_offsets(OFFSETS)
+    setup.requests.close()
+
+    with pytest.raises(AbortableTransactionError, match="the producer was closed"):
+        sent.wait(0)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION])
 def test_a_response_for_dropped_offsets_changes_nothing(code: ErrorCode) -> None:
     setup = initialized()
