@@ -355,6 +355,15 @@ def test_a_recovery_leaves_the_open_batch_open() -> None:
     assert queues.append()._batch is first._batch
 
 
+def test_after_a_recovery_every_queue_is_checked_again() -> None:
+    queues = Queues(linger=10.0)
+    queues.append()
+    assert look_again_in(queues) == pytest.approx(10.0)
+    queues.accumulator.recover()
+
+    assert queues.accumulator.queue_checks.next_check_at < queues.clock()
+
+
 # Draining
 
 

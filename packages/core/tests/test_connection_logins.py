@@ -1259,3 +1259,16 @@ def test_a_connection_that_ends_after_its_login_cancels_no_computation() -> None
     pass_time(machine, 1.0)
 
     assert helper.forgotten == []
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_refusals_of_bootstrap_servers_alone_fail_no_queued_record(accepted: bool) -> None:
+    machine = secured()
+    login_of(machine).users["ann"] = "another password"
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 3.0)
+    machine.client._connections.accepted = accepted
+    brokers = machine.metadata.cluster.brokers.values()
+
+    assert machine.client._connections.refused_by_all(brokers) is not None
+    assert machine.client.refused_by_all() is None

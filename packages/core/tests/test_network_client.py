@@ -115,6 +115,25 @@ def test_apiversions_falls_back_to_0_if_the_refusal_names_no_version(refusal: by
     assert api_versions.ask_again_with == 0
 
 
+@pytest.mark.rule("network.version.fallback")
+def test_bytes_behind_a_refusal_do_not_hide_the_version_that_it_names() -> None:
+    refusal = bytes.fromhex("0023 00000001 0012 0000 0003 00000000")  # a throttle time that version 0 does not have
+
+    assert read_api_versions(4, memoryview(refusal)).ask_again_with == 3
+
+
+def test_the_listener_of_a_broker_that_was_reached_once_is_not_doubted() -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+    machine.network.hosts.refusing.add("broker-1")
+    machine.network.cut(1)
+    while (error := machine.client.failure(1)) is None or "could not connect" not in str(error):
+        connected(machine)
+        machine.client.poll(0.1, machine.clock())
+
+    assert "advertised.listeners" not in str(error)
+
+
 @pytest.mark.rule("network.version.highest")
 def test_the_highest_version_supported_by_both_is_used() -> None:
     machine = machine_of(1)

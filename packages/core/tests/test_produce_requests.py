@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from machine import columns
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.sealing import Sealer
 from ottla.errors import UnsupportedVersionError
 from ottla.protocol import PRODUCE
+from ottla.sender.produce_messages import produce_request
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
 
@@ -93,3 +97,15 @@ def test_a_request_that_was_never_written_leaves_nothing_maybe_written() -> None
         assert not error.possibly_persisted
         assert following.result(0).offset == 1
         assert {entry.epoch for entry in topic.producers[0].entries.values()} == {0}
+
+
+def test_a_request_names_the_time_that_the_broker_has_for_it() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    batch.append(None, b"value", (), 0, None)
+    batch.sealed = Sealer(None).seal(batch, 1)
+    request = produce_request(
+        [batch], acks=-1, timeout=2.5, topic_ids={}, on_complete=lambda _: None, transactional_id=None, newest=3
+    )
+    sent = PRODUCE.request(3).decode(memoryview(b"".join(map(bytes, request.body(3)))))
+
+    assert (sent.acks, sent.timeout_ms) == (-1, 2_500)
