@@ -652,3 +652,17 @@ def test_flushes_leave_no_waiter_behind() -> None:
         assert queues.accumulator.flush(timeout=None)
 
     assert not queues.accumulator._guard._waiting
+
+
+def test_the_parts_of_a_batch_share_its_memory_in_proportion() -> None:
+    queues = Queues(linger=0.0)
+    whole = queues.append(bytes(400))._batch
+    drain(queues)
+    parts = [ProducerBatch(topic="t", partition=0, columns=columns(10_000), now=0.0) for _ in range(2)]
+    for part in parts:
+        part.append(None, bytes(200), (), 0, None)
+    whole.held_bytes = 1_000
+    queues.accumulator.replace(whole, parts, max_bytes=300)
+
+    assert [part.held_bytes for part in parts] == [500, 500]
+    assert whole.held_bytes == 0

@@ -12,6 +12,7 @@ from ottla.errors import BrokerError, ConnectionFailedError, ErrorCode, Producer
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
+from ottla.protocol.notation import ZERO_UUID
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import simulated
 
@@ -78,6 +79,10 @@ def test_each_bootstrap_server_has_a_negative_id_of_its_own() -> None:
 
 def test_the_first_broker_of_a_cluster_is_no_bootstrap_server() -> None:
     assert str(Broker(id=0, host="zero", port=9092)) == "broker 0 at zero:9092"
+
+
+def test_a_topic_without_an_id_has_that_of_zeros() -> None:
+    assert Topic(name="t").id == ZERO_UUID
 
 
 @pytest.mark.rule("metadata.age")

@@ -680,3 +680,14 @@ def test_keyed_records_that_fill_a_batch_of_their_partition_wake_the_io_thread()
         simulation.producer.send("t", b"second", partition=other)
 
         assert simulation.network.wakeups > before
+
+
+def test_an_unassigned_batch_keeps_no_record_once_partitions_are_chosen() -> None:
+    with simulated(1, 1) as simulation:
+        delivery = simulation.producer.send("t", b"value", b"key")
+        unassigned = delivery._batch
+        assert unassigned.partition < 0
+        simulation.run_until_idle()
+
+        assert list(unassigned.columns._values) == []
+        assert len(unassigned.columns) == 1
