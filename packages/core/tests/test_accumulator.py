@@ -11,6 +11,7 @@ import pytest
 from machine import Queues, cluster_of, columns
 from ottla.accumulator import accumulator as accumulator_module
 from ottla.accumulator import hanging_plugins
+from ottla.accumulator.accumulator import FILL_REQUEST_TO
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.concurrency.locks import Latch
@@ -438,6 +439,19 @@ def test_batches_are_drained_for_their_leaders_only() -> None:
         1: [0, 2],
         2: [1],
     }
+
+
+def test_lingering_batches_fill_the_requests_of_all_brokers() -> None:
+    queues, cluster = Queues(linger=1.0), cluster_of(*[1, 2] * 40)
+    for partition in range(2):
+        queues.append(partition=partition)
+    queues.clock.advance(1.0)
+    for partition in range(2, 80):
+        queues.append(partition=partition)
+
+    drained = queues.accumulator.drain(cluster, [1, 2], max_size=1_000_000, now=queues.clock())
+
+    assert [len(drained[node]) for node in (1, 2)] == [FILL_REQUEST_TO, FILL_REQUEST_TO]
 
 
 @pytest.mark.rule("accumulator.put-back.head", "accumulator.order.retry")

@@ -1272,3 +1272,16 @@ def test_refusals_of_bootstrap_servers_alone_fail_no_queued_record(accepted: boo
 
     assert machine.client._connections.refused_by_all(brokers) is not None
     assert machine.client.refused_by_all() is None
+
+
+def test_each_login_and_each_renewal_is_counted_once() -> None:
+    machine = secured(login={"lifetime": 60.0})
+    learn(machine)
+    counters = machine.client._counters.producer
+    logins = login_of(machine).logins
+    assert counters.logins.count == logins > 0
+    pass_time(machine, 52.0)
+    delivered(machine, b"value")
+    pass_time(machine, 5.0)
+
+    assert counters.logins.count + counters.renewals.count == login_of(machine).logins > logins

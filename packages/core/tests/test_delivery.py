@@ -13,6 +13,7 @@ from ottla.accumulator.delivery import Delivery
 from ottla.concurrency import io_threads
 from ottla.errors import DeliveryError, IllegalStateError, OttlaError
 from ottla.results import RecordMetadata
+from simulated_producer import simulated
 
 HANG_GUARD = 20.0
 
@@ -203,3 +204,15 @@ def test_the_last_answer_of_a_story_is_the_error_itself_if_it_has_no_cause() -> 
     batch.complete_and_call_back(Failed(error=error_of(batch, "refused by the broker")))
 
     assert "refused by the broker" in batch.story().tries[-1].response
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_the_metadata_of_all_records_is_that_of_each(encoder: str) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    with simulated(1, linger_ms=10, record_encoder=encoder) as simulation:
+        deliveries = [simulation.producer.send("t", bytes(size), b"k") for size in range(3)]
+        simulation.run_until_idle()
+        batch, _index = deliveries[0]._place()
+
+        assert list(batch.all_metadata()) == [delivery.result() for delivery in deliveries]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -213,7 +214,7 @@ def test_a_second_thread_that_waits_runs_no_round_and_calls_the_io_thread() -> N
 
 
 def test_a_thread_that_waits_for_a_time_runs_rounds_for_no_longer() -> None:
-    with simulated(0) as simulation, _resting(simulation):
+    with simulated(0) as simulation, _resting(simulation) as io_thread:
         simulation.network.freeze(0)
         delivery = simulation.producer.send("t", b"value")
         began_at = simulation.clock()
@@ -221,6 +222,8 @@ def test_a_thread_that_waits_for_a_time_runs_rounds_for_no_longer() -> None:
             delivery.result(timeout=0.05)
 
         assert simulation.clock() - began_at < 1.0
+        _until(lambda: not io_thread.resting)
+        assert io_thread.error is None
         simulation.network.thaw(0)
 
 
@@ -256,21 +259,15 @@ class _Network:
         return False
 
 
-@pytest.mark.parametrize(("queued", "due_in", "rounds"), [(0, 60.0, 1), (MAX_QUEUED_BYTES + 1, 60.0, 0), (0, 0.0, 0)])
-def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
-    run: list[float] = []
-
-    def run_on_loop(now: float, _event: bool) -> bool:
-        run.append(now)
-        return False
-
+def _with_a_loop(run: Callable[[float, bool], bool], *, queued: int = 0, due_in: float = 60.0) -> IoHandoff:
+    """A hand-off whose rounds fit an event loop unless much is queued or due."""
     handoff = IoHandoff(
         run=lambda _now, _until: None,
         idle=lambda: True,
         pending=lambda: False,
         wake=lambda: None,
         loop_rounds=LoopRounds(
-            run=run_on_loop,
+            run=run,
             network=_Network(),
             awaits_events=lambda: True,
             queued_bytes=lambda: queued,
@@ -279,12 +276,99 @@ def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in:
         environment=SYSTEM,
     )
     handoff._event_loop = _WatchingLoop()
+    return handoff
+
+
+@pytest.mark.parametrize(("queued", "due_in", "rounds"), [(0, 60.0, 1), (MAX_QUEUED_BYTES + 1, 60.0, 0), (0, 0.0, 0)])
+def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
+    run: list[float] = []
+
+    def run_on_loop(now: float, _event: bool) -> bool:
+        run.append(now)
+        return False
+
+    handoff = _with_a_loop(run_on_loop, queued=queued, due_in=due_in)
     io_thread = IoThread(handoff)
     handoff._end_turn()
 
     assert len(run) == rounds
     handoff.wake()
     _until(lambda: not io_thread.resting)
+
+
+def test_an_event_whose_round_is_long_wakes_the_io_thread_and_ends_the_watch() -> None:
+    handoff = _with_a_loop(lambda _now, _event: False, queued=MAX_QUEUED_BYTES + 1)
+    io_thread = IoThread(handoff)
+
+    assert not handoff._handle_event()
+    assert handoff._called
+    _until(lambda: not io_thread.resting)
+
+
+def test_a_signal_during_a_round_of_a_loop_is_handled_after_it() -> None:
+    handled: list[int] = []
+    within: list[int] = []
+
+    def run(_now: float, _event: bool) -> bool:
+        signal.raise_signal(signal.SIGTERM)
+        within.append(len(handled))
+        return False
+
+    handoff = _with_a_loop(run)
+    io_thread = IoThread(handoff)
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: handled.append(number))
+    try:
+        handoff._end_turn()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    handoff.wake()
+    _until(lambda: not io_thread.resting)
+
+    assert (within, handled) == ([0], [signal.SIGTERM])
+
+
+@pytest.mark.parametrize(("deferred", "rests"), [(False, True), (True, False)])
+def test_the_io_thread_takes_what_the_turn_of_a_loop_has_not_sent(
+    deferred: bool, rests: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 0.001)
+    handoff = _with_a_loop(lambda _now, _event: False)
+    checks: list[bool] = []
+
+    def pending() -> bool:
+        checks.append(True)
+        return True
+
+    handoff._pending = pending
+    handoff._watch = _WatchingLoop()
+    handoff._deferred_wake.pending = deferred
+    io_thread = IoThread(handoff)
+    _until(lambda: len(checks) > 3 or not io_thread.resting)
+    resting = io_thread.resting
+    handoff.wake()
+    _until(lambda: not io_thread.resting)
+
+    assert resting is rests
+
+
+@pytest.mark.parametrize(("turns", "interval"), [(AWAITED_IN_A_ROW - 1, 1.0), (AWAITED_IN_A_ROW, 2.0)])
+def test_the_io_thread_checks_seldom_while_a_loop_sends_one_by_one(
+    turns: int, interval: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 1.0)
+    monkeypatch.setattr(io_handoff, "LOOP_CHECK_INTERVAL", 2.0)
+    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff._turns_in_a_row = turns
+    intervals: list[float] = []
+
+    def wait(seconds: float) -> None:
+        intervals.append(seconds)
+        handoff._called = True
+
+    monkeypatch.setattr(handoff, "_resume", SimpleNamespace(wait=wait, set=lambda: None))
+    handoff._wait_until_needed()
+
+    assert intervals == [interval]
 
 
 def test_after_a_thread_has_run_a_round_a_loop_checks_again_what_fits() -> None:
