@@ -691,3 +691,25 @@ def test_an_unassigned_batch_keeps_no_record_once_partitions_are_chosen() -> Non
 
         assert list(unassigned.columns._values) == []
         assert len(unassigned.columns) == 1
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_a_partitioner_of_columns_gets_many_keys_with_each_encoder(encoder: str) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    calls: list[list[bytes]] = []
+
+    class OfColumns:
+        def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+            return 0
+
+        def partition_column(self, topic: str, keys: Sequence[bytes], view: TopicView) -> Sequence[int]:
+            calls.append([*keys])
+            return [0] * len(keys)
+
+    with simulated(1, 1, plugins={"partitioner": OfColumns()}, linger_ms=10, record_encoder=encoder) as simulation:
+        for key in (b"a", b"b", b"c"):
+            simulation.producer.send("t", b"value", key)
+        simulation.run_until_idle()
+
+    assert calls == [[b"a", b"b", b"c"]]
