@@ -356,6 +356,16 @@ def test_a_recovery_leaves_the_open_batch_open() -> None:
     assert queues.append()._batch is first._batch
 
 
+def test_a_batch_that_a_failed_round_has_taken_but_not_closed_is_closed() -> None:
+    queues = Queues(linger=0.0)
+    taken = queues.append()._batch
+    queues.accumulator._batches.queue_of(taken).batches.popleft()
+
+    assert queues.accumulator.recover() == [taken]
+    assert taken.closed
+    assert queues.append()._batch is not taken
+
+
 def test_after_a_recovery_every_queue_is_checked_again() -> None:
     queues = Queues(linger=10.0)
     queues.append()

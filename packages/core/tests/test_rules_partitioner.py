@@ -21,10 +21,13 @@ from ottla import (
     OttlaError,
     ProducerClosedError,
 )
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_sizes import BatchSizes
+from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.key_partitioning import KeyPartitioner
-from ottla.accumulator.unassigned_memory import unassigned_memory
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.unassigned_memory import UnassignedMemory, unassigned_memory
 from ottla.interfaces import Header, RecordView, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns
@@ -713,3 +716,26 @@ def test_a_partitioner_of_columns_gets_many_keys_with_each_encoder(encoder: str)
         simulation.run_until_idle()
 
     assert calls == [[b"a", b"b", b"c"]]
+
+
+def test_a_keyed_record_that_fills_an_unassigned_batch_alone_does_not_linger() -> None:
+    with simulated(1, linger_ms=10_000) as simulation:
+        sent_at = simulation.clock()
+        delivery = simulation.producer.send("t", bytes(300_000), b"key")
+        simulation.run_until(delivery.done)
+
+        assert simulation.clock() - sent_at < 1.0
+
+
+def test_a_keyed_record_of_exactly_the_limit_fills_an_unassigned_batch() -> None:
+    queues = TopicQueues("t")
+    pool = BufferPool(1_000_000, clock=lambda: 0.0)
+    memory = UnassignedMemory(sizes=BatchSizes(target=16_384, max_bytes=1_000_000), pool=pool)
+    found = []
+    for size in (1_000, 300_000):
+        batch = ProducerBatch(topic="t", partition=-1, columns=columns(0), now=0.0)
+        batch.append(b"key", bytes(size), (), 0, None)
+        memory.begin(batch, queues, size)
+        found.append(batch.full)
+
+    assert found == [False, True]

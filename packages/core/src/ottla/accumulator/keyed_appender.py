@@ -77,13 +77,14 @@ class KeyedAppender(RecordAppender):
                 self._assign(topic, in_round=in_round)
 
     def assign_lingered(self, now: float, *, urgent: bool) -> float:
-        """Partition the unassigned batches whose linger time has ended, or all if *urgent*.
+        """Partition the unassigned batches that are full or whose linger time has ended, or all if *urgent*.
 
         Returns the time at which the linger time of the next one ends.
         """
         next_at = FOREVER
         for topic in list(self._lingering):
-            due = now if urgent else topic.unassigned.batches[0].created_at + self._linger
+            batch = topic.unassigned.batches[0]
+            due = now if urgent or batch.full else batch.created_at + self._linger
             if due <= now:
                 self.assign(topic, in_round=True)
             elif due < next_at:
