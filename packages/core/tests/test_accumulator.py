@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -329,7 +330,7 @@ def test_a_batch_of_a_table_wakes_the_io_thread_and_counts_as_queued() -> None:
     queues = Queues(linger=10.0)
     view = TopicView(partitions=2, available=(0, 1), queued_bytes=())
     hint = queues.accumulator.appender.queues("t", view).queued_bytes
-    rows = columns(1_000)
+    rows: Any = columns(1_000)
     rows.put(None, bytes(50), (), 0, None)
 
     queues.accumulator.appender.enqueue("t", 1, rows)
@@ -340,7 +341,7 @@ def test_a_batch_of_a_table_wakes_the_io_thread_and_counts_as_queued() -> None:
 
 
 def test_the_story_of_a_table_has_the_time_that_its_call_has_waited() -> None:
-    rows = columns(1_000)
+    rows: Any = columns(1_000)
     rows.put(None, b"value", (), 0, None)
 
     batch = Queues().accumulator.appender.enqueue("t", 0, rows, waited=1.5)

@@ -1264,7 +1264,7 @@ def test_a_connection_that_ends_after_its_login_cancels_no_computation() -> None
 @pytest.mark.parametrize("accepted", [False, True])
 def test_refusals_of_bootstrap_servers_alone_fail_no_queued_record(accepted: bool) -> None:
     machine = secured()
-    login_of(machine).users["ann"] = "another password"
+    login_of(machine).users = {"ann": "another password"}
     machine.metadata.use("t", machine.clock())
     pass_time(machine, 3.0)
     machine.client._connections.accepted = accepted

@@ -198,7 +198,7 @@ def test_a_callback_runs_once_however_often_callbacks_are_run(outcome: Acknowled
     assert len(called) == 1
 
 
-def test_the_last_answer_of_a_story_is_the_error_itself_if_it_has_no_cause() -> None:
+def test_an_error_without_a_cause_is_the_last_answer_of_a_story() -> None:
     batch, _deliveries = batch_of(1)
     batch.mark_sent(1, 0.0)
     batch.complete_and_call_back(Failed(error=error_of(batch, "refused by the broker")))

@@ -227,7 +227,7 @@ def test_a_thread_that_waits_for_a_time_runs_rounds_for_no_longer() -> None:
         simulation.network.thaw(0)
 
 
-def test_a_second_batch_before_a_wait_starts_the_count_of_awaited_ones_again() -> None:
+def test_a_second_batch_before_a_wait_resets_the_count_of_awaited_ones() -> None:
     with simulated(0) as simulation:
         own = _handoff(simulation)
         own._awaited_in_a_row = AWAITED_IN_A_ROW
@@ -296,7 +296,7 @@ def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in:
     _until(lambda: not io_thread.resting)
 
 
-def test_an_event_whose_round_is_long_wakes_the_io_thread_and_ends_the_watch() -> None:
+def test_an_event_with_a_long_round_wakes_the_io_thread() -> None:
     handoff = _with_a_loop(lambda _now, _event: False, queued=MAX_QUEUED_BYTES + 1)
     io_thread = IoThread(handoff)
 
@@ -448,7 +448,7 @@ def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
         assert own._state is HandoffState.IO_THREAD
 
 
-def test_the_io_thread_does_not_yield_once_a_record_is_sent_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_io_thread_does_not_yield_after_a_record_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(0) as simulation:
         own = _handoff(simulation)
         own.begin_round()
@@ -499,7 +499,7 @@ def test_without_a_pending_record_the_io_thread_rests_on(monkeypatch: pytest.Mon
     with simulated(0) as simulation, _resting(simulation) as io_thread:
         handoff = _handoff(simulation)
         pending, checks = handoff._pending, []
-        handoff._pending = lambda: checks.append(pending()) or checks[-1]  # type: ignore[assignment,func-returns-value]
+        handoff._pending = lambda: checks.append(pending()) or checks[-1]  # type: ignore[func-returns-value]
 
         _until(lambda: len(checks) > 3 or not io_thread.resting)
 
@@ -545,7 +545,12 @@ def test_the_end_of_a_producer_ends_the_watch_before_its_sockets_close() -> None
     with simulated(0) as simulation:
         _handoff(simulation)._watch = Watch()
         shutdown = simulation.network.shutdown
-        simulation.network.shutdown = lambda: ends.append("sockets") or shutdown()  # type: ignore[method-assign,func-returns-value]
+
+        def noted(*, forked: bool = False) -> None:
+            ends.append("sockets")
+            shutdown(forked=forked)
+
+        simulation.network.shutdown = noted  # type: ignore[method-assign]
         simulation.producer.close()
 
     assert ends[:2] == ["watch", "sockets"]

@@ -557,7 +557,7 @@ def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFi
     assert "other slow batches" in lines[1]
 
 
-def test_a_keyed_record_whose_partition_a_round_has_chosen_has_a_story_until_now() -> None:
+def test_a_record_whose_partition_a_round_has_chosen_has_a_story() -> None:
     with simulated(1, linger_ms=100) as simulation:
         simulation.network.freeze(1)
         delivery = simulation.producer.send("t", b"value", b"key")

@@ -663,7 +663,7 @@ def test_records_without_a_key_among_others_count_for_their_partition() -> None:
         sizes=BatchSizes(target=16_384, max_bytes=1_000_000),
         columns=columns,
     )
-    rows = columns(100_000)
+    rows: Any = columns(100_000)
     for key in (b"k", None, b"k", None):
         rows.put(key, bytes(100), (), 0, None)
     view = TopicView(partitions=2, available=(0, 1), queued_bytes=(0, 0))
@@ -672,7 +672,7 @@ def test_records_without_a_key_among_others_count_for_their_partition() -> None:
     assert noted == [("t", 1, rows.size_estimate() // 2)]
 
 
-def test_keyed_records_that_fill_a_batch_of_their_partition_wake_the_io_thread() -> None:
+def test_keyed_records_that_fill_a_batch_wake_the_io_thread() -> None:
     with simulated(1, 1, linger_ms=10_000, batch_size=500) as simulation:
         other = 1 - partition_for_key(b"key", 2)
         simulation.producer.send("t", b"first", partition=other)
@@ -718,7 +718,7 @@ def test_a_partitioner_of_columns_gets_many_keys_with_each_encoder(encoder: str)
     assert calls == [[b"a", b"b", b"c"]]
 
 
-def test_a_keyed_record_that_fills_an_unassigned_batch_alone_does_not_linger() -> None:
+def test_a_keyed_record_that_fills_a_batch_alone_does_not_linger() -> None:
     with simulated(1, linger_ms=10_000) as simulation:
         sent_at = simulation.clock()
         delivery = simulation.producer.send("t", bytes(300_000), b"key")

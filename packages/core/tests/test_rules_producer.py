@@ -31,6 +31,7 @@ from ottla import (
 from ottla.concurrency.environment import SYSTEM
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Header
+from ottla.network import Request
 from ottla.sender.round_recovery import Rounds
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -638,13 +639,13 @@ def test_if_the_io_thread_cannot_continue_all_records_fail() -> None:
         simulation.producer._lifecycle._io_thread.join = lambda timeout: True  # type: ignore[method-assign]  # it has ended
 
 
-def test_after_a_round_that_failed_between_mute_and_request_records_follow() -> None:
+def test_records_follow_a_round_that_failed_between_mute_and_request() -> None:
     with simulated(1, max_in_flight_requests_per_connection=1) as simulation:
         simulation.run_until_idle()
         client = simulation.sender._client
         send = client.send
 
-        def fail(*_arguments: object) -> None:
+        def fail(node: int, request: Request, now: float) -> None:
             raise ZeroDivisionError
 
         client.send = fail  # type: ignore[method-assign]
@@ -660,7 +661,7 @@ def test_after_a_round_that_failed_between_mute_and_request_records_follow() -> 
         assert simulation.log() == [b"1", b"2"]
 
 
-def test_after_a_round_that_failed_during_a_metadata_change_routes_are_new() -> None:
+def test_routes_are_new_after_a_round_that_failed_in_a_metadata_change() -> None:
     with simulated(1) as simulation:
         changes: list[str] = []
         simulation.metadata.on_change = lambda: changes.append("changed")

@@ -23,6 +23,7 @@ from ottla.errors import (
     UndeliveredError,
     UnsupportedVersionError,
 )
+from ottla.network import Request
 from ottla.producer.producer import Producer
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -966,7 +967,7 @@ def test_a_request_that_a_failed_round_has_not_sent_is_sent_again() -> None:
         client = simulation.sender._client
         send = client.send
 
-        def fail(*_arguments: object) -> None:
+        def fail(node: int, request: Request, now: float) -> None:
             raise ZeroDivisionError
 
         initialized = manager(simulation).initialize()

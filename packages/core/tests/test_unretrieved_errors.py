@@ -299,7 +299,7 @@ def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:
     assert records.due_at() == float("inf")
 
 
-def test_what_is_counted_but_not_logged_is_forgotten_with_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_are_counted_but_not_logged_are_forgotten_too(caplog: pytest.LogCaptureFixture) -> None:
     records = UnretrievedErrors(wake=lambda: None)
     drop(records, "first")
     records.write("me", 0.0)
