@@ -9,7 +9,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from ottla.protocol.binary_arrays import binary_array, number, numbers
+from ottla.protocol.binary_arrays import (
+    binary_array,
+    flags,
+    null,
+    nullable_binary_array,
+    number,
+    numbers,
+    string,
+    strings,
+)
 
 WITHIN = 60.0  # seconds
 
@@ -35,6 +44,31 @@ def test_integers_equal_those_of_pyarrow(kind: pa.DataType, values: Sequence[int
 
 def test_a_negative_integer_equals_that_of_pyarrow() -> None:
     assert number(-1, pa.int32()).equals(pa.scalar(-1, pa.int32()))
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
+def test_integers_of_each_width_equal_those_of_pyarrow(kind: pa.DataType) -> None:
+    assert numbers([-128, 0, 127], kind).equals(pa.array([-128, 0, 127], kind))
+
+
+@pytest.mark.parametrize("values", [[], ["", "a", "äß"]], ids=len)
+def test_texts_equal_those_of_pyarrow(values: Sequence[str]) -> None:
+    assert strings(values).equals(pa.array(values, pa.string()))
+    assert [string(value) for value in values] == [pa.scalar(value) for value in values]
+
+
+def test_flags_and_nulls_equal_those_of_pyarrow() -> None:
+    assert flags([True, False, True]).equals(pa.array([True, False, True]))
+    assert null(pa.int64()).equals(pa.scalar(None, pa.int64()))
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_nullable_bytes_equal_those_of_pyarrow(large: bool) -> None:
+    for values in ([], [None], [b"", None, b"ab"]):
+        made = nullable_binary_array(values, large=large)
+        made.validate(full=True)
+
+        assert made.equals(pa.array(values, pa.large_binary() if large else pa.binary()))
 
 
 SENDING = """

@@ -211,7 +211,7 @@ def third_party(monkeypatch: pytest.MonkeyPatch) -> Registry:
     monkeypatch.setattr(Bracketed, "made", [])
     installed = Registry()
     named = [EntryPoint("Acme", "acme_serializer:plugin", "ottla.serializers")]
-    return Registry([info.entry_point for infos in installed._infos.values() for info in infos] + named)
+    return Registry([*(info.entry_point for infos in installed._infos.values() for info in infos), *named])
 
 
 def formats(registry: Registry, **config: Any) -> ValueFormats:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
 from ottla_testkit.mock_cluster import MockCluster
@@ -95,31 +97,93 @@ print(during_imports)
 
 
 WRITTEN: Final = """
-import sys, pyspark.worker, pyarrow as pa
-from array import array
+import json, sys, pyspark.worker, pyarrow as pa
 from ottla_spark.options.options import read_options
 from ottla_spark.sink.job import WriteToKafka
 from ottla_spark.sink.writer import OttlaWriter
 
-options = read_options({"kafka.bootstrap.servers": sys.argv[1], "topic": "orders"}, problems=[])
-texts = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(array("i", [0, 1, 2])), pa.py_buffer(b"ab")])
-rows = pa.RecordBatch.from_arrays([texts, texts], ["column_0", "column_1"])
-task = WriteToKafka(write=OttlaWriter(options, {"key": 0, "value": 1}).write, names=("key", "value"))
+rows = pa.ipc.open_stream(bytes.fromhex(input())).read_next_batch()
+options = read_options({"kafka.bootstrap.servers": sys.argv[1], **json.loads(sys.argv[2])}, problems=[])
+names = rows.schema.names
+columns = {name: place for place, name in enumerate(names) if not name.startswith("other")}
+task = WriteToKafka(write=OttlaWriter(options, columns).write, names=tuple(names))
 [result] = task(iter([rows]))
-assert '"records": 2' in result.column(0)[0].as_py()
+assert f'"records": {sys.argv[3]}' in result.column(0)[0].as_py(), result.column(0)[0].as_py()
 print("pandas" in sys.modules)
 """
 
+PAIRS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+KEYED: Final = {"key": pa.array(["a", "b"]), "value": pa.array(["x", "y"])}
+OTHERS: Final = {
+    "other_map": pa.array([{"a": 1.5}, None], pa.map_(pa.string(), pa.float64())),
+    "other_list": pa.array([["a"], [None]], pa.list_(pa.string())),
+    "other_bytes": pa.array([b"a", None], pa.binary()),
+    "other_time": pa.array([0, 1], pa.timestamp("us", "UTC")),
+}
+EVERY: Final = {
+    **KEYED,
+    "topic": pa.array(["orders", "invoices"]),
+    "partition": pa.array([0, None], pa.int32()),
+    "headers": pa.array([[{"key": "trace", "value": b"1"}], None], PAIRS),
+    "timestamp": pa.array([0, 1], pa.timestamp("us", "UTC")),
+}
+REFUSED: Final = {**KEYED, "headers": pa.array([[{"key": None, "value": b"1"}], []], PAIRS)}
+LETTERS: Final = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "letters"}
 
-def test_a_task_does_not_import_pandas(mock_cluster: MockCluster) -> None:
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "records"),
+    [
+        pytest.param(KEYED, {"topic": "orders"}, 2, id="keys"),
+        pytest.param(EVERY, {}, 2, id="every column"),
+        pytest.param(OTHERS, {"topic": "orders", "value.format": "json"}, 2, id="JSON"),
+        pytest.param(
+            OTHERS,
+            {"topic": "orders", "value.format": "json", "kafka.record.encoder": "python"},
+            2,
+            id="JSON in pure Python",
+        ),
+        pytest.param(REFUSED, {"topic": "orders", **LETTERS}, 2, id="a refused row"),
+    ],
+)
+def test_a_task_does_not_import_pandas(
+    columns: Mapping[str, pa.Array], settings: Mapping[str, str], records: int, mock_cluster: MockCluster
+) -> None:
     """`pyarrow.array` and `pyarrow.scalar` do, if it is installed: 0.2 s and 40 MiB in each Python worker.
 
     With `format`, PySpark itself calls `pyarrow.array` after the task.
     """
     pytest.importorskip("ottla_accel")
-    mock_cluster.create_topic("orders", partitions=2)
+    for topic in ("orders", "invoices", "letters"):
+        mock_cluster.create_topic(topic, partitions=2)
+    rows = pa.record_batch(list(columns.values()), names=list(columns))
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, rows.schema) as written:
+        written.write_batch(rows)
 
-    assert _output(WRITTEN, arguments=[mock_cluster.bootstrap_servers]) == "False"
+    arguments = [mock_cluster.bootstrap_servers, json.dumps(settings), str(records)]
+    assert _output(WRITTEN, stream.getvalue().to_pybytes().hex(), arguments=arguments) == "False"
+
+
+SEALED: Final = """
+import sys, pyarrow as pa
+from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
+from ottla_spark.atomic.partition_assignment import PartitionAssignment
+from ottla_spark.atomic.sealed_rows import _sealed_rows, sealed_batches
+
+assignment = PartitionAssignment(topics=(("orders", 2),), owners=2)
+section = SealedRecords(
+    chunks=[b"abc"], count=1, first_timestamp=7, max_timestamp=8, magic=2, codec_id=0, plain_size=3, size=3
+)
+batch = SealedBatch(topic="orders", partition=1, section=section)
+[back] = sealed_batches(_sealed_rows([batch], assignment), assignment)
+assert (back.topic, back.partition, back.section.count) == ("orders", 1, 1)
+print("pandas" in sys.modules)
+"""
+
+
+def test_sealed_rows_for_the_shuffle_import_no_pandas() -> None:
+    assert _output(SEALED) == "False"
 
 
 def test_a_task_imports_its_modules_without_garbage_collections(pickled: str) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Header
 from ottla.plugins.record_headers import checked_headers
+from ottla.protocol.binary_arrays import nullable_binary_array, number, numbers, strings
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.headers import PAIR, encoded, joined_sections
 from ottla.tables.private_copy import checked_copy
@@ -47,8 +48,11 @@ def rows_at_once(headers: Sequence[Header], max_bytes: int) -> int:
 
 def header_column(headers: Sequence[Header], rows: int) -> Any:
     """The same headers for each of *rows* records, in the type of a column of headers."""
-    pairs = [dict(zip(("key", "value"), header, strict=True)) for header in headers]
-    return pa.array([pairs], pa.list_(PAIR)).take(pa.repeat(0, rows))
+    names = strings([name for name, _value in headers])
+    contents = nullable_binary_array([value for _name, value in headers])
+    pairs = pa.StructArray.from_arrays([names, contents], fields=list(PAIR))
+    one_row = pa.ListArray.from_arrays(numbers([0, len(headers)], pa.int32()), pairs)
+    return one_row.take(pa.repeat(number(0, pa.int32()), rows))
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.protocol.binary_arrays import flags, number
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -47,9 +48,8 @@ def to_int64(column: Any) -> Any:
     """Convert any integers to int64; uint64 values that are too large become -1, which is refused as well."""
     if not pa.types.is_uint64(column.type):
         return column.cast(pa.int64())
-    return pc.if_else(
-        pc.greater(column, pa.scalar(TIMESTAMP_MAX, pa.uint64())), -1, column.cast(pa.int64(), safe=False)
-    )
+    large = pc.greater(column, number(TIMESTAMP_MAX, pa.uint64()))
+    return pc.if_else(large, number(-1, pa.int64()), column.cast(pa.int64(), safe=False))
 
 
 def to_milliseconds(column: Any) -> tuple[Any, Any | None]:
@@ -61,8 +61,10 @@ def to_milliseconds(column: Any) -> tuple[Any, Any | None]:
     lowest, highest = pc.min_max(raw).as_py().values()
     bad = None
     if lowest is not None and not 0 <= lowest <= highest <= maximum:
-        bad = pc.fill_null(pc.or_(pc.less(raw, 0), pc.greater(raw, maximum)), False)
-        raw = pc.if_else(bad, 0, raw)
+        zero = number(0, raw.type)
+        outside = pc.or_(pc.less(raw, zero), pc.greater(raw, number(maximum, raw.type)))
+        bad = pc.fill_null(outside, flags([False])[0])
+        raw = pc.if_else(bad, zero, raw)
     if pa.types.is_timestamp(kind) and kind.unit != "ms":
-        raw = (pc.multiply if seconds else pc.divide)(raw, _MS[kind.unit])
+        raw = (pc.multiply if seconds else pc.divide)(raw, number(_MS[kind.unit], raw.type))
     return raw, bad

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Header
-from ottla.protocol.binary_arrays import binary_array
+from ottla.protocol.binary_arrays import binary_array, number, numbers, strings
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import varints
 
@@ -28,16 +28,16 @@ def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
     names = pc.struct_field(pairs, 0).cast(pa.binary())
     contents = pc.struct_field(pairs, 1).cast(pa.binary())
     each = pc.binary_join_element_wise(
-        varints(pc.fill_null(pc.binary_length(names), -1)),
+        varints(pc.fill_null(pc.binary_length(names), number(-1, pa.int32()))),
         names,
-        varints(pc.fill_null(pc.binary_length(contents), -1)),
-        pc.fill_null(contents, b""),
+        varints(pc.fill_null(pc.binary_length(contents), number(-1, pa.int32()))),
+        pc.fill_null(contents, _NOTHING),
         _NOTHING,
     )
     joined = pc.binary_join(pa.ListArray.from_arrays(_ends(counts), each), _NOTHING)
     if not added:
         return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
-    counts = pc.add(counts, pa.scalar(len(added), pa.int32()))
+    counts = pc.add(counts, number(len(added), pa.int32()))
     return pc.binary_join_element_wise(varints(counts), joined, binary_array([encoded(added)])[0], _NOTHING)
 
 
@@ -55,11 +55,11 @@ def without_headers(column: Any, names: Collection[str]) -> Any:
     """The headers of a list or map column, as `header_lists` makes them, without those that have one of these names."""
     lists = header_lists(column)
     pairs = lists.flatten()
-    others = pc.invert(pc.is_in(pc.struct_field(pairs, 0), value_set=pa.array(names, pa.string())))
+    others = pc.invert(pc.is_in(pc.struct_field(pairs, 0), value_set=strings(list(names))))
     if pc.all(others, min_count=0).as_py():
         return lists
     kept = pc.cumulative_sum(others.cast(pa.int32()))
-    ends = pa.concat_arrays([pa.array([0], pa.int32()), kept]).take(lists.offsets)
+    ends = pa.concat_arrays([numbers([0], pa.int32()), kept]).take(lists.offsets)
     return pa.ListArray.from_arrays(ends, pairs.filter(others))
 
 
@@ -82,7 +82,7 @@ def nameless(column: Any) -> Any | None:
     if not names.null_count:
         return None
     rows = pc.unique(pc.list_parent_indices(column).filter(names.is_null()))
-    return pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+    return pc.is_in(numbers(range(len(column)), rows.type), value_set=rows)
 
 
 def encoded(headers: Sequence[Header]) -> bytes:
@@ -100,9 +100,10 @@ def _parts(column: Any) -> tuple[Any, Any]:
     if pa.types.is_map(kind):
         pair = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
         column = column.cast(pa.list_(pair))
-    counts = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int32())
+    lengths = pc.list_value_length(column)
+    counts = pc.fill_null(lengths, number(0, lengths.type)).cast(pa.int32())
     return counts, column.flatten()  # without those of null rows
 
 
 def _ends(counts: Any) -> Any:
-    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
+    return pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])

@@ -12,7 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.protocol.binary_arrays import numbers
+from ottla.protocol.binary_arrays import binary_array, flags, numbers
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.conversion import checked, to_bytes, to_int64, to_milliseconds
 from ottla.tables.headers import header_sections
@@ -42,10 +42,12 @@ class Chunk:
         return Chunk(count=len(rows), **columns)
 
 
-_NO_HEADERS: Final = b"\0"
+_NO_HEADERS: Final = binary_array([b"\0"])[0]
 """The encoded headers of a row without any."""
 
-_FILLERS: Final[Mapping[str, object]] = {"headers": _NO_HEADERS, "bad_headers": False, "bad_times": False}
+_GOOD: Final = flags([False])[0]
+
+_FILLERS: Final[Mapping[str, Any]] = {"headers": _NO_HEADERS, "bad_headers": _GOOD, "bad_times": _GOOD}
 """The cells of a column for rows that have none; null in others."""
 
 
@@ -118,7 +120,7 @@ def _joined(parts: list[Chunk]) -> Chunk:
     return Chunk(count=sum(part.count for part in parts), **columns)
 
 
-def _concatenated(columns: list[tuple[Any | None, int]], *, filler: object) -> Any | None:
+def _concatenated(columns: list[tuple[Any | None, int]], *, filler: Any) -> Any | None:
     """Concatenate a column of several chunks. A chunk for which it is None gets *filler*s."""
     kinds = {column.type for column, _count in columns if column is not None}
     if not kinds:
@@ -127,5 +129,5 @@ def _concatenated(columns: list[tuple[Any | None, int]], *, filler: object) -> A
     return pa.concat_arrays([_filled(count, kind, filler) if column is None else column for column, count in columns])
 
 
-def _filled(count: int, kind: Any, filler: object) -> Any:
-    return pa.nulls(count, kind) if filler is None else pa.repeat(pa.scalar(filler, kind), count)
+def _filled(count: int, kind: Any, filler: Any) -> Any:
+    return pa.nulls(count, kind) if filler is None else pa.repeat(filler.cast(kind), count)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ottla import DeliveryError, InvalidRecordError
 from ottla.errors.secret import Secret
+from ottla.protocol.binary_arrays import binary_array, numbers
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.sealed import TableSealer
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
@@ -149,7 +150,7 @@ def _sealed_rows(batches: Sequence[SealedBatch], assignment: PartitionAssignment
     sections = [batch.section for batch in batches]
     first_slots = assignment.first_slots()
     slots = [first_slots[batch.topic] + batch.partition for batch in batches]
-    columns: Mapping[str, Sequence[object]] = {
+    columns: Mapping[str, Sequence[int]] = {
         "owner": [slot % assignment.owners for slot in slots],
         "slot": slots,
         "records": [section.count for section in sections],
@@ -158,9 +159,10 @@ def _sealed_rows(batches: Sequence[SealedBatch], assignment: PartitionAssignment
         "magic": [section.magic for section in sections],
         "codec": [section.codec_id for section in sections],
         "plain_size": [section.plain_size for section in sections],
-        "content": [b"".join(section.chunks) for section in sections],
     }
-    return pa.RecordBatch.from_pydict(columns, SCHEMA)
+    arrays = [numbers(values, SCHEMA.field(name).type) for name, values in columns.items()]
+    content = binary_array([b"".join(section.chunks) for section in sections])
+    return pa.RecordBatch.from_arrays([*arrays, content], schema=SCHEMA)
 
 
 def _unknown(topic: str, known: Mapping[str, int]) -> WriteError:

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from ottla import OttlaError, Producer, TableDelivery
 from ottla.config import as_written
+from ottla.protocol.binary_arrays import numbers
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.transactions import SharedTransaction, end_offsets
 from ottla_spark.atomic.errors import TaskRefusedError
@@ -51,7 +52,7 @@ class TaskWrite:
         assert context is not None, "only Spark's tasks call this"
         records = self.write(with_tcp_quickack(batches), owner=context.partitionId(), attempt=context.attemptNumber())
         yield pa.RecordBatch.from_arrays(
-            [pa.array([context.partitionId()], pa.int32()), pa.array([records], pa.int64())], ["owner", "records"]
+            [numbers([context.partitionId()], pa.int32()), numbers([records], pa.int64())], ["owner", "records"]
         )
 
     def write(self, sealed_rows: Iterator[pa.RecordBatch], *, owner: int, attempt: int) -> int:

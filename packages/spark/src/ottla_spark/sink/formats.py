@@ -35,6 +35,7 @@ from ottla.plugins.column_headers import column_headers
 from ottla.plugins.registry import Registry, make_alone
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializers import json_columns
+from ottla.protocol.binary_arrays import flags, null, number
 from ottla_spark.errors import WriteError
 from ottla_spark.options.column_formats import JSON, ColumnFormat, Formats
 from ottla_spark.options.formats import OPTION_OF
@@ -198,12 +199,12 @@ def _serialized(serializer: SupportsSerializeColumn, topic: str, column: pa.Arra
         reasons = dict(error.rows)
     good = _rows_without(reasons, len(column))
     made = serializer.serialize_column(topic, column.filter(good))
-    places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1)
-    return made.take(pc.if_else(good, places, pa.scalar(None, pa.int64()))), reasons
+    places = pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), number(1, pa.int64()))
+    return made.take(pc.if_else(good, places, null(pa.int64()))), reasons
 
 
 def _rows_without(reasons: Mapping[int, str], count: int) -> pa.Array:
-    return pa.array([row not in reasons for row in range(count)], pa.bool_())
+    return flags([row not in reasons for row in range(count)])
 
 
 def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:

@@ -10,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.protocol.binary_arrays import numbers
+
 
 def with_all_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the same rows; nested columns that lack offsets are copied, which adds them."""
     if not any(map(_lacks_offsets, batch.columns)):
         return batch
-    rows = pa.array(range(batch.num_rows))
+    rows = numbers(range(batch.num_rows), pa.int64())
     columns = [column.take(rows) if _lacks_offsets(column) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Header
+from ottla.protocol.binary_arrays import number, numbers
 from ottla.tables.constant_headers import header_column
 from ottla.tables.headers import without_headers
 from ottla_spark.options.write_options import WriteOptions
@@ -81,8 +82,8 @@ def with_headers(records: pa.RecordBatch, headers: Sequence[Header]) -> pa.Recor
     added = header_column(headers, records.num_rows)
     rows = pa.concat_arrays([pc.list_parent_indices(own), pc.list_parent_indices(added)])
     pairs = pa.concat_arrays([own.flatten(), added.flatten()]).take(pc.array_sort_indices(rows))
-    counts = pc.add(pc.list_value_length(own), pa.scalar(len(headers), pa.int32()))
-    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
+    counts = pc.add(pc.list_value_length(own), number(len(headers), pa.int32()))
+    ends = pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])
     return records.set_column(place, HEADERS, pa.ListArray.from_arrays(ends, pairs))
 
 
@@ -110,7 +111,7 @@ def valid_rows(
     for row in sorted(problems):
         named = topic if names is None else names[row].as_py()
         refused.add(RefusedRow.of(records, row, name=place.of(row), topic=named, reason=problems[row]))
-    indexes = pa.array([row for row in range(records.num_rows) if row not in problems], pa.int64())
+    indexes = numbers([row for row in range(records.num_rows) if row not in problems], pa.int64())
     return records.take(indexes), indexes
 
 
@@ -157,7 +158,7 @@ def _as_bytes(column: Any) -> Any:
 
 
 def _before_1970(column: Any) -> Any | None:
-    return pc.less(column.cast(pa.int64()), 0)
+    return pc.less(column.cast(pa.int64()), number(0, pa.int64()))
 
 
 def _nameless(column: Any) -> Any | None:
@@ -165,12 +166,12 @@ def _nameless(column: Any) -> Any | None:
     if not names.null_count:
         return None
     rows = pc.unique(pc.list_parent_indices(column).filter(pc.is_null(names)))
-    return pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+    return pc.is_in(numbers(range(len(column)), rows.type), value_set=rows)
 
 
 _WRONG: Final = {
     TOPIC: pc.is_null,
-    "partition": lambda column: pc.less(column, 0),
+    "partition": lambda column: pc.less(column, number(0, column.type)),
     "timestamp": _before_1970,
     HEADERS: _nameless,
 }

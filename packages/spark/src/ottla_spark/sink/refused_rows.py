@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import attrs
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from ottla import DeliveryError, RecordTooLargeError
 from ottla.errors import BrokerError, ErrorCode, counted, printable
+from ottla.protocol.binary_arrays import nullable_binary_array, numbers, strings
 from ottla_spark.errors import WriteError
 from ottla_spark.options.write_options import ErrorTolerance
 
@@ -27,12 +29,10 @@ REASON_HEADER: Final = "__ottla.errors.exception.message"
 MAX_REASON: Final = 1_000
 """Maximum characters of a reason in a header."""
 
+HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
 LETTER_SCHEMA: Final = pa.schema(
-    [
-        ("key", pa.large_binary()),
-        ("value", pa.large_binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
+    [("key", pa.large_binary()), ("value", pa.large_binary()), ("headers", pa.list_(HEADER))]
 )
 
 
@@ -92,15 +92,13 @@ class RefusedRow:
         ) from error
 
     @property
-    def letter(self) -> dict[str, Any]:
-        """The row of a dead letter, of `LETTER_SCHEMA`."""
+    def letter_headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """The headers of the dead letter."""
         added = {TOPIC_HEADER: self.topic, ROW_HEADER: self.name, REASON_HEADER: self.reason[:MAX_REASON]}
-        headers = [*self.headers, *((key, text and printable(text).encode()) for key, text in added.items())]
-        return {
-            "key": self.key,
-            "value": self.value,
-            "headers": [{"key": key, "value": value} for key, value in headers],
-        }
+        return [
+            *self.headers,
+            *((key, None if text is None else printable(text).encode()) for key, text in added.items()),
+        ]
 
 
 class RefusedRows:
@@ -160,7 +158,17 @@ class RefusedRows:
 
 def dead_letters(rows: Sequence[RefusedRow]) -> pa.Table:
     """Return the dead letters of these rows."""
-    return pa.Table.from_pylist([row.letter for row in rows], LETTER_SCHEMA)
+    headers = [row.letter_headers for row in rows]
+    ends = numbers([0, *accumulate(map(len, headers))], pa.int32())
+    pairs = [pair for each in headers for pair in each]
+    names = strings([name for name, _value in pairs])
+    contents = nullable_binary_array([value for _name, value in pairs])
+    columns = [
+        nullable_binary_array([row.key for row in rows], large=True),
+        nullable_binary_array([row.value for row in rows], large=True),
+        pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays([names, contents], fields=list(HEADER))),
+    ]
+    return pa.Table.from_arrays(columns, schema=LETTER_SCHEMA)
 
 
 def is_too_large(error: BaseException | None) -> bool:

@@ -15,7 +15,9 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_BETWEEN: Final = ""
+from ottla.protocol.binary_arrays import flags, null, number, numbers, string, strings
+
+_BETWEEN: Final = string("")
 _LEAST_PRINTABLE: Final = 0x20
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN: Final = ("boolean", "integer", "floating", "decimal", "time", "date", "timestamp", "null")
@@ -66,17 +68,17 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: J
         text, quote = _bare(column, None)
         label = json.dumps(name, ensure_ascii=False) + ":" + quote
         if text.null_count:
-            parts += [ending, pc.fill_null(_between("," + label, text, quote), "")]
+            parts += [string(ending), pc.fill_null(_between("," + label, text, quote), _BETWEEN)]
             ending = ""
         else:
             begun = begun or not parts
-            parts += [ending + ("," if parts or not begun else "{") + label, text]
+            parts += [string(ending + ("," if parts or not begun else "{") + label), text]
             ending = quote
     if not parts:
-        return pa.repeat(pa.scalar("{}"), count)
+        return pa.repeat(string("{}"), count)
     if begun:
-        return pc.binary_join_element_wise(*parts, ending + "}", _BETWEEN)
-    joined = pc.binary_join_element_wise(*parts, ending, _BETWEEN)
+        return pc.binary_join_element_wise(*parts, string(ending + "}"), _BETWEEN)
+    joined = pc.binary_join_element_wise(*parts, string(ending), _BETWEEN)
     return _between("{", pc.utf8_replace_slice(joined, 0, 1, ""), "}")  # without the first comma
 
 
@@ -91,7 +93,7 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if pa.types.is_dictionary(kind):
         return _bare(column.dictionary_decode(), rows)
     if _is(kind, *_LISTS):
-        return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), "null")), "]"), ""
+        return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), string("null"))), "]"), ""
     if _is(kind, *_TEXT):
         return _escaped(column.cast(pa.string())), '"'
     if pa.types.is_timestamp(kind):
@@ -101,7 +103,8 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if _is(kind, *_BINARY):
         # pyarrow has no base64: the only type that needs an object for each row.
         encoded = [None if cell is None else b64encode(cell).decode() for cell in column.to_pylist()]
-        return pa.array(encoded, pa.string()), '"'
+        present = flags([cell is not None for cell in encoded])
+        return pc.if_else(present, strings([cell or "" for cell in encoded]), null(pa.string())), '"'
     text = column.cast(pa.string())
     if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
         return _with_non_finite_numbers(column, text), ""
@@ -115,23 +118,26 @@ def _map(column: Any, rows: JsonRows | None) -> Any:
     name, quote = _bare(keys, None)
     if not quote:  # a number that JSON lacks already has quotes
         name = pc.replace_substring(name, '"', "")
-    each = pc.binary_join_element_wise(_between('"', name, '"'), pc.fill_null(texts(values, rows=rows), "null"), ":")
+    each = pc.binary_join_element_wise(
+        _between('"', name, '"'), pc.fill_null(texts(values, rows=rows), string("null")), string(":")
+    )
     return _between("{", _joined(pairs, each), "}")
 
 
 def _joined(lists: Any, elements: Any) -> Any:
     """The texts of each list's elements, joined by commas, null where the list is."""
-    counts = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
-    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(counts)])
-    return _null_where(lists, pc.binary_join(pa.ListArray.from_arrays(ends, elements), ","))
+    lengths = pc.list_value_length(lists)
+    counts = pc.fill_null(lengths, number(0, lengths.type)).cast(pa.int32())
+    ends = pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])
+    return _null_where(lists, pc.binary_join(pa.ListArray.from_arrays(ends, elements), string(",")))
 
 
 def _null_where(column: Any, text: Any) -> Any:
-    return pc.if_else(column.is_valid(), text, pa.scalar(None, pa.string())) if column.null_count else text
+    return pc.if_else(column.is_valid(), text, null(pa.string())) if column.null_count else text
 
 
 def _between(before: str, text: Any, after: str) -> Any:
-    return pc.binary_join_element_wise(before, text, after, _BETWEEN)
+    return pc.binary_join_element_wise(string(before), text, string(after), _BETWEEN)
 
 
 def _escaped(text: Any) -> Any:
@@ -143,11 +149,11 @@ def _escaped(text: Any) -> Any:
     start, stop = offsets[text.offset].as_py(), offsets[-1].as_py()
     codes = pa.Array.from_buffers(pa.uint8(), stop - start, [None, content.slice(start, stop - start)])
     for mark in ("\\", '"'):
-        if pc.any(pc.equal(codes, ord(mark))).as_py():
+        if pc.any(pc.equal(codes, number(ord(mark), pa.uint8()))).as_py():
             text = pc.replace_substring(text, mark, "\\" + mark)
     if pc.min(codes).as_py() is None or pc.min(codes).as_py() >= _LEAST_PRINTABLE:
         return text
-    for code in pc.unique(codes.filter(pc.less(codes, _LEAST_PRINTABLE))).to_pylist():
+    for code in pc.unique(codes.filter(pc.less(codes, number(_LEAST_PRINTABLE, pa.uint8())))).to_pylist():
         text = pc.replace_substring(text, chr(code), _ESCAPES.get(chr(code), f"\\u{code:04X}"))
     return text
 
