@@ -80,14 +80,17 @@ cdef uint8_t* take_larger(Py_ssize_t size, Py_ssize_t* capacity) noexcept:
 
 
 cdef uint8_t* resized(uint8_t* at, Py_ssize_t before, Py_ssize_t after) noexcept:
-    """Return a block of *after* bytes with what fits of the content, in place of *at*; or NULL, and *at* is as before."""
+    """Return a block of *after* bytes with what fits of the content, in place of *at*, which may be NULL.
+
+    If there is no memory, return NULL, and *at* is as before.
+    """
     cdef uint8_t* moved
     if is_mapped(before) and is_mapped(after):
         return <uint8_t*>remap_block(at, before, after)
     if not is_mapped(before) and not is_mapped(after):
         return <uint8_t*>PyMem_Realloc(at, max(after, 1))
     moved = new_block(after)
-    if moved is not NULL:
+    if moved is not NULL and at is not NULL:
         memcpy(moved, at, min(before, after))
         free_block(at, before)
     return moved

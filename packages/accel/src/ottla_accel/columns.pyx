@@ -479,7 +479,8 @@ cdef class NativeColumns:
             count_use(self._capacity, size)
             self._bytes, self._capacity = larger, size
         if self._count == self._facts_capacity:
-            share = max(<Py_ssize_t>(self._count * growth), self._count + 1)
+            # An eighth more at least, because a batch's limit may grow record by record where memory is short.
+            share = max(<Py_ssize_t>(self._count * growth), self._count + self._count // 8 + 1)
             size = min(max(2 * self._facts_capacity, 4), share)
             larger = resized(<uint8_t*>self._facts, self._facts_capacity * FACT, size * FACT)
             if larger is NULL:
