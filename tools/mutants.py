@@ -163,7 +163,7 @@ def _ordered(
 def run(mutants: Sequence[Mutant], *, processes: int, until: float) -> None:
     """Run the mutants that have no result yet, in so many processes at the same time, until the time is over."""
     done = results()
-    todo = [mutant for mutant in mutants if mutant.id not in done and mutant.tests]
+    todo = [mutant for mutant in mutants if not _has_run(mutant, done) and mutant.tests]
     times = json.loads(TIMES.read_text())
     files = sorted({test.partition("::")[0] for mutant in todo for test in mutant.tests})
     started = []
@@ -220,9 +220,17 @@ def results() -> dict[str, dict[str, Any]]:
     return {line["id"]: line for line in lines}
 
 
-def forget_survivors() -> None:
-    """Drop the results of survivors, so that they run again."""
-    kept = [result for result in results().values() if result["outcome"] not in ("survived", "died")]
+def _has_run(mutant: Mutant, done: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether there is a result; one of code that runs on import still needs a process of its own."""
+    return mutant.id in done and done[mutant.id]["outcome"] != "other"
+
+
+def forget_survivors(mutants: Iterable[Mutant]) -> None:
+    """Drop the results of survivors without a reason, so that they run again."""
+    known = reasons()
+    again = {mutant.id for mutant in mutants if mutant.mutation.key not in known}
+    found = results().values()
+    kept = [result for result in found if result["id"] not in again or result["outcome"] not in ("survived", "died")]
     RESULTS.write_text("".join(json.dumps(result) + "\n" for result in kept))
 
 
@@ -238,7 +246,7 @@ def reasons() -> dict[tuple[str, str, str, str, int], str]:
 def report(mutants: Sequence[Mutant]) -> int:
     """Print the counts and each survivor; return 1 if more than 8 % survived for which there is no reason."""
     done, known = results(), reasons()
-    ran = [mutant for mutant in mutants if mutant.id in done or not mutant.tests]
+    ran = [mutant for mutant in mutants if _has_run(mutant, done) or not mutant.tests]
     survivors = [mutant for mutant in ran if not mutant.tests or done[mutant.id]["outcome"] == "survived"]
     unexplained = [mutant for mutant in survivors if mutant.mutation.key not in known]
     for mutant in survivors:
@@ -285,7 +293,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--map", nargs="*", metavar="MODULE", help="make the map of tests again, or only of these modules of tests"
     )
-    parser.add_argument("--again", action="store_true", help="run survivors again")
+    parser.add_argument("--again", action="store_true", help="run survivors without a reason again")
     parser.add_argument("--report", action="store_true", help="run nothing, and print the results so far")
     return parser.parse_args(arguments)
 
@@ -295,9 +303,9 @@ def main(arguments: Sequence[str]) -> int:
     until = time.time() + 60 * options.minutes
     if options.map is not None or not TIMES.exists():
         make_map(options.map or ())
-    if options.again:
-        forget_survivors()
     mutants = sample(options.seed, options.sample, part=options.part, seconds=options.seconds)
+    if options.again:
+        forget_survivors(mutants)
     if not options.report:
         run(mutants, processes=options.processes, until=until)
     return report(mutants)

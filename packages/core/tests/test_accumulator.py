@@ -357,10 +357,13 @@ def test_a_recovery_leaves_the_open_batch_open() -> None:
     assert queues.append()._batch is first._batch
 
 
-def test_a_batch_that_a_failed_round_has_taken_but_not_closed_is_closed() -> None:
+@pytest.mark.parametrize("still_open", [True, False])
+def test_a_batch_that_a_failed_round_has_taken_but_not_closed_is_closed(still_open: bool) -> None:
     queues = Queues(linger=0.0)
     taken = queues.append()._batch
-    queues.accumulator._batches.queue_of(taken).batches.popleft()
+    queue = queues.accumulator._batches.queue_of(taken)
+    queue.batches.popleft()
+    queue.open = taken if still_open else None
 
     assert queues.accumulator.recover() == [taken]
     assert taken.closed

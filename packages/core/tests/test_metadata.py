@@ -81,8 +81,10 @@ def test_the_first_broker_of_a_cluster_is_no_bootstrap_server() -> None:
     assert str(Broker(id=0, host="zero", port=9092)) == "broker 0 at zero:9092"
 
 
-def test_a_topic_without_an_id_has_that_of_zeros() -> None:
-    assert Topic(name="t").id == ZERO_UUID
+def test_a_topic_of_which_nothing_is_known_has_the_id_of_zeros() -> None:
+    topic = Topic(name="t")
+
+    assert (topic.id, topic.available) == (ZERO_UUID, ())
 
 
 @pytest.mark.rule("metadata.age")
