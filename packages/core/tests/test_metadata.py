@@ -81,6 +81,12 @@ def test_the_first_broker_of_a_cluster_is_no_bootstrap_server() -> None:
     assert str(Broker(id=0, host="zero", port=9092)) == "broker 0 at zero:9092"
 
 
+def test_brokers_with_the_same_address_are_equal_in_any_rack() -> None:
+    here, there = (Broker(id=1, host="one", port=9092, rack=rack) for rack in ("a", "b"))
+
+    assert (here == there, str(here) == str(there)) == (True, True)  # a new rack is no reason for a new connection
+
+
 def test_a_topic_of_which_nothing_is_known_has_the_id_of_zeros() -> None:
     topic = Topic(name="t")
 
