@@ -139,7 +139,7 @@ def after(
     ],
     ids=lambda config: ",".join(map(str, config.values())),
 )
-@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of four records that are too large
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # else it hides what differs
 @settings(max_examples=500 if LONG else 15)
 @given(sends=st.lists(records(), min_size=1, max_size=4))
 def test_both_sends_refuse_and_send_the_same_records(
