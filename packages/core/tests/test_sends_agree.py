@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from long_forms import LONG
 
@@ -33,11 +33,13 @@ SOUND: Final[Arguments] = {
     "on_delivery": [None, repr],
     "timeout": [None, None, 0],
 }
+TOO_LARGE: Final = bytes(2_000_000)
+NOT_UNICODE: Final = [("\ud800", b"")]
 FAULTY: Final[Arguments] = {
     "topic": ["no name", "", 5, ["t"], "unknown"],
-    "value": [1, "text", bytes(2_000_000)],
-    "key": [1, "text", bytes(2_000_000)],
-    "headers": [[1], [("h", "text")], [("\ud800", b"")], {"h": bytes(2_000_000)}],
+    "value": [1, "text", TOO_LARGE],
+    "key": [1, "text", TOO_LARGE],
+    "headers": [[1], [("h", "text")], NOT_UNICODE, {"h": TOO_LARGE}],
     "partition": [-1, "0", True, 2, 7],
     "timestamp_ms": [-1, "now", True, 2**63, datetime(2026, 1, 31, 12), datetime(1969, 12, 31, tzinfo=UTC)],
     "on_delivery": [5, lambda: None, lambda _error, _message: None, partial(lambda _delivery: None, None)],
@@ -64,7 +66,10 @@ class Noting:
 def records(draw: st.DrawFn) -> Arguments:
     """The arguments of a send with up to three faults, most often with two."""
     faulty = draw(st.sets(st.sampled_from(sorted(FAULTY)), max_size=3))
-    return {name: draw(st.sampled_from((FAULTY if name in faulty else SOUND)[name])) for name in SOUND}
+    made = {name: draw(st.sampled_from((FAULTY if name in faulty else SOUND)[name])) for name in SOUND}
+    # An open batch refuses the name of the header before the size is looked at, and the size comes first without one.
+    assume(made["headers"] != NOT_UNICODE or TOO_LARGE not in (made["value"], made["key"]))
+    return made
 
 
 def _up_to_the_first_fault(sends: Sequence[Arguments]) -> Sequence[Arguments]:
