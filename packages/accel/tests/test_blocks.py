@@ -58,7 +58,7 @@ def test_callbacks_are_counted_as_memory() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
-@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer takes and keeps all memory itself")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer keeps memory")
 def test_batches_of_many_sizes_leave_no_gaps_in_memory() -> None:
     # A process of its own: the C library decides by all blocks that were freed before.
     program = f"""
