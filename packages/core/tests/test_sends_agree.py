@@ -67,7 +67,7 @@ def records(draw: st.DrawFn) -> Arguments:
     """The arguments of a send with up to three faults, most often with two."""
     faulty = draw(st.sets(st.sampled_from(sorted(FAULTY)), max_size=3))
     made = {name: draw(st.sampled_from((FAULTY if name in faulty else SOUND)[name])) for name in SOUND}
-    # An open batch refuses the name of the header before the size is looked at, and the size comes first without one.
+    # If a batch is open, the name of the header is refused first, otherwise the size.
     assume(made["headers"] != NOT_UNICODE or TOO_LARGE not in (made["value"], made["key"]))
     return made
 
