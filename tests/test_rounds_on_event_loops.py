@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 WITHIN = 60.0
-RECORDS = 300
+RECORDS = 100
 
 
 @pytest.fixture(params=KINDS)
@@ -88,11 +88,13 @@ def test_the_loop_of_waiting_tasks_runs_rounds(
         async with made(kafka, record_encoder=encoder) as producer:
             await awaited(producer, topic, 20 * tasks, tasks=tasks)
             counts = rounds_by_thread(producer)
-            offsets = await awaited(producer, topic, RECORDS * tasks, tasks=tasks)
-            assert offsets == list(range(20 * tasks, (20 + RECORDS) * tasks))
+            deadline, offsets = time.monotonic() + WITHIN / 2, []
+            # The I/O thread comes back, for a while, when a busy machine does not let the loop run for two checks.
+            while counts[threading.get_ident()] <= 20 and time.monotonic() < deadline:
+                offsets += await awaited(producer, topic, RECORDS * tasks, tasks=tasks)
+            assert offsets == list(range(20 * tasks, 20 * tasks + len(offsets)))
             return Counter(counts)
 
-    # Not all of them: the I/O thread comes back when a busy machine does not let the loop run for two checks.
     assert run(kind, main())[threading.get_ident()] > 20
 
 
