@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 WITHIN = 60.0
-RECORDS = 100
+RECORDS = 300
 
 
 @pytest.fixture(params=KINDS)
