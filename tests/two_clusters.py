@@ -14,6 +14,7 @@ from conversations import Conversation, RealPeer, SimulatedPeer
 from handmade_batches import Batch
 
 from ottla.protocol import METADATA
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -130,6 +131,9 @@ class TwoClusters:
 def two_clusters(kafka: KafkaCluster) -> Iterator[TwoClusters]:
     """Both clusters, with a connection to the real one."""
     clusters = TwoClusters(kafka)
+    # A broker that was never asked for the coordinator of a transaction lacks the topic of its state.
+    find = FindCoordinatorRequest(key="any", key_type=1)
+    Conversation(clusters.real).ask("the coordinator", FIND_COORDINATOR, 1, find, until_not_busy=True)
     try:
         yield clusters
     finally:
