@@ -55,6 +55,11 @@ def flags(values: Sequence[bool]) -> Any:
     return numbers(values, pa.uint8()).cast(pa.bool_())
 
 
+def list_offsets(counts: Any) -> Any:
+    """The offsets of lists with these int32 lengths."""
+    return pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])
+
+
 def null(kind: Any) -> Any:
     """A scalar without a value."""
     return pa.nulls(1, kind)[0]

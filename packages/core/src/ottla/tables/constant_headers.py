@@ -11,9 +11,9 @@ import pyarrow as pa
 from ottla.errors import InvalidRecordError
 from ottla.interfaces import Header
 from ottla.plugins.record_headers import checked_headers
-from ottla.protocol.binary_arrays import nullable_binary_array, number, numbers, strings
+from ottla.protocol.binary_arrays import number
 from ottla.tables.columns import ColumnChoice
-from ottla.tables.headers import PAIR, encoded, joined_sections
+from ottla.tables.headers import encoded, header_rows, joined_sections
 from ottla.tables.private_copy import checked_copy
 
 
@@ -48,11 +48,7 @@ def rows_at_once(headers: Sequence[Header], max_bytes: int) -> int:
 
 def header_column(headers: Sequence[Header], rows: int) -> Any:
     """The same headers for each of *rows* records, in the type of a column of headers."""
-    names = strings([name for name, _value in headers])
-    contents = nullable_binary_array([value for _name, value in headers])
-    pairs = pa.StructArray.from_arrays([names, contents], fields=list(PAIR))
-    one_row = pa.ListArray.from_arrays(numbers([0, len(headers)], pa.int32()), pairs)
-    return one_row.take(pa.repeat(number(0, pa.int32()), rows))
+    return header_rows([headers]).take(pa.repeat(number(0, pa.int32()), rows))
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Header
-from ottla.protocol.binary_arrays import binary_array, number, numbers, strings
+from ottla.protocol.binary_arrays import binary_array, list_offsets, nullable_binary_array, number, numbers, strings
 from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import varints
 
@@ -34,7 +34,7 @@ def header_sections(column: Any, added: Sequence[Header] = ()) -> Any:
         pc.fill_null(contents, _NOTHING),
         _NOTHING,
     )
-    joined = pc.binary_join(pa.ListArray.from_arrays(_ends(counts), each), _NOTHING)
+    joined = pc.binary_join(pa.ListArray.from_arrays(list_offsets(counts), each), _NOTHING)
     if not added:
         return pc.binary_join_element_wise(varints(counts), joined, _NOTHING)
     counts = pc.add(counts, number(len(added), pa.int32()))
@@ -58,8 +58,7 @@ def without_headers(column: Any, names: Collection[str]) -> Any:
     others = pc.invert(pc.is_in(pc.struct_field(pairs, 0), value_set=strings(list(names))))
     if pc.all(others, min_count=0).as_py():
         return lists
-    kept = pc.cumulative_sum(others.cast(pa.int32()))
-    ends = pa.concat_arrays([numbers([0], pa.int32()), kept]).take(lists.offsets)
+    ends = list_offsets(others.cast(pa.int32())).take(lists.offsets)
     return pa.ListArray.from_arrays(ends, pairs.filter(others))
 
 
@@ -73,7 +72,17 @@ def header_lists(column: Any) -> Any:
     counts, pairs = _parts(column)
     names = pc.struct_field(pairs, 0).cast(PAIR.field(0).type)
     contents = pc.struct_field(pairs, 1).cast(PAIR.field(1).type)
-    return pa.ListArray.from_arrays(_ends(counts), pa.StructArray.from_arrays([names, contents], fields=list(PAIR)))
+    converted = pa.StructArray.from_arrays([names, contents], fields=list(PAIR))
+    return pa.ListArray.from_arrays(list_offsets(counts), converted)
+
+
+def header_rows(rows: Sequence[Sequence[Header]]) -> Any:
+    """The headers of these rows, as `header_lists` makes them."""
+    headers = [header for row in rows for header in row]
+    names = strings([name for name, _value in headers])
+    contents = nullable_binary_array([value for _name, value in headers])
+    pairs = pa.StructArray.from_arrays([names, contents], fields=list(PAIR))
+    return pa.ListArray.from_arrays(list_offsets(numbers([*map(len, rows)], pa.int32())), pairs)
 
 
 def nameless(column: Any) -> Any | None:
@@ -103,7 +112,3 @@ def _parts(column: Any) -> tuple[Any, Any]:
     lengths = pc.list_value_length(column)
     counts = pc.fill_null(lengths, number(0, lengths.type)).cast(pa.int32())
     return counts, column.flatten()  # without those of null rows
-
-
-def _ends(counts: Any) -> Any:
-    return pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import Header
-from ottla.protocol.binary_arrays import number, numbers
+from ottla.protocol.binary_arrays import list_offsets, number, numbers
 from ottla.tables.constant_headers import header_column
-from ottla.tables.headers import without_headers
+from ottla.tables.headers import nameless, without_headers
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.formats import formatted
@@ -83,8 +83,7 @@ def with_headers(records: pa.RecordBatch, headers: Sequence[Header]) -> pa.Recor
     rows = pa.concat_arrays([pc.list_parent_indices(own), pc.list_parent_indices(added)])
     pairs = pa.concat_arrays([own.flatten(), added.flatten()]).take(pc.array_sort_indices(rows))
     counts = pc.add(pc.list_value_length(own), number(len(headers), pa.int32()))
-    ends = pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])
-    return records.set_column(place, HEADERS, pa.ListArray.from_arrays(ends, pairs))
+    return records.set_column(place, HEADERS, pa.ListArray.from_arrays(list_offsets(counts), pairs))
 
 
 def valid_rows(
@@ -161,19 +160,11 @@ def _before_1970(column: Any) -> Any | None:
     return pc.less(column.cast(pa.int64()), number(0, pa.int64()))
 
 
-def _nameless(column: Any) -> Any | None:
-    names = pc.struct_field(column.flatten(), 0)  # a header that is null counts, too
-    if not names.null_count:
-        return None
-    rows = pc.unique(pc.list_parent_indices(column).filter(pc.is_null(names)))
-    return pc.is_in(numbers(range(len(column)), rows.type), value_set=rows)
-
-
 _WRONG: Final = {
     TOPIC: pc.is_null,
     "partition": lambda column: pc.less(column, number(0, column.type)),
     "timestamp": _before_1970,
-    HEADERS: _nameless,
+    HEADERS: nameless,  # a header that is null counts, too
 }
 
 _PROBLEMS: Final = {

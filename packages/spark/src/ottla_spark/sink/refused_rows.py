@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, Final, Self
 
 import attrs
@@ -16,7 +15,8 @@ import pyarrow as pa
 
 from ottla import DeliveryError, RecordTooLargeError
 from ottla.errors import BrokerError, ErrorCode, counted, printable
-from ottla.protocol.binary_arrays import nullable_binary_array, numbers, strings
+from ottla.protocol.binary_arrays import nullable_binary_array
+from ottla.tables.headers import PAIR, header_rows
 from ottla_spark.errors import WriteError
 from ottla_spark.options.write_options import ErrorTolerance
 
@@ -29,10 +29,8 @@ REASON_HEADER: Final = "__ottla.errors.exception.message"
 MAX_REASON: Final = 1_000
 """Maximum characters of a reason in a header."""
 
-HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-
 LETTER_SCHEMA: Final = pa.schema(
-    [("key", pa.large_binary()), ("value", pa.large_binary()), ("headers", pa.list_(HEADER))]
+    [("key", pa.large_binary()), ("value", pa.large_binary()), ("headers", pa.list_(PAIR))]
 )
 
 
@@ -158,15 +156,10 @@ class RefusedRows:
 
 def dead_letters(rows: Sequence[RefusedRow]) -> pa.Table:
     """Return the dead letters of these rows."""
-    headers = [row.letter_headers for row in rows]
-    ends = numbers([0, *accumulate(map(len, headers))], pa.int32())
-    pairs = [pair for each in headers for pair in each]
-    names = strings([name for name, _value in pairs])
-    contents = nullable_binary_array([value for _name, value in pairs])
     columns = [
         nullable_binary_array([row.key for row in rows], large=True),
         nullable_binary_array([row.value for row in rows], large=True),
-        pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays([names, contents], fields=list(HEADER))),
+        header_rows([row.letter_headers for row in rows]),
     ]
     return pa.Table.from_arrays(columns, schema=LETTER_SCHEMA)
 

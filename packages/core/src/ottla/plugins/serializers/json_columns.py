@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.protocol.binary_arrays import flags, null, number, numbers, string, strings
+from ottla.protocol.binary_arrays import flags, list_offsets, null, number, string, strings
 
 _BETWEEN: Final = string("")
 _LEAST_PRINTABLE: Final = 0x20
@@ -128,8 +128,8 @@ def _joined(lists: Any, elements: Any) -> Any:
     """The texts of each list's elements, joined by commas, null where the list is."""
     lengths = pc.list_value_length(lists)
     counts = pc.fill_null(lengths, number(0, lengths.type)).cast(pa.int32())
-    ends = pa.concat_arrays([numbers([0], pa.int32()), pc.cumulative_sum(counts)])
-    return _null_where(lists, pc.binary_join(pa.ListArray.from_arrays(ends, elements), string(",")))
+    joined = pc.binary_join(pa.ListArray.from_arrays(list_offsets(counts), elements), string(","))
+    return _null_where(lists, joined)
 
 
 def _null_where(column: Any, text: Any) -> Any:
