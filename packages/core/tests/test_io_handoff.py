@@ -49,7 +49,8 @@ class IoThread:
         own.begin_round()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
-        _until(lambda: own._state is HandoffState.OFFERED)
+        # A short CHECK_INTERVAL may bring it back before this thread has seen that it rested.
+        _until(lambda: own._state is HandoffState.OFFERED or not self.resting)
 
     @property
     def resting(self) -> bool:
