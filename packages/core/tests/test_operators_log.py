@@ -192,8 +192,8 @@ def test_a_missing_topic_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFi
 
     reported = lines(caplog)
     assert [level for level, _message in reported] == ["WARNING", "WARNING", "INFO"]
-    assert reported[0][1].startswith("test: records for topic 'absent' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): ")
-    assert "still have to wait, after 30.0 s and 300 more answers" in reported[1][1]
+    assert reported[0][1].startswith("test: topic 'absent' cannot be used: UNKNOWN_TOPIC_OR_PARTITION (3): ")
+    assert "topic 'absent' still cannot be used, after 30.0 s and 300 more answers" in reported[1][1]
     assert reported[2][1] == "test: topic 'absent' can be used again, after 40.2 s"
 
 
@@ -226,7 +226,7 @@ def test_partitions_without_a_leader_have_a_first_and_a_last_line(caplog: pytest
 
     reported = lines(caplog)
     assert [level for level, _message in reported] == ["WARNING", "INFO"]
-    assert "records for topic 't' have to wait: 2 of 3 partitions have no leader (1, 2)" in reported[0][1]
+    assert "topic 't' cannot be used: 2 of 3 partitions have no leader (1, 2)" in reported[0][1]
 
 
 @pytest.mark.rule("metadata.log")
@@ -240,7 +240,7 @@ def test_hundreds_of_topics_without_a_leader_share_a_line(caplog: pytest.LogCapt
 
     [(level, message)] = lines(caplog)
     assert level == "WARNING"
-    assert "records for 200 topics ('t" in message
+    assert "test: 200 topics ('t" in message
 
 
 @pytest.mark.rule("metadata.log")

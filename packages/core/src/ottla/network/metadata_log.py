@@ -138,15 +138,15 @@ class MetadataLog:
             if isinstance(line, OutageUpdate):
                 if line.first:
                     logger.warning(
-                        "%s: records for %s have to wait: %s; asking for metadata again until this is fixed; send "
-                        "waits up to max.block.ms",
+                        "%s: %s cannot be used: %s; asking for metadata again until this is fixed; until then "
+                        "records wait, and send waits up to max.block.ms",
                         self._client_id,
                         which,
                         line.error,
                     )
                 else:
                     logger.warning(
-                        "%s: records for %s still have to wait, after %.1f s and %s: %s",
+                        "%s: %s still cannot be used, after %.1f s and %s: %s",
                         self._client_id,
                         which,
                         line.lasting,
