@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -171,6 +171,11 @@ def stalls_of(process: subprocess.Popen[str]) -> list[float]:
     return stalls
 
 
+def summary(stalls: Sequence[float]) -> Mapping[str, float]:
+    """The figures of one loop's stalls, in milliseconds."""
+    return {"beats": len(stalls), "p999": percentile(stalls, 0.999), "longest": max(stalls)}
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--records", default=500_000, help="Records that the tasks send altogether.")
 @click.option("--cases", default=",".join(CASES), help="What the tasks meet, by commas.")
@@ -206,7 +211,8 @@ def main(records: int, cases: str, encoders: str, loop: str, file: Path | None, 
             sending = stalls_of(start(own, loop))
             others = stalls_of(idling)
             high, reference = percentile(sending, 0.999), percentile(others, 0.999)
-            rows.append({**attrs.asdict(own), "sending": sending, "idle": others})
+            row = {"case": own.case, "loop": loop, "encoder": own.encoder, "records": records}
+            rows.append({**row, "sending": summary(sending), "idle": summary(others)})
             table.add_row(
                 own.case,
                 own.encoder,

@@ -48,8 +48,8 @@ SMALL_AIM: Final = 0.04  # seconds more
 class Case:
     """A frame to write, and the seconds of each way's runs, round by round: wall clock and processors.
 
-    Processor seconds are those of the JVM and all Python workers, without the broker. They are stable on a busy
-    machine.
+    Processor seconds are those of the JVM and all Python workers, without the broker, which has its own. They are
+    stable on a busy machine.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Case:
     aims: Sequence[Aim] = ()
     seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
     cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
+    broker_cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
 
 
 class Bench:
@@ -84,14 +85,16 @@ class Bench:
         for number in range(1 - self._warm_up, self._rounds + 1):
             first = number % len(ways)
             for way in (*ways[first:], *ways[:first]):
-                before = _cpu_seconds(self._broker_pids)
+                before, broker_before = _cpu_seconds(self._broker_pids), _broker_seconds(self._broker_pids)
                 seconds = run(way)
                 cpu = _spent(before, _cpu_seconds(self._broker_pids))
+                broker_cpu = _broker_seconds(self._broker_pids) - broker_before
                 shown = "invalid" if seconds is None else f"{seconds:.3f} s, {cpu:.2f} s of CPU"
                 click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
                 if number > 0 and seconds is not None:
                     case.seconds[way.name].append(seconds)
                     case.cpu[way.name].append(cpu)
+                    case.broker_cpu[way.name].append(broker_cpu)
         return case
 
     def batch(self, frame: DataFrame, way: Direction, *, records: int, codec: str) -> float | None:
@@ -235,6 +238,11 @@ def _cpu_seconds(without: Sequence[int]) -> Mapping[tuple[int, float], float]:
             with suppress(psutil.NoSuchProcess):
                 found[process.pid, process.create_time()] = sum(process.cpu_times()[:2])  # user and system
     return found
+
+
+def _broker_seconds(pids: Sequence[int]) -> float:
+    """Return the seconds of all brokers."""
+    return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids))
 
 
 def _spent(before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float]) -> float:

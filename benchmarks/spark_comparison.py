@@ -234,14 +234,20 @@ def _table(cases: Sequence[Case]) -> list[str]:
 
 def _floor_table(cases: Sequence[Case]) -> list[str]:
     lines = [
-        f"| rows | time / the floor's, goal {FLOOR_GOAL} | CPU / the floor's | rows/s | CPU s per million rows |",
-        "|---|---|---|---|---|",
+        f"| rows | time / the floor's, goal {FLOOR_GOAL} | CPU / the floor's | rows/s | CPU s per million rows "
+        "| of the broker | processors in use |",
+        "|---|---|---|---|---|---|---|",
     ]
     for case in cases:
         ratios = [_ratios(figures, ACCEL.name, DISCARDS.name) for figures in (case.seconds, case.cpu)]
         shown = " | ".join(f"{median(each):.2f} ({each[0]:.2f} - {each[-1]:.2f})" for each in ratios)
-        rate, cpu = case.records / median(case.seconds[ACCEL.name]), median(case.cpu[ACCEL.name]) * 1e6 / case.records
-        lines.append(f"| {case.name} | {shown} | {rate:,.0f} | {cpu:.2f} |")
+        seconds, cpu, broker_cpu = (
+            median(figures[ACCEL.name]) * 1e6 / case.records for figures in (case.seconds, case.cpu, case.broker_cpu)
+        )
+        lines.append(
+            f"| {case.name} | {shown} | {1e6 / seconds:,.0f} | {cpu:.2f} | {broker_cpu:.2f} "
+            f"| {(cpu + broker_cpu) / seconds:.2f} |"
+        )
     return lines
 
 

@@ -7,6 +7,7 @@ medians, and the smallest. `--python` measures another interpreter too, such as 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,9 +16,11 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Final
 
+import attrs
 import click
 
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -42,18 +45,34 @@ _IMPORT: Final = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)")
 @click.option("--rounds", default=15, help="Processes of each kind.")
 @click.option("--slowest", default=20, help="Modules to list by their own time, without those that they import.")
 @click.option("--python", "others", multiple=True, metavar="NAME=PATH", help="Another interpreter; may be repeated.")
-def main(rounds: int, slowest: int, others: Sequence[str]) -> None:
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write the steps there, too.")
+def main(rounds: int, slowest: int, others: Sequence[str], file: Path | None) -> None:
     """Measure the start of a program that sends a record."""
     pythons = {"this": sys.executable, **dict(each.split("=", 1) for each in others)}
     with KafkaCluster() as cluster, tempfile.TemporaryDirectory() as compiled:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         cluster.create_topic(TOPIC, partitions=2)
-        click.echo("\n".join(_table(pythons, cluster.bootstrap_servers, environment, rounds)))
+        steps = list(_steps(pythons, cluster.bootstrap_servers, environment, rounds))
+        click.echo("\n".join(_table(steps)))
+        if file is not None:
+            file.write_text(json.dumps([attrs.asdict(step) for step in steps], indent=2) + "\n")
         click.echo("\n".join(_modules(cluster.bootstrap_servers, environment, rounds, slowest)))
 
 
-def _table(pythons: Mapping[str, str], servers: str, environment: Mapping[str, str], rounds: int) -> Iterator[str]:
+@attrs.frozen(kw_only=True)
+class Step:
+    """Milliseconds until a step is done, more than those of a process that does nothing: medians, and the smallest."""
+
+    python: str
+    until: str
+    wall: float
+    smallest_wall: float
+    cpu: float
+    smallest_cpu: float
+
+
+def _steps(pythons: Mapping[str, str], servers: str, environment: Mapping[str, str], rounds: int) -> Iterator[Step]:
     spent: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for number in range(rounds + 1):
         for name, python in pythons.items():
@@ -61,18 +80,26 @@ def _table(pythons: Mapping[str, str], servers: str, environment: Mapping[str, s
                 found = _seconds([python, "-c", program, servers], environment)
                 if number:  # the first ones compile the modules
                     spent[name, step].append(found)
-    yield "| python | until | wall, ms | smallest | CPU, ms | smallest |"
-    yield "|---|---|---|---|---|---|"
     for name in pythons:
         nothing = list(zip(*spent[name, "nothing"], strict=True))
         for step in STEPS:
             each = list(zip(*spent[name, step], strict=True))
-            figures = [
-                f"{1000 * (best(mine) - best(bare)):.0f}"
+            wall, smallest_wall, cpu, smallest_cpu = (
+                1000 * (best(mine) - best(bare))
                 for mine, bare in zip(each, nothing, strict=True)
                 for best in (median, min)
-            ]
-            yield f"| {name} | {step} | {' | '.join(figures)} |"
+            )
+            yield Step(
+                python=name, until=step, wall=wall, smallest_wall=smallest_wall, cpu=cpu, smallest_cpu=smallest_cpu
+            )
+
+
+def _table(steps: Sequence[Step]) -> Iterator[str]:
+    yield "| python | until | wall, ms | smallest | CPU, ms | smallest |"
+    yield "|---|---|---|---|---|---|"
+    for step in steps:
+        figures = (step.wall, step.smallest_wall, step.cpu, step.smallest_cpu)
+        yield f"| {step.python} | {step.until} | {' | '.join(f'{figure:.0f}' for figure in figures)} |"
 
 
 def _seconds(command: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:

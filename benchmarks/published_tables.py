@@ -1,0 +1,118 @@
+"""The tables that the documentation shows, from what benchmarks write with `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+MIB: Final = 2**20
+OURS: Final = {"ottla": "`ottla-accel`", "ottla-python": "pure Python"}
+PEERS: Final = {"aiokafka": "aiokafka", "confluent-aio": "`AIOProducer`", "bare": "the floor"}
+ENCODERS: Final = {"native": "`ottla-accel`", "python": "pure Python"}
+
+
+def memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Growth in MiB, by case; a column for each `buffer.memory` and encoder."""
+    found = {(row["case"], row["buffer"], row["encoder"]): row["peak"] / MIB for row in rows}
+    columns = sorted({(buffer, encoder) for _case, buffer, encoder in found})
+    heads = [f"{buffer // MIB} MiB, {ENCODERS[encoder]}" for buffer, encoder in columns]
+    cases = dict.fromkeys(case for case, _buffer, _encoder in found)
+    return _table(
+        ["", *heads],
+        ([_code(case), *(_whole(found.get((case, *column))) for column in columns)] for case in cases),
+    )
+
+
+def asynchronous(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Microseconds for a record, wall and processor; how many times as much aiokafka takes is the median of rounds."""
+    clients = list(rows[0]["took"])
+    ours = [name for name in clients if name in OURS or name == "bare"]
+    heads = [{**OURS, **PEERS}[name] for name in clients]
+    ratios = [f"aiokafka / {OURS.get(name, PEERS.get(name))}" for name in ours]
+    return _table(
+        ["", *heads, *ratios],
+        (
+            [
+                f"{row['load']}, {row['loop']}" + (f", {row['round_trip']:g} ms away" if row["round_trip"] else ""),
+                *(f"{_middle(row, name, 'wall')} / {_middle(row, name, 'cpu')}" for name in clients),
+                *(f"{_ratio(row, name, 'wall')} / {_ratio(row, name, 'cpu')}" for name in ours),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def stalls(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Milliseconds at the 99.9th percentile, of the sending loop and of the idle one."""
+    found = {(row["case"], row["encoder"]): row for row in rows}
+    encoders = list(dict.fromkeys(row["encoder"] for row in rows))
+    heads = [f"{ENCODERS[encoder]}: {what}" for encoder in encoders for what in ("more", "sending, idle", "beats")]
+    cases = dict.fromkeys(row["case"] for row in rows)
+    return _table(
+        ["the tasks meet", *heads],
+        ([case, *(cell for encoder in encoders for cell in _stall(found[case, encoder]))] for case in cases),
+    )
+
+
+def asynchronous_memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Megabytes of waiting sends over bare futures."""
+    return _table(
+        ["bytes of a value", "encoder", "peak, MB", "over bare futures, MB"],
+        (
+            [f"{row['size']:,}", ENCODERS[row["encoder"]], _whole(row["peak"] / 1e6), _whole(row["over"] / 1e6)]
+            for row in rows
+        ),
+    )
+
+
+def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Milliseconds more than a process that does nothing."""
+    return _table(
+        ["from the start until", "processor, median", "wall, smallest"],
+        ([row["until"], _whole(row["cpu"]), _whole(row["smallest_wall"])] for row in rows),
+    )
+
+
+TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
+    "memory": memory,
+    "asynchronous": asynchronous,
+    "asynchronous-floor": asynchronous,
+    "asynchronous-stalls": stalls,
+    "asynchronous-memory": asynchronous_memory,
+    "start": start,
+}
+
+
+def _stall(row: Mapping[str, Any]) -> Sequence[str]:
+    sending, idle = row["sending"], row["idle"]
+    return (
+        f"{max(0.0, sending['p999'] - idle['p999']):.1f}",
+        f"{sending['p999']:.1f}, {idle['p999']:.1f}",
+        f"{sending['beats']:,}",
+    )
+
+
+def _middle(row: Mapping[str, Any], client: str, part: str) -> str:
+    figure = median(each[part] for each in row["took"][client])
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def _ratio(row: Mapping[str, Any], client: str, part: str) -> str:
+    pairs = zip(row["took"]["aiokafka"], row["took"][client], strict=True)
+    ratio = median(rival[part] / own[part] for rival, own in pairs)
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
+def _code(case: str) -> str:
+    """The name of a case whose first word is a function."""
+    function, separator, rest = case.partition(",")
+    return f"`{function}`{separator}{rest}" if function.startswith("send") else case
+
+
+def _whole(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:,.0f}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
