@@ -20,6 +20,7 @@ from published_tables import TABLES
 
 HERE: Final = Path(__file__).parent
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
+    "clients": ("suite.py",),
     "memory": ("memory.py",),
     "asynchronous": ("asynchronous.py",),
     "asynchronous-floor": (

@@ -4,6 +4,8 @@ The pages have a place for each table, between two comments:
 
     <!-- figures: memory -->
     <!-- end of figures -->
+
+A result with several tables has one place for each, such as `figures: clients, latency`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "published"
 PAGES: Final = (ROOT / "docs" / "performance.md",)
 PLACE: Final = re.compile(
-    r"(?P<begin><!-- figures: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
+    r"(?P<begin><!-- figures: (?P<table>(?P<name>[\w-]+)[\w, ]*) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
 )
 PAGE_WIDTH: Final = 120
 PACKAGES: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "uvloop")
@@ -87,7 +89,7 @@ def rendered(page: str, tables: Mapping[str, Callable[[Any], Lines]]) -> str:
         if not (RESULTS / f"{place['name']}.json").exists():
             return place[0]
         found = Published.read(place["name"])
-        lines = [*tables[place["name"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
+        lines = [*tables[place["table"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
         return place["begin"] + "\n" + "\n".join(lines) + "\n\n" + place["end"]
 
     return PLACE.sub(table, page)

@@ -12,6 +12,24 @@ PEERS: Final = {"aiokafka": "aiokafka", "confluent-aio": "`AIOProducer`", "bare"
 ENCODERS: Final = {"native": "`ottla-accel`", "python": "pure Python"}
 
 
+def clients(found: Mapping[str, Any]) -> Sequence[str]:
+    """Rates and processor time divided by those of confluent-kafka: its faster setting, and in brackets Ottla's own."""
+    heads = [f"{what}: {name}" for what in ("rate", "processor time") for name in OURS.values()]
+    return _table(["", *heads], map(_compared, filter(_has_rivals, found["results"])))
+
+
+def latencies(found: Mapping[str, Any]) -> Sequence[str]:
+    """Microseconds until a record is acknowledged."""
+    return _table(
+        ["load", "client", "p50", "p99", "p99.9"],
+        (
+            [each["load"], client, *(_whole(row[percentile]) for percentile in ("p50", "p99", "p999"))]
+            for each in found["latencies"]
+            for client, row in each["rows"].items()
+        ),
+    )
+
+
 def memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Growth in MiB, by case; a column for each `buffer.memory` and encoder."""
     found = {(row["case"], row["buffer"], row["encoder"]): row["peak"] / MIB for row in rows}
@@ -75,6 +93,8 @@ def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 
 TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
+    "clients": clients,
+    "clients, latency": latencies,
     "memory": memory,
     "asynchronous": asynchronous,
     "asynchronous-floor": asynchronous,
@@ -82,6 +102,20 @@ TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "asynchronous-memory": asynchronous_memory,
     "start": start,
 }
+
+
+def _has_rivals(result: Mapping[str, Any]) -> bool:
+    return bool(result["rates"])
+
+
+def _compared(result: Mapping[str, Any]) -> Sequence[str]:
+    rates = {row["peer"]: row["rate"] for row in result["rows"]}
+    ours = result["scenario"]["peers"][:2]  # with ottla-accel, then without
+    return [
+        f"{result['scenario']['group']}: {result['scenario']['name']}",
+        *(f"{result['rates'][name]['middle']:.2f} ({rates[name] / rates['confluent-kafka']:.2f})" for name in ours),
+        *(f"{result['cpu'][name]['middle']:.2f}" for name in ours),
+    ]
 
 
 def _stall(row: Mapping[str, Any]) -> Sequence[str]:

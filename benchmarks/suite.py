@@ -109,7 +109,8 @@ def _as_json(results: Sequence[Result], found: Sequence[LatencyResult], before: 
     default=Path("benchmark-results"),
     help="Where results.md, results.html and results.json go.",
 )
-def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder: Path) -> None:
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write results.json there, too.")
+def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder: Path, file: Path | None) -> None:
     """Measure everything on a broker of its own, and write a page of it."""
     chosen = [
         attrs.evolve(each, workload=attrs.evolve(each.workload, records=int(each.workload.records * records)))
@@ -127,7 +128,8 @@ def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder
     text = markdown(results, found, before, rounds)
     (folder / "results.md").write_text(text)
     (folder / "results.html").write_text(page(results, found, before, rounds))
-    (folder / "results.json").write_text(_as_json(results, found, before))
+    for each in (folder / "results.json", *([file] if file is not None else [])):
+        each.write_text(_as_json(results, found, before))
     click.echo(text)
     click.echo(f"written to {folder}/", err=True)
     if any(each.problems for each in results):
