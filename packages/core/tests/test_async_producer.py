@@ -228,7 +228,7 @@ def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch
 
 
 def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    monkeypatch.setattr(pacing, "LONGEST_TURN", 0.0)
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
     turns: list[int] = []
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
@@ -251,7 +251,7 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "LONGEST_RUN", 0.0)
+    monkeypatch.setattr(pacing, "LONGEST_TURN", 0.0)
     turns = [0]
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)

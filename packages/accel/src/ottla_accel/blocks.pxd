@@ -38,8 +38,12 @@ cdef extern from *:
     void unmap_block "ottla_unmap"(void* at, size_t size) noexcept nogil
 
 
+cdef enum:
+    MAPPED_FROM = 128 * 1024  # bytes, as in the C library before the first such block is freed
+
+
 cdef inline bint is_mapped(Py_ssize_t capacity) noexcept:
-    return MAPS and capacity >= 128 * 1024
+    return MAPS and capacity >= MAPPED_FROM
 
 
 cdef inline uint8_t* new_block(Py_ssize_t capacity) noexcept:

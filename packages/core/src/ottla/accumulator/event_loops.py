@@ -24,7 +24,7 @@ logger = robust_logger(__name__)
 T = TypeVar("T")
 
 LONGEST_TURN: Final = 0.001
-"""Seconds after which other tasks of the loop get a turn while more records are to be completed."""
+"""Seconds after which other tasks of the loop get a turn while more records are to be completed, or one task sends."""
 
 RECORDS_IN_A_ROW: Final = 8
 """Records that are completed, and whose tasks run, before the clock is read again."""

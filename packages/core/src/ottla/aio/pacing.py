@@ -6,10 +6,7 @@ import asyncio
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from ottla.accumulator.event_loops import LaterTurn
-
-LONGEST_RUN: Final = 0.001
-"""Seconds that sends may take before other tasks get a turn."""
+from ottla.accumulator.event_loops import LONGEST_TURN, LaterTurn
 
 SENDS_IN_A_ROW: Final = 32
 """Sends before the clock is read again: reading it costs as much as a send of `ottla-accel`."""
@@ -55,7 +52,7 @@ class _Run:
             self._began_at = now
             loop.call_soon(self._end)
         again, self._sender = sender is self._sender, sender
-        return again and now - self._began_at >= LONGEST_RUN
+        return again and now - self._began_at >= LONGEST_TURN
 
     def _end(self) -> None:
         self._sender = None
