@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -22,6 +21,7 @@ from typing import Final
 import attrs
 import click
 from asynchronous_client import CLIENTS, Took, Work
+from client_process import ClientProcess
 from rich.console import Console
 from rich.table import Table
 from rounds import Broker
@@ -61,36 +61,6 @@ LOADS: Final = (
 )
 
 
-class Running:
-    """A client's process."""
-
-    def __init__(self, name: str, loop: str, servers: str) -> None:
-        self._name = f"{name} on {loop}"
-        self._process = subprocess.Popen(
-            [sys.executable, str(CLIENT_SCRIPT), name, loop, servers],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, work: Work) -> Took:
-        """Run one work."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(work.line + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise click.ClickException(f"{self._name} did not end its work {work.line}")
-        return Took(**json.loads(answer))
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.kill()
-        with self._process:
-            pass
-
-
 @attrs.frozen(kw_only=True)
 class Row:
     """One load on one loop at one distance, in milliseconds of a round trip: `took[client]` has one of each round."""
@@ -111,12 +81,13 @@ class Row:
 
 
 @contextlib.contextmanager
-def running(names: Sequence[tuple[str, str]], servers: str) -> Iterator[Mapping[tuple[str, str], Running]]:
+def running(names: Sequence[tuple[str, str]], servers: str) -> Iterator[Mapping[tuple[str, str], ClientProcess]]:
     """Run the clients' processes."""
-    clients: dict[tuple[str, str], Running] = {}
+    clients: dict[tuple[str, str], ClientProcess] = {}
     try:
         for name, loop in names:
-            clients[name, loop] = Running(name, loop, servers)
+            command = [sys.executable, str(CLIENT_SCRIPT), name, loop, servers]
+            clients[name, loop] = ClientProcess(f"{name} on {loop}", command)
         yield clients
     finally:
         for client in clients.values():
@@ -138,7 +109,7 @@ def measure(
                 first = number % len(names)
                 for name in (*names[first:], *names[:first]):
                     work = Work(topic=topic, records=load.records(name[0], round_trip), tasks=load.tasks)
-                    took[name].append(clients[name].run(work))
+                    took[name].append(Took(**clients[name].run(work.line)))
                     sent += work.records
             if (held := broker.held(topic, PARTITIONS)) != sent:
                 raise click.ClickException(f"{load.name}: {sent} records sent, {held} held")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Final
 
 import attrs
 import click
+from client_process import ClientProcess
 from distance_client import CLIENTS, COLLECTORS, Took, Work
 from rich.console import Console
 from rich.table import Table
@@ -110,34 +110,12 @@ SHAPES: Final = (
 IN_SHORT: Final = ("steady, 2 partitions", "steady, 8 partitions, spread", "burst, 1 kB, 4 partitions")
 
 
-class Running:
-    """A client's process."""
-
-    def __init__(self, name: str, servers: str, collector: str) -> None:
-        command = [sys.executable, str(HERE / "distance_client.py"), name, servers, collector]
-        if name == JAVA:
-            command = [java_command(), "-cp", str(kafka_jars() / "*"), str(HERE / "JavaDistance.java"), servers]
-        self._name = name
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-
-    def run(self, work: Work) -> Took:
-        """Run one work."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(work.line + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise click.ClickException(f"{self._name} did not end its work {work.line!r}; run it by hand to see why")
-        return Took(**json.loads(answer))
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.kill()
-        with self._process:
-            pass
+def client_process(name: str, servers: str, collector: str) -> ClientProcess:
+    """Start a client."""
+    command = [sys.executable, str(HERE / "distance_client.py"), name, servers, collector]
+    if name == JAVA:
+        command = [java_command(), "-cp", str(kafka_jars() / "*"), str(HERE / "JavaDistance.java"), servers]
+    return ClientProcess(name, command, quiet=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -168,14 +146,14 @@ class Row:
 @contextlib.contextmanager
 def running(
     names: Sequence[str], kafka: KafkaCluster, broker: Broker, collector: str
-) -> Iterator[Mapping[str, Running]]:
+) -> Iterator[Mapping[str, ClientProcess]]:
     """Run the clients' processes and warm them up."""
     topic = broker.create_topic(WARM_UP.partitions)
-    clients: dict[str, Running] = {}
+    clients: dict[str, ClientProcess] = {}
     try:
         for name in names:
-            clients[name] = Running(name, kafka.bootstrap_servers, collector)
-            clients[name].run(attrs.evolve(WARM_UP, topic=topic))
+            clients[name] = client_process(name, kafka.bootstrap_servers, collector)
+            clients[name].run(attrs.evolve(WARM_UP, topic=topic).line)
         yield clients
     finally:
         for client in clients.values():
@@ -205,7 +183,7 @@ def measure(
             for number in range(rounds if runs else 1):
                 first = number % len(names)
                 for name in (*names[first:], *names[:first]):
-                    took[name].append(clients[name].run(work))
+                    took[name].append(Took(**clients[name].run(work.line)))
                 runs += 1
             if runs > 1:
                 rows.append(Row(shape=shape.name, round_trip=round_trip, part=shape.part, took=took))

@@ -88,6 +88,19 @@ def delivered(machine: Machine, *values: bytes) -> None:
     assert machine.log()[-len(values) :] == list(values)
 
 
+def deliver_steadily(machine: Machine, *, interval: float) -> None:
+    """Send 2,000 records, one in each *interval*: all arrive once and in order, behind the one that is there."""
+    values = [b"%d" % number for number in range(2000)]
+    deliveries = []
+    for value in values:
+        deliveries.append(machine.send(value))
+        pass_time(machine, interval)
+    machine.run_until_idle()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
+    assert machine.log()[1:] == values
+
+
 def raising(error: BaseException) -> Callable[[], bytes]:
     def work() -> bytes:
         raise error
@@ -775,15 +788,9 @@ def test_renewals_under_load_lose_nothing_and_open_no_connection() -> None:
     learn(machine)
     delivered(machine, b"first")
     connects = machine.network.connects
-    values = [b"%d" % number for number in range(2000)]
-    deliveries = []
-    for value in values:
-        deliveries.append(machine.send(value))
-        pass_time(machine, 0.06)
-    machine.run_until_idle()
 
-    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
-    assert machine.log()[1:] == values
+    deliver_steadily(machine, interval=0.06)
+
     assert machine.network.connects == connects
     assert login_of(machine).logins >= 10
 
@@ -871,15 +878,9 @@ def test_records_of_short_sessions_arrive_once_and_in_order() -> None:
     learn(machine)
     delivered(machine, b"first")
     connects = machine.network.connects
-    values = [b"%d" % number for number in range(2000)]
-    deliveries = []
-    for value in values:
-        deliveries.append(machine.send(value))
-        pass_time(machine, 0.015)
-    machine.run_until_idle()
 
-    assert [delivery.exception() for delivery in deliveries] == [None] * len(values)
-    assert machine.log()[1:] == values
+    deliver_steadily(machine, interval=0.015)
+
     assert machine.network.connects - connects >= 5
     assert login_of(machine).asked.count(("SaslHandshake", 1)) == machine.network.connects
 

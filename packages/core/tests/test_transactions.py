@@ -64,6 +64,19 @@ def begun(simulation: Simulated) -> Producer:
     return simulation.producer
 
 
+def abort_for_an_expired_record(simulation: Simulated, producer: Producer) -> None:
+    """Send a record that is acknowledged and one that is not: no commit is possible, and the transaction is aborted."""
+    producer.send("t", b"first", partition=0)
+    simulation.run_until_idle()
+    simulation.cluster.brokers[1].silent = True
+    producer.send("t", b"lost", partition=0)
+    simulation.pass_time(2.5)
+    simulation.cluster.brokers[1].silent = False
+    with pytest.raises(AbortableTransactionError):
+        producer.commit_transaction()
+    producer.abort_transaction()
+
+
 def manager(simulation: Simulated) -> TransactionManager:
     assert simulation.producer._transactions is not None
     return simulation.producer._transactions.manager
@@ -402,15 +415,7 @@ def test_an_expired_record_fails_its_transaction_and_the_epoch_changes(version: 
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}
     with simulated(cluster=cluster_of(version), transactional_id="x", config=config) as simulation:
         producer = begun(simulation)
-        producer.send("t", b"first", partition=0)
-        simulation.run_until_idle()
-        simulation.cluster.brokers[1].silent = True
-        producer.send("t", b"lost", partition=0)
-        simulation.pass_time(2.5)
-        simulation.cluster.brokers[1].silent = False
-        with pytest.raises(AbortableTransactionError):
-            producer.commit_transaction()
-        producer.abort_transaction()
+        abort_for_an_expired_record(simulation, producer)
         with producer.transaction():
             producer.send("t", b"next", partition=0)
 
@@ -830,15 +835,7 @@ def test_with_old_brokers_a_maybe_written_batch_leaves_only_close() -> None:
         old_brokers(simulation)
         simulation.know("t")
         producer = begun(simulation)
-        producer.send("t", b"first", partition=0)
-        simulation.run_until_idle()
-        simulation.cluster.brokers[1].silent = True
-        producer.send("t", b"lost", partition=0)
-        simulation.pass_time(2.5)
-        simulation.cluster.brokers[1].silent = False
-        with pytest.raises(AbortableTransactionError):
-            producer.commit_transaction()
-        producer.abort_transaction()
+        abort_for_an_expired_record(simulation, producer)
         producer.begin_transaction()
         producer.send("t", b"next", partition=0)
         with pytest.raises(FatalTransactionError, match=r"another epoch, which brokers before 2\.5"):
