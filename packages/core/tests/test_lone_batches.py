@@ -194,3 +194,30 @@ def test_an_awaited_record_is_lone_after_each_metadata_response() -> None:
                 machine.clock.advance(1.0)
 
     assert sum(taken) >= 8
+
+
+def test_a_record_queued_while_a_lone_batch_leaves_goes_in_the_same_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1, 1)
+    machine = Machine(cluster)
+    machine.send(b"connects to the broker")
+    machine.run_until_idle()
+    drain_lone, poll = RecordAccumulator.drain_lone, NetworkClient.poll
+    in_flight_at_polls: list[int] = []
+
+    def drain(accumulator: RecordAccumulator, *arguments: Any, **keywords: Any) -> Any:
+        found = drain_lone(accumulator, *arguments, **keywords)
+        if found is not None:
+            machine.send(b"of another thread", partition=1)
+        return found
+
+    def note(client: NetworkClient, *arguments: Any) -> Any:
+        in_flight_at_polls.append(len(machine.sender._in_flight))
+        return poll(client, *arguments)
+
+    monkeypatch.setattr(RecordAccumulator, "drain_lone", drain)
+    monkeypatch.setattr(NetworkClient, "poll", note)
+    machine.send(b"lone")
+    machine.round()
+
+    assert in_flight_at_polls == [2]
