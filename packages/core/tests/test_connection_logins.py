@@ -479,6 +479,23 @@ def test_a_mechanism_whose_token_was_not_sent_is_not_notified() -> None:
     assert mechanism.refusals == []
 
 
+@pytest.mark.rule("security.sasl.refused")
+def test_a_mechanism_is_not_notified_of_a_failure_to_connect() -> None:
+    def verify(_session: Session, _token: bytes) -> SaslAuthenticateResponse | None:
+        raise HangUpError("no word")
+
+    mechanism = Keeping()
+    machine = secured(mechanism, login={"verify": verify})
+    machine.metadata.use("t", machine.clock())
+    while not mechanism.refusals:
+        machine.round()
+    notified = len(mechanism.refusals)
+    machine.network.hosts.refusing.add("seed")
+    pass_time(machine, 3.0)
+
+    assert len(mechanism.refusals) == notified
+
+
 def test_an_error_of_a_mechanism_in_its_notification_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     error = refusal(secured(Keeping(ValueError(SECRET)), login={"verify": lambda _session, _token: answer}))
@@ -552,6 +569,22 @@ def test_a_mechanism_that_times_out_is_reported_and_its_result_dropped() -> None
         machine.metadata.last_error
     )
     assert helper.forgotten == helper.thoughts[:1]
+
+
+@pytest.mark.rule("security.sasl.setup")
+def test_a_login_that_timed_out_has_no_part_in_the_next_connection() -> None:
+    helper = HelperOfTheTest()
+    machine = secured(attrs.evolve(Plain(), blocking=True), helper=helper, setup_timeout=10.0)
+    machine.metadata.use("t", machine.clock())
+    pass_time(machine, 1.0)
+    machine.network.hosts.black_holes.add("seed")
+    pass_time(machine, 9.5)
+    assert "its own mechanism had not finished" in str(machine.metadata.last_error)
+
+    helper.compute()
+    pass_time(machine, 15.0)
+
+    assert "(the client was still connecting)" in str(machine.metadata.last_error)
 
 
 def test_closing_the_client_ends_the_worker_of_logins() -> None:
