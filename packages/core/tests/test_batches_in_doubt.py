@@ -69,7 +69,7 @@ def failure(delivery: Delivery) -> DeliveryError:
 def move_out_of_reach(simulation: Simulated) -> None:
     """Broker 2, which has all that 1 has, leads partition 0 now, and we cannot reach it."""
     topic = simulation.cluster.topics["t"]
-    topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+    topic.move_leader(0, 2)
     simulation.network.hosts.refusing.add("broker-2")
     simulation.network.cut(2)
 
@@ -179,7 +179,7 @@ def test_a_leader_change_with_an_acknowledgement_costs_no_epoch() -> None:
         deliveries = [simulation.producer.send("t", b"%d" % number, partition=0) for number in range(8)]
         simulation.run_until(lambda: len(simulation.log()) > 1)
         topic = simulation.cluster.topics["t"]
-        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        topic.move_leader(0, 2)
         simulation.run_until_idle()
 
         assert [delivery.exception(0) for delivery in deliveries] == [None] * 8
@@ -194,7 +194,7 @@ def test_other_batches_follow_a_retry_to_a_new_leader_at_once() -> None:
             simulation.producer.send("t", b"before", partition=partition)
         simulation.run_until_idle()
         topic = simulation.cluster.topics["t"]
-        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        topic.move_leader(0, 2)
         moved = simulation.producer.send("t", b"0", partition=0)
         simulation.run_until(lambda: simulation.metadata.cluster.leader("t", 0) == 2)
         simulation.network.held.add(2)

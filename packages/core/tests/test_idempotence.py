@@ -375,9 +375,9 @@ def test_at_most_five_batches_follow_an_unacknowledged_one() -> None:
         hanging = simulation.producer.send("t", b"0", partition=0)
         simulation.run_until(lambda: hanging._batch.in_flight, time_passes=False)
         topic = simulation.cluster.topics["t"]
-        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        topic.move_leader(0, 2)
         assert simulation.metadata.move_leader(
-            "t", 0, simulation.metadata.cluster.brokers[2], topic.epoch, simulation.clock()
+            "t", 0, simulation.metadata.cluster.brokers[2], topic.leader_epoch(0), simulation.clock()
         )
 
         newer = [simulation.producer.send("t", b"%d" % number, partition=0) for number in range(1, 9)]

@@ -431,7 +431,7 @@ def test_an_unused_broker_is_not_logged_as_gone(caplog: pytest.LogCaptureFixture
     machine.network.held.add(2)
     machine.send(b"a", partition=1)
     machine.run(0.1)
-    machine.cluster.topics["t"].leaders[1], machine.cluster.topics["t"].epoch = 1, 1
+    machine.cluster.topics["t"].move_leader(1, 1)
     for _ in range(400):
         machine.send(b"b")
         machine.run(1.0)

@@ -28,7 +28,7 @@ def test_batches_of_two_record_formats_are_sent_in_two_requests() -> None:
     topic = cluster.create("t", 1, 2)
     cluster.brokers[1].versions[PRODUCE.key] = OLD
     with simulated(cluster=cluster, enable_idempotence=False) as simulation:
-        topic.leaders[0], topic.epoch = 2, topic.epoch + 1
+        topic.move_leader(0, 2)
         simulation.network.hosts.refusing.add("broker-2")
         simulation.network.cut(2)
         older = simulation.producer.send("t", b"older", partition=0)
@@ -79,7 +79,7 @@ def test_a_request_that_was_never_written_leaves_nothing_maybe_written() -> None
         simulation.run_until_idle()
         cluster.brokers[1].versions[PRODUCE.key] = (13, 13)
         topic.id = bytes(16)
-        topic.epoch += 1
+        topic.move_leader(0, 1)
         simulation.network.cut(1)
         simulation.metadata.request_update()
         simulation.run_until(lambda: simulation.metadata.cluster.topics["t"].id == bytes(16))

@@ -544,7 +544,7 @@ def test_a_leader_named_by_a_response_is_used_without_metadata_or_backoff(hints:
     machine.send(b"first")
     machine.run_until_idle()
     machine.cluster.brokers[1].hints = hints
-    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.topics["t"].move_leader(0, 2)
     asked, sent_at = metadata_requests(machine), machine.clock()
 
     machine.send(b"second")
@@ -667,7 +667,7 @@ def test_a_broker_that_moves_before_it_was_reached_is_found_again(
     delivery = machine.send(b"a")
     machine.run(20.0)
     machine.cluster.unlisted.clear()
-    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.topics["t"].move_leader(0, 2)
 
     machine.run(10.0)
 
@@ -732,7 +732,7 @@ def test_a_broker_removed_from_metadata_may_still_respond() -> None:
     for _ in range(3):
         machine.sender.run_once(machine.clock(), until=machine.clock())
     machine.cluster.unlisted.add(1)
-    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.topics["t"].move_leader(0, 2)
 
     machine.metadata.request_update()
     for _ in range(20):
@@ -759,7 +759,7 @@ def test_every_batch_in_flight_uses_a_new_leader(hints: bool) -> None:
     machine.run(1.0)
     machine.cluster.brokers[1].hints = hints
     machine.network.held.add(1)
-    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.topics["t"].move_leader(0, 2)
     deliveries = []
     for _ in range(5):
         deliveries.append(machine.send(b"second, and long enough"))
@@ -782,7 +782,7 @@ def test_a_leader_that_refuses_again_is_retried_after_the_backoff() -> None:
     machine.send(b"first")
     machine.run_until_idle()
     machine.cluster.brokers[1].hints = True
-    machine.cluster.topics["t"].leaders[0], machine.cluster.topics["t"].epoch = 2, 1
+    machine.cluster.topics["t"].move_leader(0, 2)
     machine.cluster.brokers[2].codes.extend([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3)
     sent_at = machine.clock()
 

@@ -23,7 +23,7 @@ class ClosingCluster(SimulatedCluster):
 
     def metadata(self) -> MetadataResponse:
         assert self.machine is not None
-        self.topics["t"].epoch += 1
+        self.topics["t"].move_leader(0, self.topics["t"].leaders[0])
         network = self.machine.network
         network.schedule.later(0.001, lambda: network.hang_up(1))
         answer = super().metadata()

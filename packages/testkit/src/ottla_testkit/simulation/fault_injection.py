@@ -183,8 +183,8 @@ class FaultyNetwork(SimulatedNetwork):
         brokers = [broker for broker in self.cluster.brokers.values() if broker.up]
         if chance.happens(fault_rates.leader_moves) and brokers:
             topic = chance.choice(list(self.cluster.topics.values()))
-            topic.leaders[chance.randrange(len(topic.leaders))] = chance.choice(brokers).id
-            topic.epoch += 1
+            leader = chance.choice(brokers).id
+            topic.move_leader(chance.randrange(len(topic.leaders)), leader)
         if chance.happens(fault_rates.coordinator_moves) and brokers:
             self.cluster.coordinator = chance.choice(brokers).id
         if chance.happens(fault_rates.freeze) and brokers:
@@ -200,10 +200,9 @@ class FaultyNetwork(SimulatedNetwork):
         broker.up = False
         others = [other.id for other in brokers if other is not broker]
         for topic in self.cluster.topics.values():
-            topic.leaders[:] = [
-                self.chance.choice(others) if leader == broker.id else leader for leader in topic.leaders
-            ]
-            topic.epoch += 1
+            for partition, leader in enumerate(topic.leaders):
+                if leader == broker.id:
+                    topic.move_leader(partition, self.chance.choice(others))
         if self.cluster.coordinates == broker.id:
             self.cluster.coordinator = self.chance.choice(others)
         self.schedule.later(self.chance.uniform(0.1, fault_rates.longest_crash), lambda: setattr(broker, "up", True))

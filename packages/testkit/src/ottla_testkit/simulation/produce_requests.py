@@ -272,7 +272,7 @@ class ProduceAnswer:
         """Return the leader of a partition and its epoch, as this broker knows them."""
         if partition in topic.replicated:
             return topic.replicated[partition].known_leader(self.broker.id)
-        return topic.leaders[partition], topic.epoch
+        return topic.leaders[partition], topic.leader_epoch(partition)
 
     def _response(
         self, topic: SimulatedTopic, partition: int, outcome: Appended, refused: Mapping[int, str]

@@ -24,7 +24,8 @@ class SimulatedTopic:
     name: str
     id: bytes
     leaders: list[int]
-    epoch: int = 0
+    epochs: dict[int, int] = attrs.field(factory=dict)
+    """The leader epochs of partitions that are not replicated, where they are not 0."""
     max_message_bytes: int | None = None
     compacted: bool = False
     """Whether records without a key are refused."""
@@ -69,7 +70,7 @@ class SimulatedTopic:
 
     def leader_epoch(self, partition: int) -> int:
         """Return the epoch of a partition's leader."""
-        return self.replicated[partition].epoch if partition in self.replicated else self.epoch
+        return self.replicated[partition].epoch if partition in self.replicated else self.epochs.get(partition, 0)
 
     def follow(self, partition: int, leader: int, log: PartitionLog) -> None:
         """Note the elected leader of a replicated partition."""
@@ -85,7 +86,7 @@ class SimulatedTopic:
             self.replicated[partition].prefer(leader)
             return
         self.leaders[partition] = leader
-        self.epoch += 1
+        self.epochs[partition] = self.leader_epoch(partition) + 1
 
     def committed(self, partition: int) -> list[bytes | None]:
         """Return the values that a read_committed consumer gets, including those behind open transactions."""
