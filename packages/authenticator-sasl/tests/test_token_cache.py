@@ -133,6 +133,11 @@ def kept() -> Iterator[Callable[..., Kept]]:
 Maker = Callable[..., Kept]
 
 
+def no_fetch_runs() -> bool:
+    """Whether all fetches have ended, and the cache has their tokens."""
+    return not any(thread.name == "ottla-token-fetch" for thread in threading.enumerate())
+
+
 def test_all_connections_share_a_token(kept: Maker) -> None:
     for _ in range(20):
         one, together = kept(), threading.Barrier(8)
@@ -239,7 +244,7 @@ def test_a_login_fails_in_time_while_the_source_is_silent(kept: Maker) -> None:
             one.value()
     one.source.open.set()
 
-    wait_until(lambda: one.source.given == 1)
+    wait_until(no_fetch_runs)
     assert (one.value(), one.source.asked) == ("token-1", 1)
 
 
@@ -256,28 +261,29 @@ def test_a_login_joins_a_fetch_in_progress(kept: Maker) -> None:
 
 
 def test_a_login_does_not_wait_for_a_fetch_that_timed_out(kept: Maker) -> None:
-    one = kept(limit=0.05)
+    one = kept(limit=0.5)
     one.source.dead = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         try:
-            assert pool.submit(one.value).result(20) == "token-1"
-            assert one.source.asked == 2
+            assert pool.submit(one.value).result(20).startswith("token-")
+            assert one.source.asked >= 2  # on a busy machine, the second one may exceed the limit, too
         finally:
             one.source.dead.set()
 
 
 def test_a_waiting_login_abandons_a_fetch_that_timed_out(kept: Maker) -> None:
-    one = kept(limit=0.2)
+    one = kept(limit=0.5)
     one.source.dead = threading.Event()
     with ThreadPoolExecutor(4) as pool:
         try:
-            assert {each.result(20) for each in [pool.submit(one.value) for _ in range(4)]} == {"token-1"}
+            values = {each.result(20) for each in [pool.submit(one.value) for _ in range(4)]}
+            assert values <= {f"token-{number}" for number in range(1, one.source.asked)}
         finally:
             one.source.dead.set()
 
 
 def test_a_late_result_replaces_no_newer_token(kept: Maker) -> None:
-    one = kept(limit=0.05)
+    one = kept(limit=0.5)
     dead = one.source.dead = threading.Event()
     newer = one.value()
     # More than one, where a fetch takes longer than the limit because the machine is busy.
@@ -285,7 +291,7 @@ def test_a_late_result_replaces_no_newer_token(kept: Maker) -> None:
     dead.set()
 
     wait_until(lambda: one.source.given == one.source.asked)
-    wait_until(lambda: not any(thread.name == "ottla-token-fetch" for thread in threading.enumerate()))
+    wait_until(no_fetch_runs)
     assert newer.startswith("token-")
     assert one.value() != f"token-{one.source.given}"
 
@@ -297,9 +303,10 @@ def test_a_source_that_never_responds_gets_few_threads(kept: Maker) -> None:
         with pytest.raises(ConnectionFailedError, match="has not returned"):
             one.value()
 
-    assert one.source.asked == MAX_RUNNING
+    wait_until(lambda: one.source.asked == MAX_RUNNING)
     one.source.open.set()
-    wait_until(lambda: one.source.given == MAX_RUNNING)
+    wait_until(no_fetch_runs)
+    assert one.source.given == MAX_RUNNING
     assert one.value().startswith("token-")
 
 
