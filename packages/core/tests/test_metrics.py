@@ -12,6 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from machine import wait_until
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError, TransactionAbortedError
 from ottla.interfaces import Buffer, MetricDescription
 from ottla.metrics.catalogue import (
@@ -323,7 +324,7 @@ def test_memory_and_its_waiters_are_reported_while_they_last() -> None:
         simulation.producer.send("t", bytes(9_000))
         assert of_producer(simulation, "buffer-available-bytes") < 1_000
         calling = Calling(simulation, lambda: simulation.producer.send("t", bytes(9_000)))
-        assert of_producer(simulation, "waiting-threads") == 1
+        wait_until(lambda: of_producer(simulation, "waiting-threads") == 1, timeout=HANG_GUARD)
         calling.rounds()
 
         assert calling.error is None

@@ -137,8 +137,8 @@ class BufferPool:
         try:
             if self._take_or_join_queue(waiter, claim):
                 return
-            on_wait()
             waiter.since = self._clock()
+            on_wait()
             waiter.served.wait(timeout)
             self.accept_min_bytes(waiter)
             self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited, limit=limit)
