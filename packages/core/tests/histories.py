@@ -90,7 +90,7 @@ from ottla_testkit.simulation.planned_faults import (
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
 from ottla_testkit.simulation.simulation import Simulation
-from ottla_testkit.simulation.transactions import LAST_EPOCH
+from ottla_testkit.simulation.transactions import LAST_EPOCH, TXN_V2
 from third_party_mechanism import Plain
 
 WALL_CLOCK: Final = 1_000_000.0
@@ -160,6 +160,7 @@ class Run:
             topics=(),
             sent=self.sent,
             all_replicas=plan.config["acks"] == "all",
+            keeps_epoch=plan.kind.transactional and plan.transaction_version < TXN_V2,
             confirmed=plan.kind.confirmed,
         )
         self.producer: Producer
@@ -313,8 +314,10 @@ class Run:
         written: Sequence[Sent] = ()
         outcome = ABORTED
         try:
-            for send in call.sends:
+            for place, send in enumerate(call.sends):
                 self._send(program, send)
+                if place in call.awaited:
+                    self._await(self.sent[-1:])
                 if send.sleep:
                     self.simulation.sleep(send.sleep)
             if call.offset is not None:
@@ -336,6 +339,15 @@ class Run:
         if outcome is ABORTED:
             self.note("abort_transaction()")
             self._until_known(self.producer.abort_transaction)
+
+    def _await(self, records: Sequence[Sent]) -> None:
+        """Wait for the outcome of records."""
+        began = self.simulation.clock()
+        for record in records:
+            if record.delivery is not None:
+                record.delivery.exception()
+        limit = self._longest_wait(began)
+        in_time("a wait", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _consumer(self) -> ConsumerGroupMetadata:
         """The consumer whose offset a transaction commits, as it is now."""

@@ -131,6 +131,8 @@ class Transaction(Call):
     sends: Sequence[Send]
     offset: int | None
     commits: bool
+    awaited: Sequence[int] = ()
+    """The places of records whose outcome is waited for before anything else is called."""
 
 
 @attrs.frozen(kw_only=True)
@@ -144,6 +146,8 @@ class Kind:
     reshaped: bool = False
     divided: bool = False
     transactional: bool = False
+    awaiting: bool = False
+    """Whether transactions wait for the outcome of records before they end."""
     replicated: bool = False
     unclean: bool = False
     """Whether leaders are elected that lack acknowledged records."""
@@ -254,13 +258,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unconfirmed": Kind(idempotent=False, confirmed=False, patient=True),
     "replicated": Kind(replicated=True, patient=True),
     "unclean": Kind(replicated=True, unclean=True, patient=True),
+    "awaiting": Kind(transactional=True, awaiting=True, patient=True),
 }
+SEEDS_APART: Final = 16
+"""The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
 
 
 def plan(name: str, seed: int) -> Plan:
     """The plan of a history."""
     kind = KINDS[name]
-    chance = Chance(seed * len(KINDS) + list(KINDS).index(name))
+    chance = Chance(seed * SEEDS_APART + list(KINDS).index(name))
     crowded = kind.crowded or chance.happens(0.2)
     config = _configuration(kind, chance.fork(), crowded=crowded)
     calls = chance.fork()
@@ -269,7 +276,7 @@ def plan(name: str, seed: int) -> Plan:
         for _ in range(calls.choice((1, 1, 2, 3)))
     ]
     if kind.transactional:
-        programs = [_transactions(calls, programs[0])]
+        programs = [_transactions(calls, programs[0], awaiting=kind.awaiting)]
     transaction_version = chance.choice((0, 1, 2))
     return Plan(
         kind=kind,
@@ -392,7 +399,7 @@ def _program(chance: Chance, *, crowded: bool, steady: bool) -> Sequence[Call]:
     return calls
 
 
-def _transactions(chance: Chance, calls: Sequence[Call]) -> Sequence[Call]:
+def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool) -> Sequence[Call]:
     """Put the records of a program into transactions."""
     sends = [attrs.evolve(call, reaction=NOTHING) for call in calls if isinstance(call, Send)]
     transactions: list[Call] = []
@@ -401,7 +408,15 @@ def _transactions(chance: Chance, calls: Sequence[Call]) -> Sequence[Call]:
         part, sends = sends[:size], sends[size:]
         offset = len(transactions) + 1 if chance.happens(0.3) else None
         sleep = chance.choice((0.0, 0.1, 1.0))
-        transactions.append(Transaction(sends=part, offset=offset, commits=chance.happens(0.8), sleep=sleep))
+        transactions.append(
+            Transaction(
+                sends=part,
+                offset=offset,
+                commits=chance.happens(0.8),
+                sleep=sleep,
+                awaited=[place for place in range(len(part)) if awaiting and chance.happens(0.5)],
+            )
+        )
     return transactions
 
 

@@ -13,7 +13,14 @@ import attrs
 
 from ottla import RecordMetadata
 from ottla.accumulator.delivery import Delivery
-from ottla.errors import AuthenticationError, DeliveryError, ErrorCode, ProducerClosedError, TransactionAbortedError
+from ottla.errors import (
+    AuthenticationError,
+    BrokerError,
+    DeliveryError,
+    ErrorCode,
+    ProducerClosedError,
+    TransactionAbortedError,
+)
 from ottla.network.cluster import Cluster
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import BatchArrival, Link, SimulatedCluster, SimulatedTopic
@@ -100,6 +107,8 @@ class History:
     faults: Sequence[Fault]
     topics: Sequence[SimulatedTopic]
     sent: Sequence[Sent]
+    keeps_epoch: bool = False
+    """Whether a transaction has the epoch of the one before, as before KIP-890."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`, where a record is complete once it is written."""
     all_replicas: bool = True
@@ -338,6 +347,8 @@ def nothing_failed_needlessly(history: History) -> None:
             if record.completed_at < min(history.closes) - 0.001:
                 raise Violation(f"{record} failed before the time-out of close: {error}")
             continue
+        if history.keeps_epoch and _may_be_overtaken(record, error, faults=history.faults):
+            continue
         if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in history.faults):
             raise Violation(f"{record} failed without need: {error}")
 
@@ -368,6 +379,17 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
     if isinstance(fault, DeniedTopic):
         return fault.topic == record.topic
     return isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection) and fault.topic == record.topic
+
+
+def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fault]) -> bool:
+    """Return whether a copy of a batch of the transaction before, late because of a fault, may have come before.
+
+    A broker that verifies transactions refuses the copy, but waits for its number from then on. So it refuses the first
+    batch of the next transaction, which has a higher number.
+    """
+    cause = error.__cause__
+    refused = isinstance(cause, BrokerError) and cause.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return refused and any(fault.at <= record.completed_at for fault in faults)
 
 
 _FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction

@@ -362,7 +362,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="sender.coordinator_request_sender",
         before="all_complete=lambda: not self._accumulator.incomplete)",
         after="all_complete=(lambda complete: lambda: complete)(not self._accumulator.incomplete))",
-        kinds=["transactional"],
+        kinds=["awaiting", "transactional"],
     ),
     "refused partition counts as added": PlantedBug(
         module="transactions.transaction_requests",

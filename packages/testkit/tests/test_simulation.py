@@ -75,6 +75,38 @@ def test_a_program_waits_for_a_result_in_simulated_time() -> None:
     assert waited == pytest.approx([20.0, 50.0, 100.0], abs=0.1)
 
 
+def test_a_program_waits_for_a_record_that_a_later_one_gave_a_partition() -> None:
+    simulation = simulation_of(1, 1)
+    producer = simulation.producer(linger_ms=50)
+    found: list[object] = []
+
+    def program() -> None:
+        keyed = producer.send("t", b"keyed", key=b"key", timestamp_ms=0)
+        producer.send("t", b"named", partition=0, timestamp_ms=0)
+        found.append(keyed.exception())
+        producer.close()
+
+    simulation.run(program)
+
+    assert found == [None]
+
+
+def test_a_program_waits_for_a_record_of_a_split_batch() -> None:
+    simulation = simulation_of(1)
+    simulation.cluster.topics["t"].max_message_bytes = 200
+    producer = simulation.producer(linger_ms=50)
+    found: list[object] = []
+
+    def program() -> None:
+        deliveries = [producer.send("t", bytes(100), partition=0, timestamp_ms=0) for _ in range(3)]
+        found.extend(delivery.exception() for delivery in deliveries)
+        producer.close()
+
+    simulation.run(program)
+
+    assert found == [None, None, None]
+
+
 def test_results_that_are_waited_for_one_by_one_are_simulated() -> None:
     def history() -> str:
         simulation = simulation_of(1, seed=3, switching=0.3)

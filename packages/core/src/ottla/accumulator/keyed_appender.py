@@ -162,8 +162,7 @@ class KeyedAppender(RecordAppender):
         return batch
 
     def _begin_assigned(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        batch.journal = self._journal
-        self._batches.begin(queue, batch)
+        self._begin_in_round(queue, batch)
         self._announce(queue, batch)
 
     def _begin_in_round(self, queue: PartitionQueue, batch: ProducerBatch) -> None:

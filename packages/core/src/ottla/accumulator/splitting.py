@@ -53,6 +53,7 @@ class Splitter:
         columns = self.columns(_NO_LIMIT)
         part = ProducerBatch(topic=batch.topic, partition=batch.partition, columns=columns, now=batch.created_at)
         part.inherit(batch)
+        part.run_while_waiting = batch.run_while_waiting
         part.keep_try()
         part.attempts -= 1
         part.retry_at = now
