@@ -585,6 +585,7 @@ def test_a_turn_that_ends_the_loop_has_its_end_when_the_loop_runs_again() -> Non
         loop.run_until_complete(asyncio.sleep(0))
         loop.run_until_complete(asyncio.sleep(0))
         assert done == ["task", "end"]
+        assert isinstance(kept[1].exception(), KeyboardInterrupt)  # else asyncio logs it, perhaps in a later test
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             loop.run_until_complete(running)
