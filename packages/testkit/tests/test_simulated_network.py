@@ -183,6 +183,21 @@ def test_a_frozen_broker_accepts_connections_and_resumes_with_them() -> None:
     assert client.broker.asked == [(5.0, b"request")]
 
 
+def test_a_frozen_broker_reads_later_what_was_sent_before_a_close() -> None:
+    client = connected_client()
+    client.network.freeze(1)
+    client.send()
+    client.poll(1.0)
+    client.network.close(1, ConnectionFailedError("no response within a second"))
+    client.until(lambda: client.network.disconnected)
+    assert not client.broker.asked
+
+    client.network.thaw(1)
+    client.poll(1.0)
+
+    assert [request for _at, request in client.broker.asked] == [b"request"]
+
+
 def test_a_reset_within_a_request_means_that_no_broker_received_it() -> None:
     client = connected_client(LinkConditions(round_trip=0.1))
     client.network.takes.append(5)

@@ -62,6 +62,8 @@ class SimulatedNetwork:
         self.threads: SimulatedThreads | None = None
         """The threads of the simulation, which run while one of them waits here; None if the test's thread is alone."""
         self._links: dict[int, Link] = {}
+        self._closed_unread: dict[int, list[Link]] = {}
+        """Connections that the client closed while their broker was frozen, by broker."""
         self._to_close: dict[int, OttlaError] = {}
         self._woken = False
         self._idle_polls = 0
@@ -90,10 +92,15 @@ class SimulatedNetwork:
             link.freeze()
 
     def thaw(self, broker: int) -> None:
-        """Let a frozen broker continue, with all bytes that were sent to it meanwhile."""
+        """Let a frozen broker continue, with all bytes that were sent to it meanwhile.
+
+        It reads its connections in any order, also those that the client has closed since.
+        """
         self.hosts.frozen.discard(broker)
         self.cluster.controller.changed(broker)
-        for link in self._links_to(broker):
+        links = [*self._closed_unread.pop(broker, ()), *self._links_to(broker)]
+        self.chance.shuffle(links)
+        for link in links:
             link.thaw()
 
     def hang_up(self, broker: int) -> None:
@@ -251,6 +258,8 @@ class SimulatedNetwork:
         link = self._links.pop(node, None)
         if link is not None:
             link.channel.close()
+            if link.broker.id in self.hosts.frozen:
+                self._closed_unread.setdefault(link.broker.id, []).append(link)
             self._disconnected[node] = reason
 
     def _wake(self) -> None:
