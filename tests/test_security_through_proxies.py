@@ -180,7 +180,7 @@ def test_a_refused_proxy_login_is_reported_with_its_keys(secure: SecureBroker, s
     settings = secure.tls() | {"connection.via": "http-connect", "http.connect.proxy": proxy.address} | login
 
     with (
-        Producer(settings, max_block_ms=1_000) as producer,
+        Producer(settings, max_block_ms=3_000) as producer,
         pytest.raises(TopicUnavailableError, match=r"refused the login of 'alice'.*http\.connect\.password") as caught,
     ):
         producer.send("t", b"v")

@@ -83,7 +83,9 @@ def producer(bootstrap_servers: str, proxy: str, **settings: Any) -> Producer:
     )
 
 
-def refusal(proxy: str, *, bootstrap_servers: str = "kafka.invalid:9092", max_block_ms: int = 500, **login: str) -> str:
+def refusal(
+    proxy: str, *, bootstrap_servers: str = "kafka.invalid:9092", max_block_ms: int = 2_000, **login: str
+) -> str:
     """The error for a topic that stays unknown through this proxy."""
     with (
         producer(bootstrap_servers, proxy, max_block_ms=max_block_ms, **login) as refused,

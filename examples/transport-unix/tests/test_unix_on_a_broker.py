@@ -94,7 +94,7 @@ def producer(path: pathlib.Path, *, max_block_ms: int = 60_000) -> Producer:
 
 def refusal(path: pathlib.Path) -> str:
     """The error for a topic that stays unknown through this path."""
-    with producer(path, max_block_ms=300) as refused, pytest.raises(TopicUnavailableError) as caught:
+    with producer(path, max_block_ms=2_000) as refused, pytest.raises(TopicUnavailableError) as caught:
         refused.send("t", b"v")
     return str(caught.value)
 

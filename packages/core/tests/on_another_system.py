@@ -38,7 +38,7 @@ with broker.serving() as address:
             print(producer.close(LONG_TIME))
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # Python 3.14 asks for the system here
             runner.run(send_and_await(address, encoder))
-with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=200) as producer:
+with Producer(bootstrap_servers="127.0.0.1:1", max_block_ms=2_000) as producer:
     try:
         producer.send("t", b"value")
     except TopicUnavailableError as error:

@@ -120,7 +120,7 @@ def test_a_response_above_receive_message_max_bytes_names_the_setting() -> None:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", *[1] * 200)
     with SocketBroker(cluster.brokers[1]).serving() as servers:
-        producer = Producer(bootstrap_servers=servers, receive_message_max_bytes=1_500, max_block_ms=1_000)
+        producer = Producer(bootstrap_servers=servers, receive_message_max_bytes=1_500, max_block_ms=2_000)
         with (
             producer,
             pytest.raises(TopicUnavailableError, match=r"receive\.message\.max\.bytes allows 1500") as raised,

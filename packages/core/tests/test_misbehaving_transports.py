@@ -389,7 +389,7 @@ def test_a_flush_that_never_says_true_meets_the_request_timeout(acks: str, caplo
 @pytest.mark.rule("selector.transport.checked")
 def test_a_fault_of_a_transport_is_no_hint_at_tls(caplog: pytest.LogCaptureFixture) -> None:
     with one_broker().serving() as servers:
-        producer = producer_with(transport_with(write=returning(-1)), servers, max_block_ms=500)
+        producer = producer_with(transport_with(write=returning(-1)), servers, max_block_ms=2_000)
         try:
             with pytest.raises(OttlaError) as caught:
                 producer.send("t", b"value")
