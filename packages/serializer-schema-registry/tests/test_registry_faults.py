@@ -187,7 +187,7 @@ def test_a_name_without_an_address_is_an_error_with_the_name(monkeypatch: pytest
     monkeypatch.setattr(socket, "getaddrinfo", fails)
     registry = SchemaRegistry(Exchanges(["http://registry.invalid:8081"]))
     with pytest.raises(RegistryUnavailableError, match=f"'registry.invalid' has no address: .*{error.args[-1]}"):
-        registry.register("s", SCHEMA, timeout=0.3)
+        registry.register("s", SCHEMA, timeout=3)
 
 
 def test_the_address_that_answered_is_asked_first_from_then_on(hostile: Hostile) -> None:
