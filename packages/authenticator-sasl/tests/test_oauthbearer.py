@@ -25,7 +25,7 @@ from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAut
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshakeResponse
 from ottla_authenticator_sasl import Token
 from sasl_plugins import mechanism, problem, refusal
-from token_endpoints import Answer, TokenServer, jwt, wait_until
+from token_endpoints import Answer, Asked, TokenServer, jwt, wait_until
 
 VECTORS = [
     vector
@@ -360,7 +360,12 @@ def test_a_token_is_renewed_before_it_expires(oauth: Make) -> None:
         "sasl.login.refresh.min.period.seconds": 0,
         "sasl.login.refresh.buffer.seconds": 0,
     }
-    with TokenServer(lambda _asked: Answer.of(access_token=f"token-{next(numbers)}", expires_in=4)).serving() as server:
+
+    def fetched(_asked: Asked) -> Answer:
+        number = next(numbers)  # the second token is not renewed while the test waits for it
+        return Answer.of(access_token=f"token-{number}", expires_in=4 if number == 0 else 3600)
+
+    with TokenServer(fetched).serving() as server:
         made = oauth(CLIENT | settings | {URL: server.url()})
         assert b"token-0" in first(made)
         begun = time.monotonic()

@@ -327,7 +327,7 @@ def test_close_releases_waiting_logins(kept: Maker) -> None:
         one.keeper.close()
 
         with pytest.raises(ConnectionFailedError, match="the producer was closed"):
-            login.result(5)
+            login.result(20)
     with pytest.raises(ConnectionFailedError, match="the producer was closed"):
         one.value()
 
@@ -339,7 +339,7 @@ def test_a_refused_token_is_forgotten_while_the_next_one_is_fetched(kept: Maker)
     one.clock.now += 0.03
     wait_until(lambda: one.source.asked == 2)
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(one.keeper.forget, first).result(5)
+        pool.submit(one.keeper.forget, first).result(20)
         one.source.open.set()
 
     assert one.value() == "token-2"
@@ -353,7 +353,7 @@ def test_a_renewal_ends_with_the_producer_even_if_the_source_hangs(kept: Maker) 
     wait_until(lambda: one.source.asked == 2)
     one.keeper.close()
 
-    wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()), seconds=5)
+    wait_until(lambda: all(each.name != "ottla-token-refresh" for each in threading.enumerate()))
 
 
 def test_a_renewal_that_timed_out_is_started_again(kept: Maker, caplog: pytest.LogCaptureFixture) -> None:
