@@ -125,7 +125,16 @@ def test_a_waiting_thread_chooses_the_partition_of_a_key() -> None:
         assert io_thread.error is None
 
 
-# Who is at the helm
+def test_a_waiting_thread_sends_the_parts_of_a_batch_that_was_split() -> None:
+    with simulated(0, linger_ms=5) as simulation, _resting(simulation) as io_thread:
+        simulation.cluster.topics["t"].max_message_bytes = 200
+        deliveries = [simulation.producer.send("t", bytes(100)) for _ in range(3)]
+
+        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2]
+        assert io_thread.resting
+
+
+# Who runs the rounds
 
 
 def test_awaited_single_records_do_not_wake_the_io_thread() -> None:
