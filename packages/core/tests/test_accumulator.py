@@ -14,6 +14,7 @@ from ottla.accumulator import accumulator as accumulator_module
 from ottla.accumulator import hanging_plugins
 from ottla.accumulator.accumulator import FILL_REQUEST_TO
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_memory import BATCH_COST
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.concurrency.locks import Latch
 from ottla.errors import (
@@ -267,6 +268,24 @@ def test_memory_includes_the_size_of_python_objects() -> None:
     held = queues.pool.capacity - queues.pool.free
 
     assert held >= 100 * OBJECT_COST
+
+
+@pytest.mark.rule("pool.objects", "pool.sealing", "pool.bound")
+@pytest.mark.parametrize("capacity", [100_000, BATCH_COST, 100])
+def test_a_batch_of_a_table_holds_its_cost_until_it_is_completed(capacity: int) -> None:
+    queues = Queues(buffer_memory=capacity)
+    rows: Any = columns(1_000)
+    rows.put(None, b"v", (), 0, None)
+
+    queues.accumulator.appender.enqueue("t", 0, rows)
+    queued = queues.pool.capacity - queues.pool.free
+    [batch] = drain(queues)
+
+    assert batch.sealed is not None
+    assert queued == min(rows.memory() + BATCH_COST, capacity)
+    assert queues.pool.capacity - queues.pool.free == min(batch.sealed.size + BATCH_COST, capacity) == batch.held_bytes
+    queues.accumulator.complete(batch, Acknowledged(base_offset=0))
+    assert queues.pool.free == queues.pool.capacity
 
 
 @pytest.mark.rule("pool.sealing")

@@ -75,6 +75,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "last_node",
         "leader_epoch",
         "maybe_written",
+        "overhead",
         "queued_bytes",
         "response_lost",
         "retry_at",
@@ -92,6 +93,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.append: Append = locking.put
         self.created_at = now
         self.held_bytes = 0  # of the buffer pool
+        self.overhead = 0  # the part of `held_bytes` that is not for records
         self.queued_bytes = 0  # as counted in the topic's `queued_bytes`
         self.full = False
         self.closed = False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, ProducerBatch
-from ottla.accumulator.batch_memory import BatchMemory
+from ottla.accumulator.batch_memory import BATCH_COST, BatchMemory
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_queue import PartitionQueue, TopicQueues
@@ -61,10 +61,11 @@ class PartitionAppender(RecordAppender):
         *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does. *on_queued*
         is called with the lock held: no interrupt comes between it and the queueing.
         """
-        # A codec may make a record a little larger than the size that was checked.
-        memory = columns.memory() if sealed is None else min(sealed.size, self._pool.capacity)
+        memory = columns.memory() if sealed is None else sealed.size
+        # A row may need all memory for itself, and a codec may make it a little larger than the size that was checked.
+        needed = min(memory + BATCH_COST, self._pool.capacity)
         with self._claim() as claim:
-            for_memory = self._reserve(memory, claim, waited=waited, timeout=timeout)
+            for_memory = self._reserve(needed, claim, waited=waited, timeout=timeout)
             with self._lock:
                 self._permission.check()
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
@@ -74,6 +75,7 @@ class PartitionAppender(RecordAppender):
                 batch.sealed, batch.full = sealed, True
                 queue = self._batches.queue(topic, partition)
                 self._keyed.assign(queue.topic)
+                batch.overhead = BATCH_COST
                 batch.held_bytes, claim.held = claim.held, 0
                 self._enqueue(queue, batch)
                 if on_queued is not None:

@@ -140,7 +140,7 @@ class DrainedBatches:
             batch.sealed_at = ended_at
         if ended_at - started_at > SHORTEST:
             self._journal.add(WaitKind.OTHER_COMPRESSION, started_at, ended_at)
-        surplus = batch.held_bytes - sealed.size
+        surplus = batch.held_bytes - sealed.size - batch.overhead
         if surplus > 0:
             self._pool.release(surplus)
             batch.held_bytes -= surplus
