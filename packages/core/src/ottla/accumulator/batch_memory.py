@@ -18,7 +18,6 @@ from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.partition_queue import TopicQueues
 
-
 BATCH_COST: Final = 2_000
 """About how many bytes the objects of a table's batch take besides its records: 1,200 to 2,000 were measured."""
 

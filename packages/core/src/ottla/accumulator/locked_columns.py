@@ -38,6 +38,11 @@ class LockedColumns:
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.lock = threading.RLock()
 
+    @property
+    def columns(self) -> Columns:
+        """The columns behind the lock."""
+        return self._columns
+
     def put(
         self,
         key: bytes | None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 import attrs
@@ -21,18 +22,11 @@ from ottla.errors import DeliveryError, TableDeliveryError, counted, were
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult, html
 from ottla.results.stories import RecordStory
+from ottla.tables.batch_rows import BatchRows, Leaf, is_completed
+from ottla.tables.chunk_rows import MIN_COMPACTED, ChunkRows
 from ottla.tables.progress import INTERVAL, ProgressCalls
 
 logger = robust_logger(__name__)
-
-
-@attrs.frozen(eq=False, repr=False)
-class _BatchRows:
-    """Rows that were queued as one batch: row `offset + rows[index]` is the batch's record *index*."""
-
-    batch: ProducerBatch
-    offset: int
-    rows: Sequence[int]
 
 
 class TableDelivery:
@@ -48,12 +42,12 @@ class TableDelivery:
         self._completed_rows = _CompletedRows()
         self.rows = 0
         """The number of rows that were taken from the table."""
-        self._pieces: list[_BatchRows] = []
-        self._chunks: dict[int, list[_BatchRows]] = {}  # by their first rows
+        self._chunks: list[ChunkRows] = []
+        self._uncompacted: list[ChunkRows] = []  # for the thread that sends, until `send_table` has returned
 
     def done(self) -> bool:
         """Return whether every row's outcome is known; never blocks."""
-        return all(_completed(batch) for batch, _rows in self._leaves())
+        return all(is_completed(batch) for batch, _rows in self._leaves())
 
     def result(self, timeout: float | None = None) -> TableResult:
         """Wait for all rows, and return their counts. Without *timeout*, in seconds, it waits as long as it takes.
@@ -94,7 +88,10 @@ class TableDelivery:
         """
         if not 0 <= row < self.rows:
             raise IndexError(f"no row {row}: {counted(self.rows, 'row')} {were(self.rows)} taken from the table")
-        batch, index = self._place(row)
+        found = self._chunk_of(row).find(row)
+        if isinstance(found, RecordMetadata):
+            return found
+        batch, index = found
         match batch.outcome:
             case Acknowledged() as acknowledged:
                 return batch.metadata(index, acknowledged)
@@ -108,7 +105,9 @@ class TableDelivery:
 
         Returns None if no row was taken from the table.
         """
-        stories = (batch.story() for batch, _rows in self._leaves())
+        kept = (batch for batch, _rows in self._leaves())
+        slowest = (rows.slowest for chunk in self._chunks for rows in chunk.content.acknowledged)
+        stories = (batch.story() for batch in chain(kept, slowest) if batch is not None)
         return max(stories, key=lambda story: story.seconds, default=None)
 
     def add_done_callback(self, callback: Callable[[TableDelivery], object]) -> None:
@@ -122,7 +121,7 @@ class TableDelivery:
             self._retrieve_errors()
             self._call(callback)
 
-        _Progress(self._pieces, done, retrieves_error=True)(None)
+        _Progress(self._batches(), done, retrieves_error=True)(None)
 
     def observe(self, callback: Callable[[TableResult, TableDeliveryError | None], object]) -> None:
         """Call *callback* as `add_done_callback` would, with the counts and the error; this retrieves no error."""
@@ -130,25 +129,30 @@ class TableDelivery:
         def done() -> None:
             callback(*self._counts())
 
-        _Progress(self._pieces, done, retrieves_error=False)(None)
+        _Progress(self._batches(), done, retrieves_error=False)(None)
 
     def begin_chunk(self, count: int) -> int:
         """Add *count* rows, which follow, and return the number of the first one."""
-        start = self.rows
-        self._chunks[start] = []
+        self._compact()
+        return self._begin(count).start
+
+    def _begin(self, count: int) -> ChunkRows:
+        chunk = ChunkRows(self.rows, count)
+        self._chunks.append(chunk)
         self.rows += count
-        return start
+        return chunk
 
     def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
         """Note that these rows of the chunk that begins at *offset* are in *batch*."""
-        piece = _BatchRows(batch, offset, rows)
-        self._pieces.append(piece)
-        self._chunks[offset].append(piece)
+        chunk = self._chunk_of(offset)
+        chunk.add(BatchRows(batch, offset, rows))
+        if len(chunk.content.batches) == MIN_COMPACTED:
+            self._uncompacted.append(chunk)
 
     def report_progress(self, *, last: bool = False) -> None:
         """Call `on_progress`, if it was given and a call is due, or if no row follows that is not counted yet."""
         if self._progress is not None:
-            self._progress.report(lambda: self._completed_rows.count(self.rows, self._pieces), last=last)
+            self._progress.report(lambda: self._completed_rows.count(self.rows, self._chunks), last=last)
 
     def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
@@ -162,7 +166,7 @@ class TableDelivery:
         if timeout is not None:
             check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
-        for piece in self._pieces:
+        for piece in self._batches():
             pending = [piece.batch]
             while pending:
                 batch = pending.pop()
@@ -171,6 +175,7 @@ class TableDelivery:
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         self.report_progress(last=True)
+        self._compact()
         self._retrieve_errors()
         return self._counts()
 
@@ -207,22 +212,26 @@ class TableDelivery:
         return result, error
 
     def _result(self) -> tuple[TableResult, DeliveryError | None]:
-        topics: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        totals: dict[tuple[str, int], _PartitionTotals] = {}
         acknowledged = failed = 0
         first: DeliveryError | None = None
-        for batch, _rows in self._leaves():
-            match batch.outcome:
-                case Acknowledged(base_offset=base):
-                    acknowledged += batch.count
-                    partitions = topics.setdefault(batch.topic, {})
-                    partitions.setdefault(batch.partition, []).append((base, batch.count))
-                case Failed() as outcome:
-                    failed += batch.count
-                    first = first or outcome.error
-        found = {
-            topic: {partition: _partition(batches[partition]) for partition in sorted(batches)}
-            for topic, batches in sorted(topics.items())
-        }
+        for chunk in self._chunks:
+            content = chunk.content
+            for batch, _rows in content.leaves():
+                match batch.outcome:
+                    case Acknowledged(base_offset=base):
+                        acknowledged += batch.count
+                        totals.setdefault((batch.topic, batch.partition), _PartitionTotals()).add(base, batch.count)
+                    case Failed() as outcome:
+                        failed += batch.count
+                        first = first or outcome.error
+            for rows in content.acknowledged:
+                acknowledged += rows.count
+                for topic, partition, base, count in rows.batches():
+                    totals.setdefault((topic, partition), _PartitionTotals()).add(base, count)
+        found: dict[str, dict[int, PartitionResult]] = {}
+        for (topic, partition), partition_totals in sorted(totals.items()):
+            found.setdefault(topic, {})[partition] = partition_totals.result()
         result = TableResult(
             rows=self.rows,
             acknowledged=acknowledged,
@@ -232,27 +241,33 @@ class TableDelivery:
         )
         return result, first
 
-    def _leaves(self) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
-        """The batches that have the rows now, each with a function that returns the numbers of its rows."""
-        for piece in self._pieces:
-            yield from _followed(piece.batch, piece, 0)
+    def _compact(self) -> None:
+        """Keep only numbers of batches that are acknowledged. For one thread, or any once `send_table` has returned."""
+        remaining: list[ChunkRows] = []
+        for place, chunk in enumerate(self._uncompacted):
+            if chunk.is_mostly_pending:  # and so are those behind it, as a rule
+                remaining += self._uncompacted[place:]
+                break
+            if not chunk.compact():
+                remaining.append(chunk)
+        self._uncompacted = remaining
+
+    def _chunk_of(self, row: int) -> ChunkRows:
+        return self._chunks[bisect_right(self._chunks, row, key=lambda chunk: chunk.start) - 1]
+
+    def _batches(self) -> Iterator[BatchRows]:
+        """The batches that are kept."""
+        return (piece for chunk in self._chunks for piece in chunk.content.batches)
+
+    def _leaves(self) -> Iterator[Leaf]:
+        """The kept batches, or their parts if they were split."""
+        return (leaf for chunk in self._chunks for leaf in chunk.content.leaves())
 
     def _retrieve_errors(self) -> None:
         for batch, _rows in self._leaves():
             if isinstance(batch.outcome, Failed):
                 for index in range(batch.count):
                     batch.mark_error_retrieved(index)
-
-    def _place(self, row: int) -> tuple[ProducerBatch, int]:
-        starts = list(self._chunks)
-        for piece in self._chunks[starts[bisect_right(starts, row) - 1]]:
-            index = bisect_right(piece.rows, row - piece.offset) - 1
-            if index >= 0 and piece.rows[index] == row - piece.offset:
-                batch = piece.batch
-                while isinstance(outcome := batch.outcome, Forwarded):
-                    batch, index = outcome.place(index)
-                return batch, index
-        raise AssertionError("every row that was taken is in a batch")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -263,7 +278,7 @@ class TableDelivery:
     def _repr_html_(self) -> str:
         """The outcome for notebooks: that of all rows, or their counts so far. This retrieves no error."""
         if not self.done():
-            counts = _CompletedRows().count(self.rows, self._pieces)
+            counts = _CompletedRows().count(self.rows, self._chunks)
             return html.table(f"pending: {self._target}: {counts}", (), ())
         result, error = self._result()
         shown = result._repr_html_()
@@ -275,28 +290,43 @@ class TableDelivery:
 
 
 class _CompletedRows:
-    """Counts of rows with an outcome. Batches at the beginning that have theirs are counted only once."""
+    """Counts of rows with an outcome. Chunks at the beginning whose rows have theirs are counted only once."""
 
     def __init__(self) -> None:
-        self._pieces = self._acknowledged = self._failed = 0
+        self._chunks = self._acknowledged = self._failed = 0
 
-    def count(self, rows: int, pieces: Sequence[_BatchRows]) -> TableProgress:
+    def count(self, rows: int, chunks: Sequence[ChunkRows]) -> TableProgress:
         """The counts now; for one thread at a time."""
         acknowledged, failed, unbroken = self._acknowledged, self._failed, True
-        for place in range(self._pieces, len(pieces)):
-            complete = True
-            for batch, _rows in _followed(pieces[place].batch, pieces[place], 0):
-                match batch.outcome:
-                    case Acknowledged():
-                        acknowledged += batch.count
-                    case Failed():
-                        failed += batch.count
-                    case _:
-                        complete = False
-            unbroken = unbroken and complete
+        for place in range(self._chunks, len(chunks)):
+            chunk = chunks[place]
+            more, more_failed = chunk.content.completed()
+            acknowledged, failed = acknowledged + more, failed + more_failed
+            unbroken = unbroken and more + more_failed == chunk.count
             if unbroken:
-                self._pieces, self._acknowledged, self._failed = place + 1, acknowledged, failed
+                self._chunks, self._acknowledged, self._failed = place + 1, acknowledged, failed
         return TableProgress(rows=rows, acknowledged=acknowledged, failed=failed)
+
+
+class _PartitionTotals:
+    """The rows of one partition, and their offsets as far as they are known."""
+
+    __slots__ = ("_first", "_last", "_rows")
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._first = self._last = -1
+
+    def add(self, base_offset: int, count: int) -> None:
+        """Add the rows of one batch."""
+        self._rows += count
+        if base_offset >= 0:
+            self._first = base_offset if self._first < 0 else min(self._first, base_offset)
+            self._last = max(self._last, base_offset + count - 1)
+
+    def result(self) -> PartitionResult:
+        """The totals as a value."""
+        return PartitionResult(rows=self._rows, first_offset=self._first, last_offset=self._last)
 
 
 class _Progress(ObservingCallback):
@@ -307,8 +337,8 @@ class _Progress(ObservingCallback):
 
     __slots__ = ("_done", "_piece", "_pieces", "_retrieves_error")
 
-    def __init__(self, pieces: Sequence[_BatchRows], done: Callable[[], object], *, retrieves_error: bool) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, pieces: Iterator[BatchRows], done: Callable[[], object], *, retrieves_error: bool) -> None:
+        self._pieces = pieces
         self._piece = next(self._pieces, None)
         self._done = done
         self._retrieves_error = retrieves_error
@@ -319,8 +349,8 @@ class _Progress(ObservingCallback):
 
     def __call__(self, _delivery: object) -> None:
         while self._piece is not None:
-            for batch, _rows in _followed(self._piece.batch, self._piece, 0):
-                if not _completed(batch):
+            for batch, _rows in self._piece.leaves():
+                if not is_completed(batch):
                     batch.call_when_complete(0, self)
                     return
             self._piece = next(self._pieces, None)
@@ -330,45 +360,20 @@ class _Progress(ObservingCallback):
 def by_topic(delivery: TableDelivery) -> Mapping[str, TableDelivery]:
     """Deliveries of the rows that are in batches by now, by topic; they number the rows from 0, batch by batch."""
     found: dict[str, TableDelivery] = {}
-    for piece in delivery._pieces:
-        topic = piece.batch.topic
-        rows = found.setdefault(topic, TableDelivery(topic))
-        rows.add(piece.batch, offset=rows.begin_chunk(len(piece.rows)), rows=range(len(piece.rows)))
+    for chunk in delivery._chunks:
+        content = chunk.content
+        for acknowledged in content.acknowledged:
+            for topic, rows in acknowledged.by_topic().items():
+                part = found.setdefault(topic, TableDelivery(topic))._begin(rows.count)
+                part.add_acknowledged(attrs.evolve(rows, offset=part.start))
+        for piece in content.batches:
+            topic, count = piece.batch.topic, len(piece.rows)
+            part = found.setdefault(topic, TableDelivery(topic))._begin(count)
+            part.add(BatchRows(piece.batch, part.start, range(count)))
     return found
 
 
 def unassigned(delivery: TableDelivery) -> list[tuple[int, list[int]]]:
     """The rows that are in no batch, by chunk: its first row, and their numbers in it."""
-    ends = [*delivery._chunks, delivery.rows][1:]
-    found = [
-        (start, sorted(set(range(end - start)).difference(*(piece.rows for piece in pieces))))
-        for (start, pieces), end in zip(delivery._chunks.items(), ends, strict=True)
-        if sum(len(piece.rows) for piece in pieces) < end - start
-    ]
+    found = [(chunk.start, chunk.unassigned()) for chunk in delivery._chunks]
     return [(start, rows) for start, rows in found if rows]
-
-
-def _completed(batch: ProducerBatch) -> bool:
-    return isinstance(batch.outcome, Acknowledged | Failed)
-
-
-def _followed(
-    batch: ProducerBatch, piece: _BatchRows, start: int
-) -> Iterator[tuple[ProducerBatch, Callable[[], Sequence[int]]]]:
-    outcome = batch.outcome
-    if isinstance(outcome, Forwarded):
-        for part in outcome.parts:
-            yield from _followed(part, piece, start)
-            start += part.count
-    else:
-        rows, offset = piece.rows[start : start + batch.count], piece.offset
-        yield batch, lambda: [offset + row for row in rows]
-
-
-def _partition(batches: Sequence[tuple[int, int]]) -> PartitionResult:
-    known = [(base, base + count - 1) for base, count in batches if base >= 0]
-    return PartitionResult(
-        rows=sum(count for _base, count in batches),
-        first_offset=min((first for first, _last in known), default=-1),
-        last_offset=max((last for _first, last in known), default=-1),
-    )
