@@ -68,8 +68,9 @@ def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int)
                 gathered.append(_chunk(part, choice))
                 size += part_size
                 if size >= min_bytes:
-                    yield _joined(gathered)
+                    chunk = [_joined(gathered)]
                     gathered, size = [], 0
+                    yield chunk.pop()  # so that nothing here holds it, or its parts, while the caller has it
     except Exception:  # of the stream: rows read before it are sent
         if gathered:
             yield _joined(gathered)

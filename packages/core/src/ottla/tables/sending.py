@@ -188,6 +188,7 @@ class TableSending:
         min_bytes = min(max_bytes, gathered * (1 if choice.key is None else self.route.view.partitions))
         for chunk in read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
             self._send(chunk, number)
+            del chunk  # before the next one is gathered
 
     def _count(self, count: int) -> tuple[int, None]:
         return self._queue.delivery.begin_chunk(count), None
@@ -294,6 +295,7 @@ def read(stream: Iterator[T]) -> Iterator[T]:
         if chunk is None:
             return
         yield chunk
+        del chunk  # before the next one is read
 
 
 def _parts(chunk: Chunk) -> list[Any]:
