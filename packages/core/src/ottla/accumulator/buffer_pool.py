@@ -113,6 +113,18 @@ class BufferPool:
             self._free -= taken
             return taken
 
+    def reserve_spare(self, *, max_bytes: int, spared: int) -> int:
+        """Take up to *max_bytes* bytes, but leave *spared* bytes free, and return how many.
+
+        Returns 0 if no more are free, or a thread waits. Call it in a deferred block.
+        """
+        with self._lock:
+            if self._waiters:
+                return 0
+            taken = max(0, min(max_bytes, self._free - spared))
+            self._free -= taken
+            return taken
+
     def reserve(
         self,
         size: int,

@@ -220,6 +220,7 @@ class _Sending:
             seal=None if plugins.compressor is None else queueing.sealer.seal_columns,
             find_route=self.find_route,
             sizes=self.sizes,
+            pool=queueing.pool,
             clock=self.engine.clock,
         )
 

@@ -5,7 +5,7 @@ At most one chunk of a stream is held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -55,10 +55,11 @@ def _columns() -> Sequence[str]:
     return [name for name in attrs.fields_dict(Chunk) if name != "count"]
 
 
-def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int) -> Iterator[Chunk]:
-    """Yield the rows in chunks of at least *min_bytes* bytes, unless the stream ends, and about *max_bytes* at most.
+def chunks(reader: Any, choice: ColumnChoice, *, is_enough: Callable[[int], bool], max_bytes: int) -> Iterator[Chunk]:
+    """Yield the rows in chunks that are joined of parts of at most about *max_bytes* bytes.
 
-    A column of headers may be binary: sections that `header_sections` has encoded.
+    A chunk ends once *is_enough* returns True for the bytes of its parts, or the stream ends. A column of headers may
+    be binary: sections that `header_sections` has encoded.
     """
     gathered: list[Chunk] = []
     size = 0
@@ -67,7 +68,7 @@ def chunks(reader: Any, choice: ColumnChoice, *, min_bytes: int, max_bytes: int)
             for part, part_size in cut(batch.select(_selected(choice)), max_bytes):
                 gathered.append(_chunk(part, choice))
                 size += part_size
-                if size >= min_bytes:
+                if is_enough(size):
                     chunk = [_joined(gathered)]
                     gathered, size = [], 0
                     yield chunk.pop()  # so that nothing here holds it, or its parts, while the caller has it

@@ -34,6 +34,7 @@ from ottla.recordbatch.arrow_varints import sums
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
+from ottla.tables.chunk_memory import ChunkMemory, SparePool
 from ottla.tables.columns import ColumnChoice
 from ottla.tables.compression_pool import PartitionRows
 from ottla.tables.encoder_calls import cut_rows
@@ -52,7 +53,7 @@ GATHERED_BYTES: Final = 512 * 1024
 """Size to which small batches of a stream are joined; with keys, for each partition."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""Maximum bytes of rows that are partitioned and encoded at once."""
+"""Maximum bytes of rows that are partitioned and encoded at once, unless memory for more is reserved."""
 
 LONE_OVERHEAD: Final = HEADER_SIZE + 21
 """Bytes that a record alone in its batch can take besides key, value and headers, as `send` counts."""
@@ -103,7 +104,7 @@ class FindRoute(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TableSender:
-    """Sends a producer's tables. `seal` compresses."""
+    """Sends a producer's tables. `seal` compresses. Without a `pool`, no chunk is larger than usual."""
 
     queue: BatchQueue
     routes: KnownRoutes
@@ -112,6 +113,7 @@ class TableSender:
     seal: Callable[[Columns], SealedRecords] | None
     find_route: FindRoute
     sizes: TableSizes
+    pool: SparePool | None = None
     clock: Callable[[], float] = monotonic
 
     def send(
@@ -183,12 +185,18 @@ class TableSending:
         *new_rows* numbers rows that it has counted already, among those of other topics.
         """
         number = new_rows or self._count
-        max_bytes = self._sender.sizes.chunk
-        gathered = min(self._sender.sizes.batch, GATHERED_BYTES)
-        min_bytes = min(max_bytes, gathered * (1 if choice.key is None else self.route.view.partitions))
-        for chunk in read(chunks(stream, choice, min_bytes=min_bytes, max_bytes=max_bytes)):
-            self._send(chunk, number)
-            del chunk  # before the next one is gathered
+        sizes = self._sender.sizes
+        gathered = min(sizes.batch, GATHERED_BYTES)
+        memory = ChunkMemory(
+            pool=self._sender.pool,
+            usual=sizes.chunk,
+            wanted=gathered * (1 if choice.key is None else self.route.view.partitions),
+            max_record=sizes.record,
+        )
+        with memory.returned():
+            for chunk in read(chunks(stream, choice, is_enough=memory.is_enough, max_bytes=sizes.chunk)):
+                self._send(chunk, number)
+                del chunk  # before the next one is gathered
 
     def _count(self, count: int) -> tuple[int, None]:
         return self._queue.delivery.begin_chunk(count), None
