@@ -241,7 +241,7 @@ def test_pool_threads_compress_and_the_io_thread_does_not(encoder: str) -> None:
     with simulated(1, plugins={"compressor": codec}, record_encoder=encoder, batch_growth_enable="false") as simulation:
         delivery = simulation.producer.send_table("t", numbered(2_000))
         reported = len(codec.by)
-        sealed = [piece.batch.sealed for piece in delivery._batches()]
+        sealed = [piece.batch.sealed for piece in delivery._chunks.batches()]
 
     assert len(sealed) == reported > 10
     assert all(section is not None and section.size == 2 * section.plain_size for section in sealed)
@@ -273,7 +273,7 @@ def test_rows_that_a_codec_refuses_fail_and_the_others_arrive(encoder: str) -> N
         assert "failed in compress: OverflowError: not this one" in str(failed[77])
         assert isinstance(failed[77].__cause__, InvalidPluginError)
         assert codec.by == []  # nor is it tried again
-        assert [piece.batch.partition for piece in delivery._batches() if piece.batch.outcome is None] != []
+        assert [piece.batch.partition for piece in delivery._chunks.batches() if piece.batch.outcome is None] != []
 
 
 def test_without_memory_compressed_rows_that_are_not_queued_fail(encoder: str) -> None:
@@ -284,7 +284,7 @@ def test_without_memory_compressed_rows_that_are_not_queued_fail(encoder: str) -
 
         delivery = caught.value.delivery
         assert isinstance(delivery, TableDelivery)
-        queued = sum(piece.batch.count for piece in delivery._batches() if piece.batch.outcome is None)
+        queued = sum(piece.batch.count for piece in delivery._chunks.batches() if piece.batch.outcome is None)
         left = list(delivery.failed_rows())
         assert 0 < queued < delivery.rows
         assert left == list(range(queued, delivery.rows))
@@ -317,7 +317,7 @@ def test_rows_read_before_a_stream_fails_are_still_queued() -> None:
 
         delivery = caught.value.delivery
         assert isinstance(delivery, TableDelivery)
-        assert sum(piece.batch.count for piece in delivery._batches() if piece.batch.outcome is None) == 40
+        assert sum(piece.batch.count for piece in delivery._chunks.batches() if piece.batch.outcome is None) == 40
         assert delivery.failed_rows() == {}
 
 
@@ -325,7 +325,7 @@ def test_a_compressed_table_is_converted_for_an_older_broker(encoder: str) -> No
     options: dict[str, Any] = {"plugins": {"compressor": Doubling()}, "record_encoder": encoder}
     with simulated(1, cluster=of_old(), **options) as simulation:
         delivery = simulation.producer.send_table("t", numbered(300))
-        for each in delivery._batches():
+        for each in delivery._chunks.batches():
             assert each.batch.sealed is not None
             assert each.batch.sealed.magic == 2
         simulation.run_until_idle()

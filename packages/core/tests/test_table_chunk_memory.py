@@ -108,8 +108,8 @@ def test_with_memory_the_batches_of_many_partitions_have_more_rows(
     with simulated(*[1] * PARTITIONS, **options) as simulation:
         delivery = simulation.producer.send_table("t", keyed(300).to_reader(max_chunksize=20))
 
-        assert len(delivery._chunks) == chunks
-        assert simulation.pool.free == 500_000 - sum(piece.batch.held_bytes for piece in delivery._batches())
+        assert len(delivery._chunks.all) == chunks
+        assert simulation.pool.free == 500_000 - sum(piece.batch.held_bytes for piece in delivery._chunks.batches())
         simulation.run_until_idle()
         assert delivery.result(0).acknowledged == 300
         assert simulation.pool.free == simulation.pool.capacity

@@ -20,7 +20,8 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.interfaces import Facts
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
-from ottla.tables import chunk_rows, table_delivery
+from ottla.tables import chunk_list, chunk_rows, table_delivery
+from ottla.tables.chunk_list import ChunkList
 from ottla.tables.table_delivery import TableDelivery, by_topic, unassigned
 from simulated_producer import Simulated, simulated
 
@@ -28,10 +29,10 @@ ENCODERS = ["python", "native"]
 LARGE = st.sampled_from([0, 1, 127, 128, 255, 256, 32_768, 65_535, 65_536, 2**31 - 1])
 
 
-class Uncompacted(TableDelivery):
-    """A delivery that keeps all batches: the reference."""
+class Uncompacted(ChunkList):
+    """Keeps all batches: the reference."""
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Do nothing."""
 
 
@@ -122,7 +123,7 @@ def answers(delivery: TableDelivery) -> dict[str, Any]:
         "metadata": [metadata_of(delivery, row) for row in range(delivery.rows)],
         "failed": delivery.failed_rows(),
         "story": None if story is None or story.pending else story.seconds,
-        "progress": table_delivery._CompletedRows().count(delivery.rows, delivery._chunks),
+        "progress": table_delivery._CompletedRows().count(delivery._chunks),
         "called": len(called),
         "observed": observed,
         "unassigned": unassigned(delivery),
@@ -148,7 +149,7 @@ def answers(delivery: TableDelivery) -> dict[str, Any]:
 @pytest.fixture(scope="module", autouse=True)
 def two_batches_are_many() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (chunk_rows, table_delivery):
+        for module in (chunk_rows, chunk_list):
             patch.setattr(module, "MIN_COMPACTED", 2)
         yield
 
@@ -157,7 +158,8 @@ def two_batches_are_many() -> Iterator[None]:
 def test_a_compacted_delivery_answers_as_one_with_all_batches(
     table: list[list[Piece]], shuffled: Any, missing: bool
 ) -> None:
-    compacted, reference = TableDelivery("t"), Uncompacted("t")
+    compacted, reference = TableDelivery("t"), TableDelivery("t")
+    reference._chunks = Uncompacted()
     pending: list[tuple[Piece, ProducerBatch]] = []
     now = count(2)
     for number, chunk in enumerate(table):
@@ -183,7 +185,7 @@ def test_a_compacted_delivery_answers_as_one_with_all_batches(
         return
 
     for _ in range(2):  # the second time with all batches completed
-        compacted._compact()
+        compacted._chunks.compact()
         assert answers(compacted) == answers(reference)
         for piece, batch in pending:
             if batch.outcome is None:

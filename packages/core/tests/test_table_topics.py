@@ -197,7 +197,7 @@ def test_a_large_table_is_sent_in_pieces_and_keeps_its_order(encoder: str, monke
 
         assert values(simulation, "a") == [b"%d" % number for number in range(0, 6_000, 3)]
         assert values(simulation, "b") == [b"%d" % number for number in range(6_000) if number % 3]
-        assert len(delivery._chunks) > 10
+        assert len(delivery._chunks.all) > 10
         assert delivery.rows == delivery.result(0).acknowledged == 6_000
 
 

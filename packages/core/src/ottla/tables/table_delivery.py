@@ -7,7 +7,6 @@ if that was split for being too large.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NoReturn
@@ -22,8 +21,8 @@ from ottla.errors import DeliveryError, TableDeliveryError, counted, were
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult, html
 from ottla.results.stories import RecordStory
-from ottla.tables.batch_rows import BatchRows, Leaf, is_completed
-from ottla.tables.chunk_rows import MIN_COMPACTED, ChunkRows
+from ottla.tables.batch_rows import BatchRows, is_completed
+from ottla.tables.chunk_list import ChunkList
 from ottla.tables.progress import INTERVAL, ProgressCalls
 
 logger = robust_logger(__name__)
@@ -40,14 +39,16 @@ class TableDelivery:
         self._topic_column = topic_column
         self._progress = on_progress
         self._completed_rows = _CompletedRows()
-        self.rows = 0
+        self._chunks = ChunkList()
+
+    @property
+    def rows(self) -> int:
         """The number of rows that were taken from the table."""
-        self._chunks: list[ChunkRows] = []
-        self._uncompacted: list[ChunkRows] = []  # for the thread that sends, until `send_table` has returned
+        return self._chunks.rows
 
     def done(self) -> bool:
         """Return whether every row's outcome is known; never blocks."""
-        return all(is_completed(batch) for batch, _rows in self._leaves())
+        return all(is_completed(batch) for batch, _rows in self._chunks.leaves())
 
     def result(self, timeout: float | None = None) -> TableResult:
         """Wait for all rows, and return their counts. Without *timeout*, in seconds, it waits as long as it takes.
@@ -74,7 +75,7 @@ class TableDelivery:
     def failed_rows(self) -> Mapping[int, DeliveryError]:
         """The rows that have failed so far, in order, with their errors; never blocks."""
         failed: dict[int, DeliveryError] = {}
-        for batch, rows in self._leaves():
+        for batch, rows in self._chunks.leaves():
             if isinstance(outcome := batch.outcome, Failed):
                 for index, row in enumerate(rows()):
                     failed[row] = outcome.error_of(index)
@@ -88,7 +89,7 @@ class TableDelivery:
         """
         if not 0 <= row < self.rows:
             raise IndexError(f"no row {row}: {counted(self.rows, 'row')} {were(self.rows)} taken from the table")
-        found = self._chunk_of(row).find(row)
+        found = self._chunks.of(row).find(row)
         if isinstance(found, RecordMetadata):
             return found
         batch, index = found
@@ -105,8 +106,8 @@ class TableDelivery:
 
         Returns None if no row was taken from the table.
         """
-        kept = (batch for batch, _rows in self._leaves())
-        slowest = (rows.slowest for chunk in self._chunks for rows in chunk.content.acknowledged)
+        kept = (batch for batch, _rows in self._chunks.leaves())
+        slowest = (rows.slowest for chunk in self._chunks.all for rows in chunk.content.acknowledged)
         stories = (batch.story() for batch in chain(kept, slowest) if batch is not None)
         return max(stories, key=lambda story: story.seconds, default=None)
 
@@ -121,7 +122,7 @@ class TableDelivery:
             self._retrieve_errors()
             self._call(callback)
 
-        _Progress(self._batches(), done, retrieves_error=True)(None)
+        _Progress(self._chunks.batches(), done, retrieves_error=True)(None)
 
     def observe(self, callback: Callable[[TableResult, TableDeliveryError | None], object]) -> None:
         """Call *callback* as `add_done_callback` would, with the counts and the error; this retrieves no error."""
@@ -129,30 +130,21 @@ class TableDelivery:
         def done() -> None:
             callback(*self._counts())
 
-        _Progress(self._batches(), done, retrieves_error=False)(None)
+        _Progress(self._chunks.batches(), done, retrieves_error=False)(None)
 
     def begin_chunk(self, count: int) -> int:
         """Add *count* rows, which follow, and return the number of the first one."""
-        self._compact()
-        return self._begin(count).start
-
-    def _begin(self, count: int) -> ChunkRows:
-        chunk = ChunkRows(self.rows, count)
-        self._chunks.append(chunk)
-        self.rows += count
-        return chunk
+        self._chunks.compact()
+        return self._chunks.begin(count).start
 
     def add(self, batch: ProducerBatch, *, offset: int, rows: Sequence[int]) -> None:
         """Note that these rows of the chunk that begins at *offset* are in *batch*."""
-        chunk = self._chunk_of(offset)
-        chunk.add(BatchRows(batch, offset, rows))
-        if len(chunk.content.batches) == MIN_COMPACTED:
-            self._uncompacted.append(chunk)
+        self._chunks.add(BatchRows(batch, offset, rows))
 
     def report_progress(self, *, last: bool = False) -> None:
         """Call `on_progress`, if it was given and a call is due, or if no row follows that is not counted yet."""
         if self._progress is not None:
-            self._progress.report(lambda: self._completed_rows.count(self.rows, self._chunks), last=last)
+            self._progress.report(lambda: self._completed_rows.count(self._chunks), last=last)
 
     def _call(self, callback: Callable[[TableDelivery], object]) -> None:
         try:
@@ -166,7 +158,7 @@ class TableDelivery:
         if timeout is not None:
             check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
-        for piece in self._batches():
+        for piece in self._chunks.batches():
             pending = [piece.batch]
             while pending:
                 batch = pending.pop()
@@ -175,7 +167,7 @@ class TableDelivery:
                 if isinstance(batch.outcome, Forwarded):
                     pending += batch.outcome.parts
         self.report_progress(last=True)
-        self._compact()
+        self._chunks.compact()
         self._retrieve_errors()
         return self._counts()
 
@@ -215,7 +207,7 @@ class TableDelivery:
         totals: dict[tuple[str, int], _PartitionTotals] = {}
         acknowledged = failed = 0
         first: DeliveryError | None = None
-        for chunk in self._chunks:
+        for chunk in self._chunks.all:
             content = chunk.content
             for batch, _rows in content.leaves():
                 match batch.outcome:
@@ -241,30 +233,8 @@ class TableDelivery:
         )
         return result, first
 
-    def _compact(self) -> None:
-        """Keep only numbers of batches that are acknowledged. For one thread, or any once `send_table` has returned."""
-        remaining: list[ChunkRows] = []
-        for place, chunk in enumerate(self._uncompacted):
-            if chunk.is_mostly_pending:  # and so are those behind it, as a rule
-                remaining += self._uncompacted[place:]
-                break
-            if not chunk.compact():
-                remaining.append(chunk)
-        self._uncompacted = remaining
-
-    def _chunk_of(self, row: int) -> ChunkRows:
-        return self._chunks[bisect_right(self._chunks, row, key=lambda chunk: chunk.start) - 1]
-
-    def _batches(self) -> Iterator[BatchRows]:
-        """The batches that are kept."""
-        return (piece for chunk in self._chunks for piece in chunk.content.batches)
-
-    def _leaves(self) -> Iterator[Leaf]:
-        """The kept batches, or their parts if they were split."""
-        return (leaf for chunk in self._chunks for leaf in chunk.content.leaves())
-
     def _retrieve_errors(self) -> None:
-        for batch, _rows in self._leaves():
+        for batch, _rows in self._chunks.leaves():
             if isinstance(batch.outcome, Failed):
                 for index in range(batch.count):
                     batch.mark_error_retrieved(index)
@@ -278,7 +248,7 @@ class TableDelivery:
     def _repr_html_(self) -> str:
         """The outcome for notebooks: that of all rows, or their counts so far. This retrieves no error."""
         if not self.done():
-            counts = _CompletedRows().count(self.rows, self._chunks)
+            counts = _CompletedRows().count(self._chunks)
             return html.table(f"pending: {self._target}: {counts}", (), ())
         result, error = self._result()
         shown = result._repr_html_()
@@ -295,17 +265,17 @@ class _CompletedRows:
     def __init__(self) -> None:
         self._chunks = self._acknowledged = self._failed = 0
 
-    def count(self, rows: int, chunks: Sequence[ChunkRows]) -> TableProgress:
+    def count(self, chunks: ChunkList) -> TableProgress:
         """The counts now; for one thread at a time."""
         acknowledged, failed, unbroken = self._acknowledged, self._failed, True
-        for place in range(self._chunks, len(chunks)):
-            chunk = chunks[place]
+        for place in range(self._chunks, len(chunks.all)):
+            chunk = chunks.all[place]
             more, more_failed = chunk.content.completed()
             acknowledged, failed = acknowledged + more, failed + more_failed
             unbroken = unbroken and more + more_failed == chunk.count
             if unbroken:
                 self._chunks, self._acknowledged, self._failed = place + 1, acknowledged, failed
-        return TableProgress(rows=rows, acknowledged=acknowledged, failed=failed)
+        return TableProgress(rows=chunks.rows, acknowledged=acknowledged, failed=failed)
 
 
 class _PartitionTotals:
@@ -360,20 +330,20 @@ class _Progress(ObservingCallback):
 def by_topic(delivery: TableDelivery) -> Mapping[str, TableDelivery]:
     """Deliveries of the rows that are in batches by now, by topic; they number the rows from 0, batch by batch."""
     found: dict[str, TableDelivery] = {}
-    for chunk in delivery._chunks:
+    for chunk in delivery._chunks.all:
         content = chunk.content
         for acknowledged in content.acknowledged:
             for topic, rows in acknowledged.by_topic().items():
-                part = found.setdefault(topic, TableDelivery(topic))._begin(rows.count)
+                part = found.setdefault(topic, TableDelivery(topic))._chunks.begin(rows.count)
                 part.add_acknowledged(attrs.evolve(rows, offset=part.start))
         for piece in content.batches:
             topic, count = piece.batch.topic, len(piece.rows)
-            part = found.setdefault(topic, TableDelivery(topic))._begin(count)
+            part = found.setdefault(topic, TableDelivery(topic))._chunks.begin(count)
             part.add(BatchRows(piece.batch, part.start, range(count)))
     return found
 
 
 def unassigned(delivery: TableDelivery) -> list[tuple[int, list[int]]]:
     """The rows that are in no batch, by chunk: its first row, and their numbers in it."""
-    found = [(chunk.start, chunk.unassigned()) for chunk in delivery._chunks]
+    found = [(chunk.start, chunk.unassigned()) for chunk in delivery._chunks.all]
     return [(start, rows) for start, rows in found if rows]
