@@ -31,6 +31,10 @@ RUN_WITHIN = 120.0
     [
         "send, none, native",
         "send_table, none, native",
+        pytest.param(
+            "send_table, keys, 5,000 partitions, native",
+            marks=pytest.mark.thorough("half a minute; the delivery's own tests count what it keeps"),
+        ),
         pytest.param("send, 10 B, python", marks=pytest.mark.thorough("half a minute; the gate has larger records")),
     ],
 )
