@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
+from ottla.aio import AsyncProducer
 from ottla.errors import IllegalStateError
+from ottla.tables import sending, topic_sending
 from ottla_testkit.simulation import SimulatedCluster
-from simulated_producer import simulated
+from simulated_producer import Simulated, simulated
 
 
 def cluster() -> SimulatedCluster:
@@ -34,3 +41,132 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
         assert delivery.result(0).rows == 2
         log = simulation.cluster.topics["t"]
         assert [b"a", b"b"] in (log.committed(0), log.committed(1))  # one key, one partition
+
+
+def asynchronous(simulation: Simulated) -> AsyncProducer:
+    made = object.__new__(AsyncProducer)
+    made._begin(simulation.producer)
+    return made
+
+
+async def call_ended(name: str) -> None:
+    """Wait until the calls of this name that go on without a task have ended."""
+    while any(thread.name == f"ottla-aio-{name}" for thread in threading.enumerate()):
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("stops", ["in its stream", "in a wait for memory"])
+@pytest.mark.parametrize("topic_column", [None, "topic"])
+def test_a_cancelled_table_adds_nothing_to_the_next_transaction(
+    stops: str, topic_column: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
+    monkeypatch.setattr(topic_sending, "GATHERED_BYTES", 1)
+    config = {"transactional.id": "mine", "buffer.memory": 3_000, "batch.size": 2_000}
+    with simulated(config=config, cluster=cluster()) as simulation:
+        producer = simulation.producer
+        producer.init_transactions()
+        wait_in_stream = stops == "in its stream"
+        stopped, go_on = asyncio.Event(), threading.Event()
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+
+            def batches() -> Iterator[Any]:
+                for number in range(4):
+                    if number == (1 if wait_in_stream else 2):
+                        loop.call_soon_threadsafe(stopped.set)
+                        if wait_in_stream:
+                            go_on.wait(20)
+                    yield pa.record_batch({"value": [b"old %d" % number + bytes(1_000)], "topic": ["t"]})
+
+            producer.begin_transaction()
+            table = asynchronous(simulation).send_table("t", batches(), topic_column=topic_column, timeout=10)
+            task = asyncio.create_task(table)
+            await stopped.wait()
+            while not (wait_in_stream or simulation.pool.waiting):
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            producer.abort_transaction()  # frees the memory
+            producer.begin_transaction()
+            go_on.set()
+            await call_ended("send_table")
+            producer.send("t", b"new", partition=0)
+            producer.commit_transaction()
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+
+        log = simulation.cluster.topics["t"]
+        assert [*log.committed(0), *log.committed(1)] == [b"new"]
+        assert simulation.pool.waiting == 0
+        assert not [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_rows_of_a_cancelled_table_are_sent_if_they_were_queued(
+    cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
+    with simulated(cluster=cluster()) as simulation:
+        reached, go_on = asyncio.Event(), threading.Event()
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+
+            def batches() -> Iterator[Any]:
+                yield pa.record_batch({"value": [b"first"]})
+                loop.call_soon_threadsafe(reached.set)
+                go_on.wait(20)
+                yield pa.record_batch({"value": [b"second"]})
+
+            task = asyncio.create_task(asynchronous(simulation).send_table("t", batches()))
+            await reached.wait()
+            if cancelled:
+                task.cancel()
+                await asyncio.wait([task])
+            go_on.set()
+            await call_ended("send_table")
+            await asyncio.wait([task])
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+        simulation.run_until_idle()
+
+        sent = {*simulation.log(0), *simulation.log(1)}
+        assert sent == ({b"first"} if cancelled else {b"first", b"second"})
+        assert simulation.producer.flush(0).failed == 0
+
+
+@pytest.mark.parametrize("topic_column", [None, "topic"])
+def test_a_cancelled_table_is_read_no_further(topic_column: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
+    monkeypatch.setattr(topic_sending, "GATHERED_BYTES", 1)
+    taken = []
+    with simulated(cluster=cluster()) as simulation:
+        reached, go_on = asyncio.Event(), threading.Event()
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+
+            def batches() -> Iterator[Any]:
+                for number in range(10):
+                    taken.append(number)
+                    yield pa.record_batch({"value": [b"v"], "topic": ["t"], "time": [-1]})  # no row can be a record
+                    if number == 0:
+                        loop.call_soon_threadsafe(reached.set)
+                        go_on.wait(20)
+
+            table = asynchronous(simulation).send_table("t", batches(), timestamp="time", topic_column=topic_column)
+            task = asyncio.create_task(table)
+            await reached.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            go_on.set()
+            await call_ended("send_table")
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+
+        assert taken == [0, 1]
+        report, _unretrieved, _error = simulation.accumulator.report()
+        assert report.failed == 1

@@ -54,12 +54,14 @@ class PartitionAppender(RecordAppender):
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        check: Callable[[], object] | None = None,
         on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
         """Queue *columns* as a separate batch, behind the batches that their partition has so far.
 
-        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does. *on_queued*
-        is called with the lock held: no interrupt comes between it and the queueing.
+        *sealed* is their encoded form, if they were sealed. Waits for memory and raises as `append` does. *check* is
+        called after that wait, with the lock held: if it raises, nothing is queued. *on_queued* is called with the lock
+        held: no interrupt comes between it and the queueing.
         """
         memory = columns.memory() if sealed is None else sealed.size
         # A row may need all memory for itself, and a codec may make it a little larger than the size that was checked.
@@ -67,6 +69,8 @@ class PartitionAppender(RecordAppender):
         with self._claim() as claim:
             for_memory = self._reserve(needed, claim, waited=waited, timeout=timeout)
             with self._lock:
+                if check is not None:
+                    check()
                 self._permission.check()
                 batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=self._clock())
                 batch.close()

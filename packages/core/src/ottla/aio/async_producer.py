@@ -18,6 +18,7 @@ from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
+from ottla.concurrency.cancellation import Cancellation
 from ottla.config.key_names import without
 from ottla.config.keywords import ProducerKeywords
 from ottla.errors import (
@@ -34,7 +35,7 @@ from ottla.plugins.serializer_lookups import Lookup
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
-from ottla.producer.producer import Producer
+from ottla.producer.producer import Producer, queue_table
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
 from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.tables.progress import check_on_progress
@@ -50,7 +51,8 @@ class AsyncProducer:
     a thread would wait. Use it in an `async with` block, or await `close`. Making one reads files that the settings
     name, and imports plugins.
 
-    A cancelled task stops waiting and nothing else: what it has queued is sent, and a commit, flush or close goes on.
+    A cancelled task queues nothing more, and stops waiting. What it has queued is sent, and a commit, flush or close
+    goes on.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
@@ -161,26 +163,30 @@ class AsyncProducer:
 
         See `Producer.send_table`. The table is read and encoded on a separate thread. *on_progress* is called on the
         event loop of this task: while this call runs, at its end, and when the delivery was awaited.
+
+        If the task is cancelled in this call, no more rows are queued. Those that were queued before are sent, unless
+        they are in a transaction that is aborted.
         """
         if on_progress is not None:
             check_on_progress(on_progress)
             on_progress = LoopProgress(asyncio.get_running_loop(), on_progress)
+        columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
+        cancellation = Cancellation()
         return await on_a_thread(
             name="send_table",
-            call=lambda: self._producer.send_table(
+            call=lambda: queue_table(
+                self._producer,
                 topic,
                 table,
-                value=value,
-                key=key,
-                headers=headers,
-                partition=partition,
-                timestamp=timestamp,
+                columns,
                 topic_column=topic_column,
                 value_format=value_format,
                 key_format=key_format,
                 on_progress=on_progress,
                 timeout=timeout,
+                cancellation=cancellation,
             ),
+            cancellation=cancellation,
         )
 
     # Transactions

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from ottla.concurrency.cancellation import Cancellation
+from ottla.errors import ProducerClosedError
 from ottla.errors.robust_logger import robust_logger
 
 logger = robust_logger(__name__)
@@ -16,11 +18,12 @@ logger = robust_logger(__name__)
 T = TypeVar("T")
 
 
-async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
+async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancellation | None = None) -> T:
     """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
 
     The call runs on a separate thread, because the threads of the loop's executor may all be busy. If the waiting task
-    is cancelled, the call goes on; its error is logged, because no caller gets it.
+    is cancelled, the call goes on; its error is logged, because no caller gets it. A *cancellation* is made then, and
+    the call that checks it ends.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -37,16 +40,25 @@ async def on_a_thread(*, name: str, call: Callable[[], T]) -> T:
         try:
             loop.call_soon_threadsafe(complete_future, complete, error)
         except RuntimeError:  # the loop is closed, and the task was destroyed with it
-            _log_lost(name, error)
+            log_lost(error)
 
     def complete_future(complete: Callable[[], object], error: BaseException | None) -> None:
         if future.done():
-            _log_lost(name, error)
+            log_lost(error)
         else:
             complete()
 
+    def log_lost(error: BaseException | None) -> None:
+        if cancellation is None or error is not cancellation.error:
+            _log_lost(name, error)
+
     _start(name, run)
-    return await future
+    try:
+        return await future
+    except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
+        if cancellation is not None:
+            cancellation.cancel(ProducerClosedError(f"the task that waited for {name} was cancelled"))
+        raise
 
 
 def in_background(*, name: str, call: Callable[[], object]) -> None:

@@ -16,6 +16,7 @@ from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
+from ottla.concurrency.cancellation import Cancellation
 from ottla.config.in_force import SettingsInForce, changes
 from ottla.config.key_names import without
 from ottla.config.wait_limit import check_timeout
@@ -258,13 +259,8 @@ class Producer:
         before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        if self._engine.interceptors is not None:
-            self._engine.interceptors.check_tables()
-        with _importing_tables("send_table"):
-            from ottla.producer.tables import send_table
-        return send_table(
-            self._engine,
-            self._blocking_send.find_route,
+        return queue_table(
+            self,
             topic,
             table,
             columns,
@@ -514,6 +510,40 @@ class Producer:
     ) -> None:
         with noted_on(error, UndeliveredError, doing="closing the producer"):
             self.close()
+
+
+def queue_table(
+    producer: Producer,
+    topic: str | None,
+    table: Any,
+    columns: Mapping[str, Any],
+    *,
+    topic_column: str | None,
+    value_format: str | None,
+    key_format: str | None,
+    on_progress: Callable[[TableProgress], object] | None,
+    timeout: float | None,
+    cancellation: Cancellation | None = None,
+) -> TableDelivery:
+    """`Producer.send_table`, which another thread may cancel; `columns` are the names that the caller gave."""
+    engine = producer._engine
+    if engine.interceptors is not None:
+        engine.interceptors.check_tables()
+    with _importing_tables("send_table"):
+        from ottla.producer.tables import send_table
+    return send_table(
+        engine,
+        producer._blocking_send.find_route,
+        topic,
+        table,
+        columns,
+        topic_column=topic_column,
+        value_format=value_format,
+        key_format=key_format,
+        on_progress=on_progress,
+        timeout=timeout,
+        cancellation=cancellation,
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ottla.concurrency.cancellation import Cancellation
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
 from ottla.interfaces import Header
@@ -46,10 +47,12 @@ def send_table(
     on_progress: Callable[[TableProgress], object] | None = None,
     timeout: float | None,
     delivery: TableDelivery | None = None,
+    cancellation: Cancellation | None = None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave.
 
     *delivery*, an empty one, gets the rows and is returned: a caller that has it misses no row when it is interrupted.
+    Once the *cancellation* is made, on another thread, no more rows are queued, and its error is raised.
     """
     if timeout is not None:
         check_timeout(timeout)
@@ -70,7 +73,7 @@ def send_table(
         headers=headers,
         formats=formats,
         sizes=TableSizes.of(engine.config.batching),
-        waits=TableWaits(timeout=timeout, clock=engine.clock),
+        waits=TableWaits(timeout=timeout, clock=engine.clock, cancellation=cancellation or Cancellation()),
         delivery=delivery,
     )
     send = partial(sending.send, table) if topic_column is None else partial(sending.send_topics, table, topic_column)

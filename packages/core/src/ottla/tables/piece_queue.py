@@ -38,9 +38,10 @@ class BatchQueue(Protocol):
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        check: Callable[[], object] | None = None,
         on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
-        """Queue a batch; *sealed* is its encoded form, if it was sealed.
+        """Queue a batch, unless *check* raises; *sealed* is its encoded form, if it was sealed.
 
         The call may wait *timeout* seconds in all (`max.block.ms` if None), of which *waited* are over.
         No signal handler runs between queueing and *on_queued*, which gets the batch.
@@ -129,6 +130,7 @@ class PieceQueue:
             sealed=sealed.section,
             waited=self.waits.seconds,
             timeout=self.waits.timeout,
+            check=self.waits.cancellation.check,
             on_queued=partial(self.delivery.add, offset=piece.offset, rows=piece.rows),
         )
 
@@ -141,11 +143,21 @@ class PieceQueue:
 
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
-            batch = self._queue.refuse(topic, refused_columns(len(rows)), failed)
+            if self.waits.cancellation.error is None:
+                batch = self._queue.refuse(topic, refused_columns(len(rows)), failed)
+            else:  # not counted: by now the producer may be in another transaction, which these rows are not to fail
+                batch = refused_batch(topic, len(rows), failed)
             self.delivery.add(batch, offset=offset, rows=rows)
             if retrieved:
                 for index in range(len(rows)):
                     batch.mark_error_retrieved(index)
+
+
+def refused_batch(topic: str, count: int, failed: Failed) -> ProducerBatch:
+    """A failed batch of records that no producer counts."""
+    batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=refused_columns(count), now=0.0)
+    batch.complete_and_call_back(failed)
+    return batch
 
 
 def _failure(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:

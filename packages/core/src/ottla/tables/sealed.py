@@ -140,6 +140,7 @@ class _Queue:
         sealed: SealedRecords | None = None,
         waited: float = 0.0,
         timeout: float | None = None,
+        check: Callable[[], object] | None = None,
         on_queued: Callable[[ProducerBatch], object] | None = None,
     ) -> ProducerBatch:
         if sealed is None:

@@ -1,4 +1,4 @@
-"""The waits of one `send_table`: for metadata, memory and lookups of a serializer."""
+"""The waits of one `send_table`: for metadata, memory and lookups of a serializer; and its cancellation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import attrs
 
+from ottla.concurrency.cancellation import Cancellation
+
 T = TypeVar("T")
 
 
@@ -14,12 +16,13 @@ T = TypeVar("T")
 class TableWaits:
     """The seconds that were waited since the last batch was queued, or with a *timeout*, since the call began.
 
-    Without a *timeout*, each batch may wait for `max.block.ms`.
+    Without a *timeout*, each batch may wait for `max.block.ms`. Once the *cancellation* is made, no batch is queued.
     """
 
     timeout: float | None
     clock: Callable[[], float]
     seconds: float = 0.0
+    cancellation: Cancellation = attrs.field(factory=Cancellation)
 
     def of(self, call: Callable[[], T]) -> T:
         """Return what *call* returns, and count its time as waited."""
