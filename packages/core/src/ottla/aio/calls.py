@@ -7,7 +7,9 @@ import contextvars
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+import attrs
 
 from ottla.concurrency.cancellation import Cancellation
 from ottla.errors import ProducerClosedError
@@ -25,40 +27,62 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
     is cancelled, the call goes on; its error is logged, because no caller gets it. A *cancellation* is made then, and
     the call that checks it ends.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        complete: Callable[[], object]
-        try:
-            complete = partial(future.set_result, context.run(call))
-            error = None
-        except BaseException as raised:
-            error = raised
-            complete = partial(future.set_exception, raised)
-        try:
-            loop.call_soon_threadsafe(complete_future, complete, error)
-        except RuntimeError:  # the loop is closed, and the task was destroyed with it
-            log_lost(error)
-
-    def complete_future(complete: Callable[[], object], error: BaseException | None) -> None:
-        if future.done():
-            log_lost(error)
-        else:
-            complete()
-
-    def log_lost(error: BaseException | None) -> None:
-        if cancellation is None or error is not cancellation.error:
-            _log_lost(name, error)
-
-    _start(name, run)
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    _start(
+        name, partial(_complete, partial(contextvars.copy_context().run, call), _Completion(name, future, cancellation))
+    )
     try:
         return await future
     except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
         if cancellation is not None:
             cancellation.cancel(ProducerClosedError(f"the task that waited for {name} was cancelled"))
         raise
+    finally:
+        del future  # its error has a traceback with this frame: the two would keep each other, and what *call* has
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Completion(Generic[T]):
+    """The end of a call, on its way to the task."""
+
+    name: str
+    future: asyncio.Future[T]
+    cancellation: Cancellation | None
+
+    def succeed(self, result: T) -> None:
+        """Complete the future, on any thread."""
+        self._end(partial(self.future.set_result, result), None)
+
+    def fail(self, error: BaseException) -> None:
+        """Complete the future with an error, on any thread."""
+        self._end(partial(self.future.set_exception, error), error)
+
+    def _end(self, complete: Callable[[], object], error: BaseException | None) -> None:
+        try:
+            self.future.get_loop().call_soon_threadsafe(self._complete, complete, error)
+        except RuntimeError:  # the loop is closed, and the task was destroyed with it
+            self._log_lost(error)
+
+    def _complete(self, complete: Callable[[], object], error: BaseException | None) -> None:
+        if self.future.done():
+            self._log_lost(error)
+        else:
+            complete()
+
+    def _log_lost(self, error: BaseException | None) -> None:
+        if self.cancellation is None or error is not self.cancellation.error:
+            _log_lost(self.name, error)
+
+
+def _complete(call: Callable[[], T], completion: _Completion[T]) -> None:
+    try:
+        result = call()
+    except BaseException as error:
+        completion.fail(error)
+    else:
+        completion.succeed(result)
+    finally:
+        del call, completion  # an error's traceback has this frame, as above
 
 
 def in_background(*, name: str, call: Callable[[], object]) -> None:

@@ -1,0 +1,93 @@
+"""Blocking calls that are made for tasks, on separate threads: what they return, raise and keep."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import platform
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.aio.calls import on_a_thread
+from ottla.concurrency.cancellation import Cancellation
+from ottla.errors import ProducerClosedError
+
+
+class Table:
+    """A large object that a call has."""
+
+    def send(self, *, fails: bool) -> int:
+        if fails:
+            raise ValueError("no")
+        return 1
+
+
+@pytest.fixture
+def _no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.skipif(platform.python_implementation() != "CPython", reason="only CPython counts references")
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_call_has_is_freed_with_its_result(fails: bool) -> None:
+    freed = asyncio.Event()
+
+    async def call() -> None:
+        table = Table()
+        weakref.finalize(table, asyncio.get_running_loop().call_soon_threadsafe, freed.set)
+        if fails:
+            with pytest.raises(ValueError, match="no"):
+                await on_a_thread(name="send", call=lambda: table.send(fails=True))
+        else:
+            assert await on_a_thread(name="send", call=lambda: table.send(fails=False)) == 1
+
+    async def main() -> None:
+        await call()
+        await asyncio.wait_for(freed.wait(), 20)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_only_an_error_that_is_not_the_cancellation_is_logged(checks: bool, caplog: pytest.LogCaptureFixture) -> None:
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    cancellation = Cancellation()
+
+    def call() -> None:
+        begun.set()
+        go_on.wait(20)
+        try:
+            if checks:
+                cancellation.check()
+            raise ValueError("another error")
+        finally:
+            ended.set()
+
+    async def main() -> None:
+        task = asyncio.create_task(on_a_thread(name="send_table", call=call, cancellation=cancellation))
+        await asyncio.to_thread(begun.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        while any(thread.name == "ottla-aio-send_table" for thread in threading.enumerate()):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)  # what the thread has left to the loop
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(main())
+
+    assert ended.is_set()
+    assert isinstance(cancellation.error, ProducerClosedError)
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == (
+        [] if checks else ["send_table raised after the task that waited for it was cancelled: another error"]
+    )
