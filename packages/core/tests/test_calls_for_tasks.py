@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import platform
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -91,3 +93,44 @@ def test_only_an_error_that_is_not_the_cancellation_is_logged(checks: bool, capl
     assert logged == (
         [] if checks else ["send_table raised after the task that waited for it was cancelled: another error"]
     )
+
+
+ENDS_IN_A_GENERATOR = """
+import asyncio, time
+import pyarrow as pa
+from ottla.aio.calls import on_a_thread
+from ottla.concurrency.cancellation import Cancellation
+
+schema = pa.schema([("value", pa.int64())])
+batch = pa.record_batch([[1]], schema=schema)
+cancellation = Cancellation()
+
+def batches():
+    loop.call_soon_threadsafe(begun.set)
+    while cancellation.error is None:
+        time.sleep(0.2)
+    yield batch
+
+def read():
+    for _batch in pa.RecordBatchReader.from_batches(schema, batches()):
+        pass
+
+async def main():
+    global loop, begun
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    task = asyncio.create_task(on_a_thread(name="send_table", call=read, cancellation=cancellation))
+    await begun.wait()
+    task.cancel()
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_that_ends_while_a_cancelled_table_is_read_is_not_aborted() -> None:
+    pytest.importorskip("pyarrow")
+
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_IN_A_GENERATOR], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (0, "") == (ended.returncode, ended.stderr)

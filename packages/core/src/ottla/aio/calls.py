@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 
@@ -19,6 +21,16 @@ logger = robust_logger(__name__)
 
 T = TypeVar("T")
 
+AT_EXIT_SECONDS: Final = 5.0
+"""Seconds for which the end of the program waits for calls that were cancelled.
+
+An interpreter that ends while a thread is in Python code that pyarrow has called, such as a generator of batches,
+aborts the process.
+"""
+
+_cancellable: Final[dict[threading.Thread, Cancellation]] = {}
+"""The running calls that can be cancelled."""
+
 
 async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancellation | None = None) -> T:
     """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
@@ -28,9 +40,8 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
     the call that checks it ends.
     """
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    _start(
-        name, partial(_complete, partial(contextvars.copy_context().run, call), _Completion(name, future, cancellation))
-    )
+    completion = _Completion(name, future, cancellation)
+    _start(name, partial(_complete, partial(contextvars.copy_context().run, call), completion), cancellation)
     try:
         return await future
     except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
@@ -38,7 +49,8 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
             cancellation.cancel(ProducerClosedError(f"the task that waited for {name} was cancelled"))
         raise
     finally:
-        del future  # its error has a traceback with this frame: the two would keep each other, and what *call* has
+        # Its error has a traceback with this frame: the two would keep each other, and what *call* has.
+        del future, completion
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -100,9 +112,29 @@ def in_background(*, name: str, call: Callable[[], object]) -> None:
         _log_lost(name, error)
 
 
-def _start(name: str, run: Callable[[], object]) -> None:
+def _start(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
+    def run_cancellable() -> None:
+        thread = threading.current_thread()
+        assert cancellation is not None, "this call can be cancelled"
+        _cancellable[thread] = cancellation
+        try:
+            run()
+        finally:
+            del _cancellable[thread]
+
+    target = run if cancellation is None else run_cancellable
     # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for.
-    threading.Thread(target=run, name=f"ottla-aio-{name}", daemon=True).start()
+    threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
+
+
+def _wait_at_exit() -> None:
+    until = time.monotonic() + AT_EXIT_SECONDS
+    for thread, cancellation in list(_cancellable.items()):
+        if cancellation.error is not None:
+            thread.join(max(0.0, until - time.monotonic()))
+
+
+atexit.register(_wait_at_exit)
 
 
 def _log_lost(name: str, error: BaseException | None) -> None:

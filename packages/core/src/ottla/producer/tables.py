@@ -21,6 +21,7 @@ from ottla.recordbatch.finished_columns import sealed_columns
 from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import TableProgress
+from ottla.tables.cancellable_stream import CancellableStream
 from ottla.tables.columns import ColumnChoice, check_columns, choose, with_other_columns
 from ottla.tables.constant_headers import WithHeaders, in_place_of, take_constant_headers
 from ottla.tables.formatting import Formatted
@@ -143,7 +144,7 @@ class _Sending:
 
     def _opened(self, table: Any, *, topic_column: str | None = None) -> Any:
         """The stream of a table, after which `columns` name all columns of a value "*"."""
-        stream = open_stream(table)
+        stream = CancellableStream(open_stream(table), self.waits.cancellation)
         if "value" in self.formats:
             self.columns = with_other_columns(stream.schema, self.columns, topic=topic_column)
         return stream
