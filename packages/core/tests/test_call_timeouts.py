@@ -101,3 +101,8 @@ def test_a_timedelta_as_timeout_is_refused_with_what_to_pass() -> None:
 @pytest.mark.parametrize("timeout", [0, 3, -1, 2.5, True, Fraction(1, 2), float("inf")])
 def test_any_number_is_a_timeout(timeout: Any) -> None:
     check_timeout(timeout)
+
+
+def test_a_timeout_that_is_not_a_number_by_its_name_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^timeout must be a number of seconds, not nan$"):
+        check_timeout(float("nan"))

@@ -688,6 +688,23 @@ def test_asyncio_wraps_the_future_of_a_delivery() -> None:
     assert run(main()) == 10
 
 
+def test_asyncio_wait_refuses_deliveries_and_takes_futures_of_them() -> None:
+    async def main() -> None:
+        batches = Batches()
+        deliveries: list[Any] = [batches.send() for _ in range(2)]
+        with pytest.raises(TypeError, match=r"asyncio\.ensure_future\(delivery\)"):
+            await asyncio.wait(deliveries, timeout=20)
+        futures = [asyncio.ensure_future(delivery) for delivery in deliveries]
+        await begun()
+        batches.complete(deliveries[0])
+
+        done, _pending = await asyncio.wait(futures, timeout=20)
+
+        assert {future.result().offset for future in done} == {10, 11}
+
+    asyncio.run(main())
+
+
 def test_a_closed_loop_is_freed_while_its_thread_goes_on() -> None:
     loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
     batches = Batches()

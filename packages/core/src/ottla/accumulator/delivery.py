@@ -178,6 +178,8 @@ class Delivery:
         If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
         raises is logged and stops nothing.
         """
+        if getattr(callback, "__module__", None) == "asyncio.tasks":  # of `asyncio.wait`: other threads may not call it
+            raise TypeError("asyncio.wait takes tasks and futures: give it asyncio.ensure_future(delivery)")
         self._batch.call_when_complete(self._index, lambda _delivery: callback(self))
 
     def __reduce__(self) -> NoReturn:

@@ -25,7 +25,10 @@ class WaitLimit:
 
 
 def check_timeout(timeout: object) -> None:
-    """Raise TypeError unless it is a number. Called only for a time-out that was given, which None is not."""
-    if not isinstance(timeout, Real):
+    """Raise TypeError unless it is a number. Called only for a time-out that was given, which None is not.
+
+    NaN is none: an event loop with a timer at that time calls its other timers late.
+    """
+    if not isinstance(timeout, Real) or timeout != timeout:
         help_ = "; pass its total_seconds()" if isinstance(timeout, timedelta) else ""
         raise TypeError(f"timeout must be a number of seconds, not {brief(timeout)}{help_}")
