@@ -19,6 +19,7 @@ from ottla import (
 )
 from ottla.accumulator import event_loops
 from ottla.accumulator.event_loops import LaterTurn
+from ottla.accumulator.record_appender import MemoryWait
 from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import NotPreparedError
@@ -166,6 +167,32 @@ def test_an_error_for_missing_memory_counts_the_wait_once() -> None:
             run(producer.send("t", bytes(2_000), timeout=0.01))
 
     assert "other waits" not in str(refused.value)
+
+
+def test_a_record_that_gets_no_memory_harms_no_other_of_its_topic() -> None:
+    config = {"buffer.memory": 20_000, "batch.size": 16_384, "linger.ms": 1_000, "record.encoder": "python"}
+    record = (b"key", bytes(400), (), None, None)
+    with simulated(1, 2, config=config) as simulation:
+        appender, pool = asynchronous(simulation)._slow._parts.appender, simulation.pool
+        taken = pool.free - 100
+        assert pool.try_reserve(taken)
+        first, second = appender.append("t", None, record), appender.append("t", None, record)
+        assert isinstance(first, MemoryWait)
+        assert isinstance(second, MemoryWait)
+        while not first.ready:
+            pool.release(100)
+            taken -= 100
+        placed = [appender.append("t", None, record, wait=first)]  # the second one waits now for a batch that is open
+        with pytest.raises(BufferExhaustedError):
+            appender.time_out(second)
+        pool.release(taken)
+
+        placed.append(appender.append("t", None, record))
+        simulation.run_until_idle()
+
+        assert all(isinstance(each, tuple) and Delivery(*each).done() for each in placed)
+        assert simulation.producer.flush(0).acknowledged == 2
+        assert pool.free == pool.capacity
 
 
 @pytest.mark.rule("producer.send.timeout", "producer.send.lookup")

@@ -16,7 +16,7 @@ import pytest
 
 from ottla.aio.calls import on_a_thread
 from ottla.concurrency.cancellation import Cancellation
-from ottla.errors import ProducerClosedError
+from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 
 class Table:
@@ -58,8 +58,8 @@ def test_what_a_call_has_is_freed_with_its_result(fails: bool) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("checks", [True, False])
-def test_only_an_error_that_is_not_the_cancellation_is_logged(checks: bool, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [None, BufferExhaustedError("no memory"), ValueError("another error")])
+def test_only_a_fault_of_a_cancelled_call_is_logged(error: Exception | None, caplog: pytest.LogCaptureFixture) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
     cancellation = Cancellation()
 
@@ -67,9 +67,10 @@ def test_only_an_error_that_is_not_the_cancellation_is_logged(checks: bool, capl
         begun.set()
         go_on.wait(20)
         try:
-            if checks:
+            if error is None:
                 cancellation.check()
-            raise ValueError("another error")
+            else:
+                raise error
         finally:
             ended.set()
 
@@ -90,9 +91,8 @@ def test_only_an_error_that_is_not_the_cancellation_is_logged(checks: bool, capl
     assert ended.is_set()
     assert isinstance(cancellation.error, ProducerClosedError)
     logged = [record.getMessage() for record in caplog.records]
-    assert logged == (
-        [] if checks else ["send_table raised after the task that waited for it was cancelled: another error"]
-    )
+    lost = "send_table raised after the task that waited for it was cancelled: another error"
+    assert logged == ([lost] if isinstance(error, ValueError) else [])
 
 
 ENDS_IN_A_GENERATOR = """
@@ -133,4 +133,4 @@ def test_a_program_that_ends_while_a_cancelled_table_is_read_is_not_aborted() ->
         [sys.executable, "-c", ENDS_IN_A_GENERATOR], capture_output=True, text=True, timeout=60, check=False
     )
 
-    assert (0, "") == (ended.returncode, ended.stderr)
+    assert (ended.returncode, ended.stderr) == (0, "")

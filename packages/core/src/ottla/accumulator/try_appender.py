@@ -15,7 +15,7 @@ from ottla.accumulator.keyed_appender import KeyedAppender
 from ottla.accumulator.partition_appender import PartitionAppender
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.partitioner_calls import ask_partitioner
-from ottla.accumulator.record_appender import MemoryWait, Placed
+from ottla.accumulator.record_appender import MemoryWait, Placed, RecordAppender
 from ottla.accumulator.topic_routes import Route, Routes
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 
@@ -51,8 +51,7 @@ class TryAppender:
             return route
         if memory is None:
             return self.append_to(route, topic, record, partition)
-        keyed = self.keyed if memory.queue.partition == UNASSIGNED else None
-        placed = (keyed or self.appender).try_append(
+        placed = self._appender_of(memory).try_append(
             topic, memory.queue.partition, record, size_of(record), wait=memory, event_loop=self.event_loop
         )
         return self._note_sticky(partition, record, route, placed)
@@ -96,7 +95,11 @@ class TryAppender:
         if isinstance(wait, MetadataWait):
             self.routes.time_out(wait, timeout=timeout)
         else:
-            self.appender.time_out(wait, waited=waited, timeout=timeout)
+            self._appender_of(wait).time_out(wait, waited=waited, timeout=timeout)
+
+    def _appender_of(self, wait: MemoryWait) -> RecordAppender:
+        """The appender in which a record waits: each closes its own batches in its own way, to free their memory."""
+        return self.keyed if self.keyed is not None and wait.queue.partition == UNASSIGNED else self.appender
 
     def _is_sticky(self, record: NewRecord) -> bool:
         return self.partitioner.sticky and (record[0] is None or self.partitioner.ignores_keys)

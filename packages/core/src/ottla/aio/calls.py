@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from ottla.concurrency.cancellation import Cancellation
-from ottla.errors import ProducerClosedError
+from ottla.errors import OttlaError, ProducerClosedError
 from ottla.errors.robust_logger import robust_logger
 
 logger = robust_logger(__name__)
@@ -82,7 +82,8 @@ class _Completion(Generic[T]):
             complete()
 
     def _log_lost(self, error: BaseException | None) -> None:
-        if self.cancellation is None or error is not self.cancellation.error:
+        cancelled = self.cancellation is not None and self.cancellation.error is not None
+        if not (cancelled and isinstance(error, OttlaError)):  # says why the rest was not queued, as it is not to be
             _log_lost(self.name, error)
 
 
