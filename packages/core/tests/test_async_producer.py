@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from ottla import (
     BufferExhaustedError,
     Delivery,
     InvalidRecordError,
+    OttlaError,
     ProducerClosedError,
     RecordMetadata,
     SerializationError,
@@ -22,7 +26,7 @@ from ottla.accumulator.event_loops import LaterTurn
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
-from ottla.errors import NotPreparedError
+from ottla.errors import AbortableTransactionError, NotPreparedError
 from ottla.interfaces import Header, ProducerRecord
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS
 from ottla.sender.io_handoff import IoHandoff
@@ -213,6 +217,118 @@ def handoff(simulation: Simulated) -> IoHandoff:
     found = simulation.thread._io_handoff
     assert isinstance(found, IoHandoff)
     return found
+
+
+@pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
+def test_the_lookups_of_a_record_share_the_time_of_its_send() -> None:
+    timeouts: list[float] = []
+
+    class SlowRegistry(BrokenRegistry):
+        def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+            timeouts.append(timeout)
+            until = time.monotonic() + 0.02
+            while time.monotonic() < until:
+                time.sleep(0.001)
+
+    refused = pytest.raises(SerializationError, match="not prepared")
+    with simulated(1, plugins={"value_serializer": SlowRegistry()}) as simulation, refused:
+        run(asynchronous(simulation).send("t", "v", timeout=10))
+
+    assert len(timeouts) == MAX_LOOKUPS
+    assert all(later <= earlier - 0.01 for earlier, later in itertools.pairwise(timeouts))
+
+
+@contextlib.asynccontextmanager
+async def rounds(simulation: Simulated) -> AsyncIterator[None]:
+    """Rounds of the I/O thread, on the loop."""
+
+    async def run_all() -> None:
+        while True:
+            simulation.round(until=simulation.clock() + 0.001)
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(run_all())
+    yield
+    running.cancel()
+
+
+@pytest.mark.parametrize("call", [AsyncProducer.flush, AsyncProducer.close])
+def test_flush_and_close_return_after_all_callbacks(
+    call: Callable[[AsyncProducer], Coroutine[Any, Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)  # a few of them in each turn
+    seen: list[Delivery] = []
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> int:
+            for _ in range(500):
+                await producer.send("t", b"v", on_delivery=seen.append)
+            async with rounds(simulation):
+                await call(producer)
+                return len(seen)
+
+        assert run(main()) == 500
+
+
+def test_a_block_that_raises_aborts_its_transaction_and_the_next_one_begins() -> None:
+    with simulated(1, config={"transactional.id": "mine"}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def aborted() -> None:
+            async with producer.transaction():
+                await producer.send("t", b"aborted")
+                raise ZeroDivisionError
+
+        async def main() -> None:
+            async with rounds(simulation):
+                await producer.init_transactions()
+                with pytest.raises(ZeroDivisionError):
+                    await aborted()
+                async with producer.transaction():
+                    await producer.send("t", b"committed")
+
+        run(main())
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
+
+
+def test_a_commit_that_fails_aborts_its_transaction_and_the_next_one_begins() -> None:
+    with simulated(1, config={"transactional.id": "mine"}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def failed() -> None:
+            async with producer.transaction():
+                await producer.send("t", b"failed")
+                simulation.accumulator.fail_queued(OttlaError("failed by the test"))
+
+        async def main() -> None:
+            async with rounds(simulation):
+                await producer.init_transactions()
+                with pytest.raises(AbortableTransactionError):
+                    await failed()
+                async with producer.transaction():
+                    await producer.send("t", b"committed")
+
+        run(main())
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
+
+
+def test_the_error_of_a_block_is_raised_with_a_note_about_lost_records() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            async with rounds(simulation), producer:
+                await producer.send("t", b"failed")
+                simulation.accumulator.fail_queued(OttlaError("failed by the test"))
+                raise ZeroDivisionError("of the block")
+
+        with pytest.raises(ZeroDivisionError, match="of the block") as raised:
+            run(main())
+
+    assert "closing the producer" in raised.value.__notes__[0]
 
 
 def test_records_of_tasks_that_run_in_one_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -312,6 +312,27 @@ def test_a_callback_that_raises_is_logged_and_the_others_run(caplog: pytest.LogC
     assert "ZeroDivisionError" in str(line.exc_info)
 
 
+def test_an_interrupt_in_a_callback_ends_the_loop_and_loses_no_callback() -> None:
+    seen: list[str] = []
+
+    def interrupt(_delivery: Delivery) -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        batches, inbox = Batches(), running_inbox()
+        first, second = batches.send(), batches.send()
+        inbox.add(first, LoopCallback(interrupt))
+        inbox.add(second, LoopCallback(lambda _delivery: seen.append("second")))
+        batches.complete(first)
+        await LaterTurn()
+        seen.append("later")
+
+    with interrupted(main()) as (loop, running):
+        loop.run_until_complete(running)
+
+    assert seen == ["second", "later"]
+
+
 def test_other_tasks_run_while_many_records_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
 
@@ -750,6 +771,22 @@ def test_a_function_is_called_once_when_the_ready_tasks_have_run() -> None:
         return done
 
     assert run(main()) == ["a", "b", "c", "noted", "d", "noted"]
+
+
+def test_a_function_that_is_given_by_another_at_the_end_of_a_turn_is_called_then() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+
+        def first() -> None:
+            done.append("first")
+            RUNNING_LOOP.at_end_of_turn(lambda: done.append("second"), if_closed=never)
+
+        RUNNING_LOOP.at_end_of_turn(first, if_closed=never)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        return done
+
+    assert run(main()) == ["first", "second"]
 
 
 def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
