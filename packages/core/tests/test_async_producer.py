@@ -219,6 +219,28 @@ def handoff(simulation: Simulated) -> IoHandoff:
     return found
 
 
+def test_sends_of_a_closed_loop_leave_their_memory_to_others() -> None:
+    with simulated(1, config={"buffer.memory": 3_000, "batch.size": 1_000}) as simulation:
+        producer, pool = asynchronous(simulation), simulation.pool
+        assert pool.try_reserve(3_000)
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(producer.send("t", b"old")) for _ in range(1_000)]
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        assert pool.waiting == 1_000
+        loop.close()
+
+        pool.release(3_000)
+
+        assert pool.waiting == 0
+        assert pool.free == 3_000
+        run(producer.send("t", b"new"))
+        simulation.run_until_idle()
+        assert simulation.log(0) == [b"new"]
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 @pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
 def test_the_lookups_of_a_record_share_the_time_of_its_send() -> None:
     timeouts: list[float] = []

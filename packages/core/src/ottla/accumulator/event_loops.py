@@ -374,16 +374,53 @@ class LaterTurn:
 
 @attrs.frozen
 class UntilCalled:
-    """An awaitable: a task waits until a function that *register* was called with is called, on any thread."""
+    """An awaitable: a task waits until a function that *register* was called with is called, on any thread.
+
+    If the loop of the task is closed by then, *if_closed* is called, on that thread.
+    """
 
     register: Callable[[Callable[..., object]], object]
+    if_closed: Callable[[], object] = lambda: None
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait on the running event loop of asyncio."""
         inbox = running_inbox()
         wait: TaskWait[None] = TaskWait(asyncio.get_running_loop())
-        self.register(lambda *_arguments: inbox.put(wait))
+
+        def end_wait(*_arguments: object) -> None:
+            loop = inbox.loop()
+            if loop is None or loop.is_closed():
+                _one_after_the_other(self.if_closed)
+            else:
+                inbox.put(wait)
+
+        self.register(end_wait)
         yield wait
+
+
+class _CallsOfThread(threading.local):
+    def __init__(self) -> None:
+        self.calls: deque[Callable[[], object]] = deque()
+
+
+_calls_of_thread = _CallsOfThread()
+
+
+def _one_after_the_other(call: Callable[[], object]) -> None:
+    """Make a call, after those that run on this thread now: one that ends another wait must not be inside of it.
+
+    Else the memory that a thousand waits of a closed loop return would be as many calls deep.
+    """
+    calls = _calls_of_thread.calls
+    calls.append(call)
+    if len(calls) > 1:
+        return
+    try:
+        while calls:
+            calls[0]()
+            calls.popleft()
+    finally:
+        calls.clear()
 
 
 def _retrieve_error(delivery: WaitedDelivery) -> None:

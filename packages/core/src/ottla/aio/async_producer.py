@@ -13,6 +13,7 @@ from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
+from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
@@ -347,7 +348,8 @@ async def _ready(wait: Wait, timeout: float) -> bool:
         return wait.ready
     try:
         async with asyncio.timeout(timeout):
-            await UntilCalled(wait.on_ready)
+            # A closed loop runs no task that could return the memory.
+            await UntilCalled(wait.on_ready, wait.cancel if isinstance(wait, MemoryWait) else lambda: None)
     except TimeoutError:
         return wait.ready
     return True
