@@ -69,6 +69,17 @@ def test_a_file_is_refused_before_it_is_opened(key: str, tmp_path: Path) -> None
     )
 
 
+def test_other_problems_are_listed_with_a_file_that_is_not_allowed(tmp_path: Path) -> None:
+    store = tmp_path / "authorities.pem"
+    tls = {"kafka.ssl.truststore.location": str(store), "kafka.ssl.truststore.password": "s3cret"}
+
+    said = problems(**tls, **{"kafka.security.protocol": "strange", "kafka.compresion.type": "lz4"})
+    assert len(said) == 3
+    assert "may not be read" in said[0]
+    assert any("'compresion.type' is not a known key" in each for each in said)
+    assert any("strange" in each for each in said)
+
+
 @pytest.mark.rule("security.spark.names")
 @pytest.mark.parametrize("value", ["../ca.pem", "certs/ca.pem", "./ca.pem", "..", ".", "ca.pem\0", "~/ca.pem"])
 def test_a_bare_name_means_only_a_file_next_to_the_task(value: str) -> None:

@@ -77,7 +77,7 @@ def _names(settings: Mapping[str, str]) -> Sequence[str]:
         for key, value in settings.items():
             # Several addresses of a registry are allowed one by one.
             parts = value.split(",") if key.endswith("url") else [value]
-            problems += [problem for part in parts for problem in problems_of_names({key: part.strip()})]
+            problems += [problem for part in parts for problem in problems_of_names({key: part.strip()}).values()]
             if key.endswith(".schema") and not value.lstrip().startswith(_TEXTS) and ":" not in value:
                 try:
                     check_file(value)

@@ -35,14 +35,14 @@ def names_a_url(key: str) -> bool:
     return _URL.fullmatch(key) is not None
 
 
-def problems_of_names(settings: Mapping[str, object]) -> list[str]:
-    """Return problems of files and URLs that are not allowed. Call it inside `options_of_others`."""
-    problems = []
+def problems_of_names(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return problems of files and URLs that are not allowed, by key. Call it inside `options_of_others`."""
+    problems = {}
     for key, value in settings.items():
         try:
             _check(key, str(value))
         except ValueError as error:
-            problems.append(f"{key}: {error}")
+            problems[key] = f"{key}: {error}"
     return problems
 
 

@@ -15,6 +15,8 @@ from ottla_spark.options.shipped_files import with_shipped_files
 
 MAX_VALID: Final = 64
 
+_TLS: Final = "ssl."
+
 _valid: set[frozenset[tuple[str, object]]] = set()
 
 
@@ -27,8 +29,12 @@ def problems_of(settings: Mapping[str, object]) -> tuple[str, ...]:
     if known in _valid:
         return ()
     with options_of_others(PLACE):
-        # A forbidden file is not opened to find more problems: they would reveal its contents.
-        problems = problems_of_names(settings) or _problems(settings)
+        forbidden = problems_of_names(settings)
+        problems = [*forbidden.values()]
+        # A forbidden file is not opened to find more problems: they would reveal its contents. But the other settings
+        # do not depend on those of TLS, so a missing package is reported together with a file that is not allowed.
+        if all(key.startswith(_TLS) for key in forbidden):
+            problems += _problems({key: settings[key] for key in settings if not (forbidden and key.startswith(_TLS))})
     if problems:
         return tuple(problems)
     if len(_valid) >= MAX_VALID:
