@@ -263,6 +263,7 @@ def test_a_call_reports_all_problems_before_a_task(spark: SparkSession, stream: 
     said = str(refused.value)
     assert "option 'bogus' is not known" in said
     assert "option guarantee=exactly-once is for streams" in said
+    assert "call the one that ottla_spark.foreach_batch(options) returns, with the frame and the batch id" in said
     assert "option kafka.client.id is None; give it a value, or leave it out" in said
     assert "option kafka.partitioner.class is the object builtins.object; the options reach the tasks as text" in said
     assert "the rows are those of a stream; pass ottla_spark.foreach_batch(options)" in said
@@ -273,7 +274,8 @@ def test_a_call_reports_all_problems_before_a_task(spark: SparkSession, stream: 
 def test_a_call_takes_values_as_spark_option_does(
     spark: SparkSession, kafka: KafkaCluster, options: dict[str, str]
 ) -> None:
-    given: dict[str, Any] = {**options, "kafka.enable.idempotence": True, "kafka.linger.ms": 0, "report": False}
+    given: dict[str, str | int | bool] = {**options, "kafka.enable.idempotence": True, "report": False}
+    given["kafka.linger.ms"] = 0
 
     ottla_spark.write(numbers(spark, 0, 1), given)
 

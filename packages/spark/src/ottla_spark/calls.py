@@ -6,7 +6,6 @@ source, but the driver's own Python process plans and commits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -14,7 +13,7 @@ from pyspark.sql import DataFrame
 from ottla.errors.secret import hide_settings
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import not_for_batches, read_hidden
-from ottla_spark.options.write_options import Guarantee, WriteOptions
+from ottla_spark.options.write_options import GivenOptions, Guarantee, WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
 from ottla_spark.sink.report import WriteReport
 from ottla_spark.sink.writer import OttlaWriter
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ottla_spark.exactly_once.settings import Settings
 
 
-def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
+def write(frame: DataFrame, options: GivenOptions) -> WriteReport:
     """Write a frame to Kafka at least once, and return what was written.
 
     Columns and *options* are those of `format("ottla")`. Blocks until brokers have acknowledged all rows. Raises
@@ -42,7 +41,7 @@ def write(frame: DataFrame, options: Mapping[str, str]) -> WriteReport:
         return WriteReport.of("the write", run_job(rows, writer))
 
 
-def foreach_batch(options: Mapping[str, str]) -> MicroBatchSink:
+def foreach_batch(options: GivenOptions) -> MicroBatchSink:
     """Return a function for `writeStream.foreachBatch` that writes each micro-batch to Kafka.
 
     Columns and *options* are those of `writeStream.format("ottla")`, with the same guarantees: at least once, or with

@@ -27,7 +27,7 @@ from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, read_hidden
-from ottla_spark.options.write_options import Guarantee, WriteOptions
+from ottla_spark.options.write_options import GivenOptions, Guarantee, WriteOptions
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job import traced
@@ -45,7 +45,7 @@ BROKERS_MOST: Final = 900_000
 
 
 def atomically(
-    options: Mapping[str, str],
+    options: GivenOptions,
     *,
     transactional_id: str,
     topics: Sequence[str] = (),

@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.exactly_once.writer import BatchWriter
 from ottla_spark.options.options import read_hidden
-from ottla_spark.options.write_options import WriteOptions
+from ottla_spark.options.write_options import GivenOptions, WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class JobOutcome:
     records: int
 
 
-def write_once(frame: DataFrame, options: Mapping[str, str], *, job_id: str) -> JobOutcome:
+def write_once(frame: DataFrame, options: GivenOptions, *, job_id: str) -> JobOutcome:
     """Write a whole frame so that it becomes visible as a whole and once; do nothing if the job is done already.
 
     *options* are those of `writeStream` with guarantee=exactly-once, transactional.id.prefix among them; the guarantee

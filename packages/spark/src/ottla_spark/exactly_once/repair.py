@@ -15,9 +15,10 @@ from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options.options import read_hidden
+from ottla_spark.options.write_options import GivenOptions
 
 
-def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
+def accept_loss(options: GivenOptions, *, job_id: str | None = None) -> Entry:
     """Let the query or job continue after a batch that DataLossError reported; return the new ledger entry.
 
     *options* are those of the write. The batch's visible rows stay visible, and its other rows are missing.
@@ -28,7 +29,7 @@ def accept_loss(options: Mapping[str, str], *, job_id: str | None = None) -> Ent
         return take_as_done(cluster, settings.name)
 
 
-def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | None:
+def forget(options: GivenOptions, *, job_id: str | None = None) -> Entry | None:
     """Forget the last entry under this prefix or of this job, so that its batch can come again; return the entry."""
     options = hide_settings(options)
     settings = _settings(options, job_id)
@@ -36,7 +37,7 @@ def forget(options: Mapping[str, str], *, job_id: str | None = None) -> Entry | 
         return erase(cluster, settings.name)
 
 
-def adopt(options: Mapping[str, str], *, job_id: str | None = None) -> Entry:
+def adopt(options: GivenOptions, *, job_id: str | None = None) -> Entry:
     """Take over the last entry under this prefix or of this job, although brokers do not know its writer any more.
 
     Use it after LedgerMismatchError, once you know that this query or job wrote the entry. Returns the entry.

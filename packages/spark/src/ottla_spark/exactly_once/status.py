@@ -22,6 +22,7 @@ from ottla_spark.exactly_once.ledger.write_permissions import check_writers
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import is_task_id
 from ottla_spark.options.options import read_hidden
+from ottla_spark.options.write_options import GivenOptions
 
 DEFAULT_TIMEOUT: Final = 60.0
 
@@ -49,7 +50,7 @@ class LedgerStatus:
 
 
 def ledger_status(
-    options: Mapping[str, str], *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT
+    options: GivenOptions, *, job_id: str | None = None, timeout: float = DEFAULT_TIMEOUT
 ) -> LedgerStatus:
     """Return the status of the query or the job in Kafka; *options* are those of the write, and no topic is needed.
 

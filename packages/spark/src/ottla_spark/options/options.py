@@ -117,7 +117,8 @@ def not_for_batches(options: WriteOptions) -> list[str]:
         return []
     return [
         f"option guarantee={options.guarantee.value} is for streams, whose micro-batches have numbers; leave it out to "
-        "write a batch at least once, or write it exactly once with ottla_spark.write_once"
+        "write a batch at least once, or write it exactly once with ottla_spark.write_once. In a function of "
+        "foreachBatch, call the one that ottla_spark.foreach_batch(options) returns, with the frame and the batch id"
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _READING: Final = (
-    'it is for reading from Kafka, but format("ottla") only writes; leave it out, and read with Spark\'s "kafka" format'
+    'it is for reading from Kafka, but Ottla only writes; leave it out, and read with Spark\'s format("kafka")'
 )
 _SOURCE: Final = frozenset(
     {
@@ -77,5 +77,5 @@ def reason_against(name: str) -> str | None:
         case setting if setting == "config.providers" or setting.startswith("config.providers."):
             return _PROVIDERS
         case setting if setting in _CONSUMER:
-            return "it is a setting of consumers, but format('ottla') only writes; leave it out"
+            return "it is a setting of consumers, but Ottla only writes; leave it out"
     return None

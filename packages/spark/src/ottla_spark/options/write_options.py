@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -12,6 +12,9 @@ from ottla.config import PluginValues
 from ottla_spark.options.column_formats import Formats
 
 DEFAULT_IDLE_MS: Final = 300_000
+
+GivenOptions: TypeAlias = Mapping[str, str | int | float | bool]
+"""Options as programs write them: of the types that Spark's `option` takes."""
 
 
 class Guarantee(Enum):
