@@ -78,4 +78,4 @@ def test_brokers_that_the_driver_cannot_reach_are_left_to_the_tasks(
         check_topics(given)
 
     [line] = [each for each in caplog.messages if "not checked" in each]
-    assert re.match("topics are not checked before the tasks begin: no broker answers the driver: ", line)
+    assert re.match("topics are not checked before the tasks begin: the driver could not ask a broker: ", line)

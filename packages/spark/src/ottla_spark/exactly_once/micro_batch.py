@@ -65,7 +65,8 @@ def _named(session: SparkSession, batch: int) -> Written:
         raise InvalidWriteError(
             [
                 "guarantee=exactly-once in foreachBatch needs the id of the query, which Spark Connect does not "
-                'provide; use writeStream.format("ottla") with guarantee=exactly-once, or leave the guarantee out'
+                'provide; use writeStream.format("ottla") with guarantee=exactly-once (PySpark 4.1 and later), run the '
+                "query in the driver, or leave the guarantee out"
             ]
         )
     context = session.sparkContext

@@ -63,7 +63,7 @@ def check_topics(options: WriteOptions, topics: Sequence[str] | None = None) -> 
     try:
         problems = _problems(options.producer, topics)
     except OttlaError as error:
-        _log.warning("topics are not checked before the tasks begin: no broker answers the driver: %s", error)
+        _log.warning("topics are not checked before the tasks begin: the driver could not ask a broker: %s", error)
         _remember(key, float("inf"))
         return
     if problems:
