@@ -160,7 +160,5 @@ def test_a_missing_topic_is_logged_until_it_exists(
 
     reported = [line for line in lines(caplog) if "topic 'later'" in line]
     assert len(reported) == 2
-    assert reported[0].startswith(
-        "WARNING shop: records for topic 'later' have to wait: UNKNOWN_TOPIC_OR_PARTITION (3): "
-    )
+    assert reported[0].startswith("WARNING shop: topic 'later' cannot be used: UNKNOWN_TOPIC_OR_PARTITION (3): ")
     assert reported[1].startswith("INFO shop: topic 'later' can be used again, after ")
