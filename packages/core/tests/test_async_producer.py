@@ -293,7 +293,7 @@ def test_flush_and_close_return_after_all_callbacks(
         assert run(main()) == 500
 
 
-def test_a_block_that_raises_aborts_its_transaction_and_the_next_one_begins() -> None:
+def test_a_block_that_raises_aborts_and_another_transaction_begins() -> None:
     with simulated(1, config={"transactional.id": "mine"}) as simulation:
         producer = asynchronous(simulation)
 
@@ -315,7 +315,7 @@ def test_a_block_that_raises_aborts_its_transaction_and_the_next_one_begins() ->
         assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
 
 
-def test_a_commit_that_fails_aborts_its_transaction_and_the_next_one_begins() -> None:
+def test_a_commit_that_fails_aborts_and_another_transaction_begins() -> None:
     with simulated(1, config={"transactional.id": "mine"}) as simulation:
         producer = asynchronous(simulation)
 

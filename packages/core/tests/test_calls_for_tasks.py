@@ -39,7 +39,7 @@ def _no_collector() -> Iterator[None]:
 @pytest.mark.skipif(platform.python_implementation() != "CPython", reason="only CPython counts references")
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("fails", [True, False])
-def test_what_a_call_has_is_freed_with_its_result(fails: bool) -> None:
+def test_a_call_and_its_error_are_freed_at_once(fails: bool) -> None:
     freed = asyncio.Event()
 
     async def call() -> None:
@@ -126,7 +126,7 @@ asyncio.run(main())
 """
 
 
-def test_a_program_that_ends_while_a_cancelled_table_is_read_is_not_aborted() -> None:
+def test_a_program_that_ends_in_a_cancelled_table_is_not_aborted() -> None:
     pytest.importorskip("pyarrow")
 
     ended = subprocess.run(

@@ -312,7 +312,7 @@ def test_a_callback_that_raises_is_logged_and_the_others_run(caplog: pytest.LogC
     assert "ZeroDivisionError" in str(line.exc_info)
 
 
-def test_an_interrupt_in_a_callback_ends_the_loop_and_loses_no_callback() -> None:
+def test_an_interrupt_in_a_callback_loses_no_other_callback() -> None:
     seen: list[str] = []
 
     def interrupt(_delivery: Delivery) -> None:
@@ -773,7 +773,7 @@ def test_a_function_is_called_once_when_the_ready_tasks_have_run() -> None:
     assert run(main()) == ["a", "b", "c", "noted", "d", "noted"]
 
 
-def test_a_function_that_is_given_by_another_at_the_end_of_a_turn_is_called_then() -> None:
+def test_a_function_that_is_given_at_the_end_of_a_turn_is_called() -> None:
     async def main() -> list[str]:
         done: list[str] = []
 
