@@ -237,12 +237,13 @@ def test_a_thread_that_waits_for_a_time_runs_rounds_for_no_longer() -> None:
         simulation.network.thaw(0)
 
 
-def test_a_second_batch_before_a_wait_resets_the_count_of_awaited_ones() -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_second_batch_before_a_wait_resets_the_count_of_awaited_ones(alone: bool) -> None:
     with simulated(0) as simulation:
         own = _handoff(simulation)
         own._awaited_in_a_row = AWAITED_IN_A_ROW
         own.batch_started(alone=True)
-        own.batch_started(alone=False)
+        own.batch_started(alone=alone)
 
         assert own._awaited_in_a_row == 0
 
@@ -250,7 +251,8 @@ def test_a_second_batch_before_a_wait_resets_the_count_of_awaited_ones() -> None
 class _WatchingLoop:
     """An event loop that watches a descriptor for good, whose turns end when the test says so."""
 
-    ended = False
+    def __init__(self) -> None:
+        self.ended = False
 
     def at_end_of_turn(self, function: Callable[[], object], *, if_closed: Callable[[], object]) -> None:
         pass
@@ -259,7 +261,7 @@ class _WatchingLoop:
         return self
 
     def end(self) -> None:
-        pass
+        self.ended = True
 
 
 class _Network:
@@ -359,6 +361,37 @@ def test_the_io_thread_takes_what_the_turn_of_a_loop_has_not_sent(
     _until(lambda: not io_thread.resting)
 
     assert resting is rests
+    assert (handoff._turns_in_a_row < 0) is not rests  # it keeps the rounds for some turns
+
+
+@pytest.mark.parametrize("caller_is_loop", [True, False])
+def test_a_loop_watches_on_while_another_loop_runs_a_round(caller_is_loop: bool) -> None:
+    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff._state, handoff._caller_is_loop = HandoffState.CALLER, caller_is_loop
+
+    assert handoff._handle_event() is caller_is_loop
+
+
+def test_a_forked_child_does_not_end_the_watch_of_its_parent() -> None:
+    handoff, watch = _with_a_loop(lambda _now, _event: False), _WatchingLoop()
+    handoff._watch = watch
+    handoff.forget()
+
+    handoff.end_watch()
+
+    assert not watch.ended
+
+
+def test_a_loop_leaves_rounds_to_the_io_thread_while_callbacks_go_there() -> None:
+    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff._turns_in_a_row = AWAITED_IN_A_ROW
+    handoff.polling_thread = threading.get_ident()
+
+    assert handoff.defer(lambda: None)
+    for _ in range(AWAITED_IN_A_ROW):
+        handoff.batch_started(alone=True, event_loop=_WatchingLoop())
+
+    assert handoff._turns_in_a_row < AWAITED_IN_A_ROW
 
 
 @pytest.mark.parametrize(("turns", "interval"), [(AWAITED_IN_A_ROW - 1, 1.0), (AWAITED_IN_A_ROW, 2.0)])
