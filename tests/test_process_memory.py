@@ -21,24 +21,30 @@ BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "memory.py"
 MIB = 1024 * 1024
 BUFFER = 32 * MIB
 BEYOND = 20 * MIB
-"""At most 11 MiB were measured; without the bounds, these cases took 24 to 35 MiB."""
+"""At most 11 MiB were measured; without the bounds, these cases took 24 to 35 MiB.
+
+Of the table for 5,000 partitions, 18 MiB were measured, and 144 before its batches were counted.
+"""
 
 RUN_WITHIN = 120.0
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("case", "beyond"),
     [
-        "send, none, native",
-        "send_table, none, native",
+        ("send, none, native", BEYOND),
+        ("send_table, none, native", BEYOND),
         pytest.param(
             "send_table, keys, 5,000 partitions, native",
+            2 * BEYOND,
             marks=pytest.mark.thorough("half a minute; the delivery's own tests count what it keeps"),
         ),
-        pytest.param("send, 10 B, python", marks=pytest.mark.thorough("half a minute; the gate has larger records")),
+        pytest.param(
+            "send, 10 B, python", BEYOND, marks=pytest.mark.thorough("half a minute; the gate has larger records")
+        ),
     ],
 )
-def test_a_full_buffer_takes_little_more_memory_than_the_setting(case: str, tmp_path: Path) -> None:
+def test_a_full_buffer_takes_little_more_memory_than_the_setting(case: str, beyond: int, tmp_path: Path) -> None:
     file = tmp_path / "growth.json"
 
     subprocess.run(
@@ -51,4 +57,4 @@ def test_a_full_buffer_takes_little_more_memory_than_the_setting(case: str, tmp_
 
     [growth] = json.loads(file.read_text())
     assert growth["filled"]
-    assert growth["peak"] <= BUFFER + BEYOND
+    assert growth["peak"] <= BUFFER + beyond
