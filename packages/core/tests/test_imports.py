@@ -104,6 +104,14 @@ def test_the_import_of_a_producer_does_not_import(module: str, imported: set[str
     assert not {name for name in imported if name == module or name.startswith(f"{module}.")}
 
 
+def test_an_asynchronous_producer_needs_no_pyarrow() -> None:
+    program = "import sys; from ottla.aio import AsyncProducer; from ottla import TableDelivery; print(*sys.modules)"
+    modules = subprocess.check_output([sys.executable, "-c", program], text=True, timeout=60).split()
+
+    assert "ottla.tables.table_delivery" in modules
+    assert "pyarrow" not in modules
+
+
 def test_values_have_comparisons_that_nothing_compiles_at_import() -> None:
     program = """
 import gc, sys

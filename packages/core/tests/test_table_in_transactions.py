@@ -62,7 +62,7 @@ def test_a_cancelled_table_adds_nothing_to_the_next_transaction(
 ) -> None:
     monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
     monkeypatch.setattr(topic_sending, "GATHERED_BYTES", 1)
-    config = {"transactional.id": "mine", "buffer.memory": 3_000, "batch.size": 2_000}
+    config = {"transactional.id": "mine", "buffer.memory": 7_000, "batch.size": 2_000}
     with simulated(config=config, cluster=cluster()) as simulation:
         producer = simulation.producer
         producer.init_transactions()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.locked_columns import LockedColumns
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.results import RecordMetadata
-from ottla.tables.acknowledged_rows import AcknowledgedRows
 from ottla.tables.batch_rows import BatchRows, Leaf
+
+if TYPE_CHECKING:
+    from ottla.tables.acknowledged_rows import AcknowledgedRows
 
 MIN_COMPACTED: Final = 16
 """Fewer acknowledged batches than this are kept: a chunk of large ones has fewer."""
@@ -82,6 +84,8 @@ class ChunkRows:
         for piece in batches:
             (found if _is_compactable(piece.batch) else kept).append(piece)
         if len(found) >= MIN_COMPACTED:
+            from ottla.tables.acknowledged_rows import AcknowledgedRows  # with pyarrow, which programs may lack
+
             self.content = ChunkContent(kept, (*acknowledged, AcknowledgedRows.of(found)))
         return all(piece.batch.outcome is not None for piece in kept)
 
