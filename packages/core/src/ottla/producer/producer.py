@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, NotRequired, Self, TypedDict, Unpack, overload
 
 from ottla.accumulator.batch import UNASSIGNED
 from ottla.accumulator.delivery import Delivery, OnDelivery
@@ -512,18 +512,23 @@ class Producer:
             self.close()
 
 
+class TableOptions(TypedDict):
+    """What `queue_table` passes on."""
+
+    topic_column: str | None
+    value_format: str | None
+    key_format: str | None
+    on_progress: Callable[[TableProgress], object] | None
+    timeout: float | None
+    cancellation: NotRequired[Cancellation]
+
+
 def queue_table(
     producer: Producer,
     topic: str | None,
     table: Any,
     columns: Mapping[str, Any],
-    *,
-    topic_column: str | None,
-    value_format: str | None,
-    key_format: str | None,
-    on_progress: Callable[[TableProgress], object] | None,
-    timeout: float | None,
-    cancellation: Cancellation | None = None,
+    **options: Unpack[TableOptions],
 ) -> TableDelivery:
     """`Producer.send_table`, which another thread may cancel; `columns` are the names that the caller gave."""
     engine = producer._engine
@@ -531,19 +536,7 @@ def queue_table(
         engine.interceptors.check_tables()
     with _importing_tables("send_table"):
         from ottla.producer.tables import send_table
-    return send_table(
-        engine,
-        producer._blocking_send.find_route,
-        topic,
-        table,
-        columns,
-        topic_column=topic_column,
-        value_format=value_format,
-        key_format=key_format,
-        on_progress=on_progress,
-        timeout=timeout,
-        cancellation=cancellation,
-    )
+    return send_table(engine, producer._blocking_send.find_route, topic, table, columns, **options)
 
 
 @contextmanager

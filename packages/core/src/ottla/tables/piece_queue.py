@@ -142,20 +142,21 @@ class PieceQueue:
                 self._fail(topic, offset, rows, _failure(topic, rows, cause), retrieved=True)
 
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
+        columns = refused_columns(len(rows))
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
             if self.waits.cancellation.error is None:
-                batch = self._queue.refuse(topic, refused_columns(len(rows)), failed)
+                batch = self._queue.refuse(topic, columns, failed)
             else:  # not counted: by now the producer may be in another transaction, which these rows are not to fail
-                batch = refused_batch(topic, len(rows), failed)
+                batch = refused_batch(topic, columns, failed)
             self.delivery.add(batch, offset=offset, rows=rows)
             if retrieved:
                 for index in range(len(rows)):
                     batch.mark_error_retrieved(index)
 
 
-def refused_batch(topic: str, count: int, failed: Failed) -> ProducerBatch:
+def refused_batch(topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
     """A failed batch of records that no producer counts."""
-    batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=refused_columns(count), now=0.0)
+    batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=0.0)
     batch.complete_and_call_back(failed)
     return batch
 

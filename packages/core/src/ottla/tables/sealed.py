@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
@@ -28,6 +28,7 @@ from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
 from ottla.tables.columns import choose as choose_columns
 from ottla.tables.constant_headers import WithHeaders, take_constant_headers
+from ottla.tables.piece_queue import refused_batch
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
 from ottla.tables.sources import open_stream
 
@@ -153,9 +154,7 @@ class _Queue:
         return batch
 
     def refuse(self, topic: str, columns: Columns, failed: Failed) -> ProducerBatch:
-        batch = ProducerBatch(topic=topic, partition=UNASSIGNED, columns=columns, now=0.0)
-        batch.complete_and_call_back(failed)
-        return batch
+        return refused_batch(topic, columns, failed)
 
     def take(self) -> Sequence[SealedBatch]:
         """Return the batches since the last call."""
