@@ -23,6 +23,8 @@ from ottla import __version__ as ottla_version
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS, KindName
 
+pytestmark = pytest.mark.slow
+
 FINE, BROKEN, USAGE = 0, 1, 2
 SECRET = "hunter2-and-more"
 

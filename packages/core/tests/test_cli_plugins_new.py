@@ -16,6 +16,8 @@ from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS
 from ottla_testkit.mock_cluster import MockCluster
 
+pytestmark = pytest.mark.slow
+
 FINE, USAGE = 0, 2
 WRITTEN = list(KINDS)
 SLOW = ("bomb", "flush_is_true", "last_call", "older_formats", "varint_bounds")

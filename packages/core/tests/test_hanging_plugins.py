@@ -18,6 +18,8 @@ from documents import ROOT, blocks
 from ottla import DeliveryError, FlushTimeoutError, Producer, UndeliveredError
 from ottla_testkit.mock_cluster import MockCluster
 
+pytestmark = pytest.mark.slow
+
 WAIT: Final = 60.0
 LEEWAY: Final = 8.0  # for a busy machine
 SHORT: Final = 0.3
@@ -56,7 +58,8 @@ def make(mock_cluster: MockCluster, hanging: Hanging) -> Iterator[Made]:
     def make(**settings: Any) -> Producer:
         producer = Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, **settings})
         made.append(producer)
-        producer.send("t", b"before", b"k").result(WAIT)
+        producer.send("t", b"before", b"k")
+        producer.flush(WAIT)  # it does not wait for linger.ms
         hanging.armed = True
         return producer
 

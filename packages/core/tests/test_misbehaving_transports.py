@@ -372,7 +372,7 @@ def test_a_flush_that_never_says_true_meets_the_request_timeout(acks: str, caplo
         def open(self, sock: socket.socket, host: str, port: int) -> Any:
             return Layer(sock)
 
-    settings = {"acks": acks, "enable_idempotence": "false", "request_timeout_ms": 300, "delivery_timeout_ms": 5_000}
+    settings = {"acks": acks, "enable_idempotence": "false", "request_timeout_ms": 300, "delivery_timeout_ms": 2_000}
     with one_broker().serving() as servers:
         producer = producer_with(Broken(), servers, linger_ms=0, **settings)
         try:

@@ -72,6 +72,7 @@ def test_all_that_take_settings_have_these_keywords() -> None:
         assert signature(taker).parameters["options"].annotation == "Unpack[ProducerKeywords]"
 
 
+@pytest.mark.slow
 def test_a_type_checker_finds_keywords_that_are_no_settings(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     program = tmp_path / "program.py"
