@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Final
 
 import attrs
+import task_programs
+from simulated_loop import simulated_calls
 
 from history_plans import (
     BROKERS,
@@ -38,6 +40,7 @@ from history_plans import (
 from invariants import (
     ABORTED,
     COMMITTED,
+    REFUSALS,
     UNKNOWN,
     Arrivals,
     History,
@@ -65,7 +68,7 @@ from ottla.errors import (
     OttlaError,
     ProducerClosedError,
     RecordTooLargeError,
-    TopicUnavailableError,
+    SerializationError,
     TransactionError,
     TransactionTimeoutError,
 )
@@ -148,7 +151,12 @@ class Run:
         self._encoder = encoder
         self._numbers = [0] * (len(plan.programs) + 1)
         self._open = len(plan.programs)
-        self._closed = False
+        self.closed = False
+        """Whether the last call of `close` has returned."""
+        self.ended_tasks = 0
+        """The number of programs whose tasks have made all their calls."""
+        self.destroyed: set[tuple[int, int]] = set()
+        """The records whose tasks were destroyed with their event loop while they waited in `send`."""
         self.history = History(
             idempotent=plan.kind.idempotent,
             in_order=plan.kind.idempotent or max_in_flight == 1,
@@ -168,16 +176,22 @@ class Run:
 
     def run(self) -> str:
         """Run the history; returns the digest of all that was on the wire. Raises Violation."""
-        simulation, plan = self.simulation, self.plan
-        settings = {**plan.config, "record.encoder": self._encoder}
+        simulation, plan, noting = self.simulation, self.plan, task_programs.Noting()
+        settings = {
+            **plan.config,
+            "record.encoder": self._encoder,
+            **task_programs.plugins(plan, noting, simulation.sleep),
+        }
         self.producer = simulation.producer(settings, mechanism=Plain() if plan.kind.secured else None)
         pool = self.producer._engine.queueing.pool
         plan_faults(simulation, [_noted(fault, self) for fault in plan.faults])
-        simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
+        with simulated_calls(simulation.threads) if plan.kind.tasks else nullcontext():
+            simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
         self.history.topics = [*simulation.cluster.topics.values(), *simulation.cluster.deleted]
         check(self.history)
         if plan.kind.transactional:
             self.transactions.check(simulation.cluster)
+        noting.check(destroyed=self.destroyed)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
         misread = [what for broker in simulation.cluster.brokers.values() for what in broker.misunderstood]
@@ -206,6 +220,9 @@ class Run:
     # The programs
 
     def _program(self, number: int) -> None:
+        if self.plan.kind.tasks:
+            task_programs.TaskProgram(self, number).run_loops()
+            return
         try:
             if self.plan.kind.transactional:
                 self._initialize()
@@ -228,10 +245,10 @@ class Run:
         if number:
             return
         self.simulation.wait_for(lambda: not self._open)
-        while not self._closed:
+        while not self.closed:
             with suppress(KeyboardInterrupt):
                 self._close(self.plan.close_timeout, last=True)
-                self._closed = True
+                self.closed = True
         self.simulation.sleep(5.0)  # for what comes late
 
     def _is_lost(self, error: OttlaError) -> bool:
@@ -282,29 +299,38 @@ class Run:
                 key=call.key,
                 partition=call.partition,
                 timestamp_ms=number,
-                on_delivery=lambda delivery: self._on_delivery(record, call, delivery),
+                on_delivery=lambda delivery: self.on_delivery(record, call, delivery),
             )
             record.queued_at = clock()
             self.note(f"{record} is queued")
-        except (BufferExhaustedError, TopicUnavailableError, RecordTooLargeError) as error:
-            self.sent.remove(record)
-            self.note(f"{record} is refused: {error}")
-            free = self.producer._engine.queueing.pool.free
-            if isinstance(error, BufferExhaustedError) and free > 2 * call.size + FIRST_RECORD:
-                raise Violation(f"send gave up with {free} bytes of memory free: {error}") from error
-            denied = any(isinstance(fault, DeniedTopic) and fault.topic == call.topic for fault in self.plan.faults)
-            soon = denied or isinstance(error, RecordTooLargeError)
-            if not soon and clock() - began < max_block - 0.001:
-                raise Violation(f"send gave up after {clock() - began:.3f} s of {max_block} s: {error}") from error
+        except REFUSALS as error:
+            self.refuse(record, error, limit=max_block)
         except AuthenticationError as error:
-            self.sent.remove(record)
-            self.note(f"{record} is refused: {error}")
+            self.leave_out(record, error)
             if not any(isinstance(fault, RefusedLogin) and fault.at <= clock() for fault in self.plan.faults):
                 raise Violation(f"a login failed without need: {error}") from error
-        except ProducerClosedError:
-            self.sent.remove(record)
+        except ProducerClosedError as error:
+            self.leave_out(record, error)
             raise
         in_time("send", began=began, ended=clock(), timeout=max_block, faults=self.plan.faults)
+
+    def refuse(self, record: Sent, error: Exception, *, limit: float) -> None:
+        """Check that a record was refused for a good reason, not before *limit* seconds."""
+        self.leave_out(record, error)
+        free = self.producer._engine.queueing.pool.free
+        if isinstance(error, BufferExhaustedError) and free > 2 * record.size + FIRST_RECORD:
+            raise Violation(f"send gave up with {free} bytes of memory free: {error}") from error
+        denied = any(isinstance(fault, DeniedTopic) and fault.topic == record.topic for fault in self.plan.faults)
+        soon = denied or isinstance(error, RecordTooLargeError | SerializationError)
+        waited = self.simulation.clock() - record.sent_at
+        if not soon and waited < limit - 0.001:
+            raise Violation(f"send gave up after {waited:.3f} s of {limit} s: {error}") from error
+
+    def leave_out(self, record: Sent, why: object) -> None:
+        """Note that a record was not queued: no broker may have it."""
+        self.sent.remove(record)
+        self.history.refused.add(record.name)
+        self.note(f"{record} is refused: {why}")
 
     def _transaction(self, program: int, call: Transaction) -> None:
         group = self._consumer()
@@ -344,9 +370,9 @@ class Run:
         """Wait for the outcome of records."""
         began = self.simulation.clock()
         for record in records:
-            if record.delivery is not None:
+            if isinstance(record.delivery, Delivery):
                 record.delivery.exception()
-        limit = self._longest_wait(began)
+        limit = self.longest_wait(began)
         in_time("a wait", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _consumer(self) -> ConsumerGroupMetadata:
@@ -361,7 +387,7 @@ class Run:
     def _until_known(self, call: Callable[[], object]) -> None:
         """Call again while time runs out: it is the same outcome that is waited for."""
         began = self.simulation.clock()
-        limit = self._longest_wait(began)
+        limit = self.longest_wait(began)
         for _ in range(20):
             try:
                 call()
@@ -372,7 +398,8 @@ class Run:
             return
         raise Violation("the outcome of a call on the transaction is not known after 20 time-outs")
 
-    def _on_delivery(self, record: Sent, call: Send, delivery: Delivery) -> None:
+    def on_delivery(self, record: Sent, call: Send, delivery: Delivery) -> None:
+        """Note the outcome of a record, and do what its callback does besides."""
         record.calls.append((self.simulation.clock(), delivery.error))
         record.metadata = delivery.metadata
         error = delivery.error
@@ -421,15 +448,15 @@ class Run:
         self.note("closed")
         if last:
             history.returned_at = self.simulation.clock()
-        limit = timeout + 0.5 if timeout is not None else self._longest_wait(began)
+        limit = timeout + 0.5 if timeout is not None else self.longest_wait(began)
         in_time(f"close({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
     def _longest_flush(self, began: float) -> float:
         """Seconds that a flush may take that began then: in a history without faults it does not wait for a linger."""
         linger: float = self.plan.config["linger.ms"] / 1000
-        return self.history.prompt - linger if self.plan.kind.faultless else self._longest_wait(began)
+        return self.history.prompt - linger if self.plan.kind.faultless else self.longest_wait(began)
 
-    def _longest_wait(self, began: float) -> float:
+    def longest_wait(self, began: float) -> float:
         """Seconds from the beginning of a call in which everything has to be complete."""
         ends = [fault.until for fault in self.plan.faults if fault.seconds < WHOLE_HISTORY]
         last = max(*ends, *(broker.muted_until for broker in self.network.cluster.brokers.values()), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -97,6 +98,10 @@ class Call:
     """One call of a program, and the seconds that it sleeps afterwards."""
 
     sleep: float = 0.0
+    task: int = 0
+    """The task that makes the call, if the program has tasks."""
+    cancelled_after: float | None = None
+    """Seconds after which the task is cancelled if the call still waits; None: it is not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,6 +113,28 @@ class Send(Call):
     key: bytes | None
     size: int
     reaction: str = NOTHING
+    timeout: float | None = None
+    """Seconds that a task waits to queue the record; None: `max.block.ms`."""
+    awaited: bool = False
+    """Whether the task waits for the record's outcome."""
+
+
+@attrs.frozen(kw_only=True)
+class Table(Call):
+    """A table of so many rows, in batches with a pause between them."""
+
+    topic: str
+    rows: int
+    size: int
+    batch: int
+    pause: float
+    keys: bool
+    timeout: float | None
+
+
+@attrs.frozen(kw_only=True)
+class Abandon(Call):
+    """The end of the event loop, while other tasks wait; a new loop runs the rest of the calls."""
 
 
 @attrs.frozen(kw_only=True)
@@ -135,6 +162,15 @@ class Transaction(Call):
     """The places of records whose outcome is waited for before anything else is called."""
 
 
+class PluginChoice(enum.Enum):
+    """The plugins of a producer that tasks share."""
+
+    DEFAULT = "the default ones"
+    KEYS_TOGETHER = "a partitioner for many keys at once"
+    INTERCEPTOR = "an interceptor"
+    LOOKUPS = "a serializer with lookups"
+
+
 @attrs.frozen(kw_only=True)
 class Kind:
     """The kind of a history. In a *patient* one records wait longer than faults last, so few may fail."""
@@ -158,6 +194,8 @@ class Kind:
     throttled: bool = False
     secured: bool = False
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
+    tasks: bool = False
+    """Whether tasks of event loops share an `AsyncProducer`."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = RETRIABLE
@@ -188,6 +226,7 @@ class Plan:
     """Whether records get the time of their append: `message.timestamp.type=LogAppendTime`."""
     last_epoch: int
     """The epoch after which a transactional id gets another producer id."""
+    plugin: PluginChoice
     names_members: bool
     """Whether transactions name the consumer whose offset they commit, if all brokers know this."""
 
@@ -259,6 +298,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "replicated": Kind(replicated=True, patient=True),
     "unclean": Kind(replicated=True, unclean=True, patient=True),
     "awaiting": Kind(transactional=True, awaiting=True, patient=True),
+    "tasks": Kind(tasks=True, patient=True, crowded=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -277,6 +317,10 @@ def plan(name: str, seed: int) -> Plan:
     ]
     if kind.transactional:
         programs = [_transactions(calls, programs[0], awaiting=kind.awaiting)]
+    plugin = calls.choice(tuple(PluginChoice)) if kind.tasks else PluginChoice.DEFAULT
+    if kind.tasks:
+        tables = plugin in (PluginChoice.DEFAULT, PluginChoice.KEYS_TOGETHER)
+        programs = [_tasks(calls, tables=tables) for _ in range(calls.choice((1, 1, 1, 2)))]
     transaction_version = chance.choice((0, 1, 2))
     return Plan(
         kind=kind,
@@ -295,6 +339,7 @@ def plan(name: str, seed: int) -> Plan:
         append_time=chance.happens(0.3),
         last_epoch=chance.choice((LAST_EPOCH, LAST_EPOCH, 1, 3)),
         names_members=chance.happens(0.5),
+        plugin=plugin,
     )
 
 
@@ -399,6 +444,58 @@ def _program(chance: Chance, *, crowded: bool, steady: bool) -> Sequence[Call]:
     return calls
 
 
+def _tasks(chance: Chance, *, tables: bool) -> Sequence[Call]:
+    """The calls of tasks, which give up often."""
+    tasks = chance.choice((1, 3, 12, 30))
+    pauses = chance.choice(((0.0,), (0.0, 0.0, 0.01, 0.3), (0.0, 0.5, 2.0)))
+    sizes = chance.choice(((8,), (8, 100, 400), (400, 1_000)))
+    timeouts = chance.choice(((None,), (None, 0.0, 0.05, 0.5), (0.02,)))
+    cancelled = chance.choice(((None,), (None, None, 0.0, 0.02, 0.3)))
+    topics = chance.choice(((CROWDED,), tuple(TOPICS)))
+    keyed = chance.choice((0.3, 1.0))
+    calls: list[Call] = []
+    for _ in range(chance.choice((20, 60, 120))):
+        draw = chance.random()
+        when: dict[str, Any] = {
+            "task": chance.randrange(tasks),
+            "sleep": chance.choice(pauses),
+            "cancelled_after": chance.choice(cancelled),
+        }
+        if draw < 0.03:
+            calls.append(Flush(timeout=chance.choice((None, None, 0.1, 2.0)), **when))
+        elif draw < 0.04:
+            calls.append(Abandon(**when))
+        elif draw < 0.08:
+            calls.append(
+                Table(
+                    topic=chance.choice(topics),
+                    rows=chance.choice((1, 10, 60)),
+                    size=chance.choice(sizes),
+                    batch=chance.choice((1, 20)),
+                    pause=chance.choice((0.0, 0.05)),
+                    keys=chance.happens(0.5),
+                    timeout=chance.choice(timeouts),
+                    **when,
+                )
+            )
+        else:
+            topic = chance.choice(topics)
+            key = b"%d" % chance.randrange(5) if chance.happens(keyed) else None
+            calls.append(
+                Send(
+                    topic=topic,
+                    partition=chance.randrange(len(TOPICS[topic])) if chance.happens(0.1) else None,
+                    key=key,
+                    size=chance.choice(sizes),
+                    reaction=chance.choice((NOTHING,) * 20 + (RAISE, SEND)),
+                    timeout=chance.choice(timeouts),
+                    awaited=chance.happens(0.3),
+                    **when,
+                )
+            )
+    return [call for call in calls if tables or not isinstance(call, Table)]
+
+
 def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool) -> Sequence[Call]:
     """Put the records of a program into transactions."""
     sends = [attrs.evolve(call, reaction=NOTHING) for call in calls if isinstance(call, Send)]
@@ -425,7 +522,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     faults: list[Fault] = []
     if kind.throttled:
         return [_quota(chance, broker) for broker in BROKERS if chance.happens(0.7)]
-    if (not kind.confirmed or kind.secured) and chance.happens(0.4):
+    if (not kind.confirmed or kind.secured or kind.tasks) and chance.happens(0.4):
         return ()
     if kind.transactional:
         makers += [_coordinator, _moved_coordinator, _rebalanced] * 2
@@ -454,6 +551,8 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         makers = [_faulty_requests, _small]
         limit = LARGEST + RECORD_COST
         faults = [SmallBatches(at=0.0, seconds=WHOLE_HISTORY, topic=topic, max_message_bytes=limit) for topic in TOPICS]
+    elif kind.tasks and chance.happens(0.3):
+        makers += [_recreated, _added] * 4
     else:
         makers += [_small]
     longest = chance.choice((0.5, 3.0, 12.0, LONGEST))

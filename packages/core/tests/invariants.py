@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
 from ottla import RecordMetadata
-from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AuthenticationError,
     BrokerError,
+    BufferExhaustedError,
     DeliveryError,
     ErrorCode,
     ProducerClosedError,
+    RecordTooLargeError,
+    SerializationError,
+    TopicUnavailableError,
     TransactionAbortedError,
 )
 from ottla.network.cluster import Cluster
@@ -50,9 +53,24 @@ FIRST_THAT_THROTTLES: Final = 6
 RECORD_COST: Final = 100
 """Bytes that a record alone in its batch has at most, besides its value."""
 
+REFUSALS: Final = (BufferExhaustedError, TopicUnavailableError, RecordTooLargeError, SerializationError)
+"""The errors of a `send` whose record is not queued, and that may be called again."""
+
 
 class Violation(AssertionError):
     """A history broke a promise."""
+
+
+class Outcome(Protocol):
+    """The outcome of a record: its delivery, or a row of a table's."""
+
+    @property
+    def error(self) -> DeliveryError | None: ...
+
+    @property
+    def metadata(self) -> RecordMetadata | None: ...
+
+    def done(self) -> bool: ...
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -66,10 +84,12 @@ class Sent:
     size: int
     sent_at: float
     queued_at: float = float("inf")
-    delivery: Delivery | None = None  # None: `send` has not returned, so it is not known which partition it goes to
+    delivery: Outcome | None = None  # None: the call has not returned, so it is not known which partition it goes to
     calls: list[tuple[float, DeliveryError | None]] = attrs.field(factory=list)
     metadata: RecordMetadata | None = None
     """What the callback got."""
+    abandoned: bool = False
+    """Whether the event loop of its callback was closed before it had an outcome."""
 
     @property
     def name(self) -> tuple[int, int]:
@@ -117,6 +137,8 @@ class History:
     """The times from which on a `close` may fail records."""
     returned_at: float = float("inf")
     """The time at which the last `close` returned."""
+    refused: set[tuple[int, int]] = attrs.field(factory=set)
+    """The records that were not queued, as their `send` said or, if it was cancelled, promises."""
 
 
 def name_of(value: bytes | None) -> tuple[int, int]:
@@ -277,6 +299,11 @@ def each_has_one_outcome(history: History) -> None:
     for record in history.sent:
         if record.delivery is None:
             continue
+        if record.abandoned:
+            if not record.delivery.done():
+                raise Violation(f"{record} has no outcome after close")
+            record.calls = [(record.queued_at, record.delivery.error)]
+            record.metadata = record.delivery.metadata
         if len(record.calls) != 1:
             raise Violation(f"the callback of {record} was called {len(record.calls)} times")
         if not record.delivery.done():
@@ -300,10 +327,15 @@ def logs_agree_with_outcomes(history: History) -> None:
             for offset, written in enumerate(log):
                 places[name_of(written.value)].append((topic, partition, offset))
     lost = set(lost_by_brokers(history))
+    for name in history.refused:
+        if name in places:
+            raise Violation(f"record {name[0]}:{name[1]} was not queued, and is at {_places(places[name])}")
     for record in history.sent:
-        if record.delivery is None:
-            continue
         found = places.get(record.name, [])
+        if record.delivery is None:
+            if len(found) > 1 and history.idempotent and not _state_was_lost(history, record):
+                raise Violation(f"{record} was written {len(found)} times: {_places(found)}")
+            continue
         excused = record.name in lost or (not history.confirmed and history.faults)
         if record.acknowledged and not found and not excused:
             raise Violation(f"{record} was acknowledged and is lost")
@@ -339,7 +371,7 @@ def nothing_failed_needlessly(history: History) -> None:
     alone = len({type(fault) for fault in history.faults}) == 1
     for record in history.sent:
         error = record.error
-        if error is None:
+        if error is None or record.abandoned:  # it is not known when it failed
             continue
         if isinstance(error, TransactionAbortedError):
             continue  # its program aborted it, or a record before it failed

@@ -351,6 +351,55 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="            self._selector.poll(min(0.001, seconds))\n",
         kinds=["patient"],
     ),
+    # Tasks
+    "wait of a keyed record ended by the other appender": PlantedBug(
+        module="accumulator.try_appender",
+        before="            self._appender_of(wait).time_out(wait, waited=waited, timeout=timeout)\n",
+        after="            self.appender.time_out(wait, waited=waited, timeout=timeout)\n",
+        kinds=["tasks"],
+    ),
+    "unassigned batch taken for the sticky batch": PlantedBug(
+        module="accumulator.try_appender",
+        before="            if batch.partition != UNASSIGNED:\n",
+        after="            if True:\n",
+        kinds=["tasks"],
+    ),
+    "memory that a cancelled task waited for is lost": PlantedBug(
+        module="producer.nonblocking_send",
+        before="        if isinstance(self.step, MemoryWait | MetadataWait):\n            self.step.cancel()\n",
+        after="",
+        kinds=["tasks"],
+    ),
+    "memory that tasks of a closed loop waited for is lost": PlantedBug(
+        module="aio.async_producer",
+        before="wait.cancel if isinstance(wait, MemoryWait) else lambda: None",
+        after="lambda: None",
+        kinds=["tasks"],
+    ),
+    "memory of a record whose topic is looked up again is lost": PlantedBug(
+        module="accumulator.try_appender",
+        before="                memory.cancel()\n",
+        after="                pass\n",
+        kinds=["tasks"],
+    ),
+    "interceptor not notified of a record that was given up": PlantedBug(
+        module="producer.nonblocking_send",
+        before="            intercepted.fail(error)\n",
+        after="            pass\n",
+        kinds=["tasks"],
+    ),
+    "lookup may take the whole time-out again": PlantedBug(
+        module="aio.async_producer",
+        before="pending.begin_lookup(step, waited=waited)",
+        after="pending.begin_lookup(step, waited=0.0)",
+        kinds=["tasks"],
+    ),
+    "table overtakes the unassigned batch": PlantedBug(
+        module="accumulator.partition_appender",
+        before="                self._keyed.assign(queue.topic)\n",
+        after="",
+        kinds=["tasks"],
+    ),
     # Transactions
     "commit before all batches are acknowledged": PlantedBug(
         module="transactions.transaction_request_source",
