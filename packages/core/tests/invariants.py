@@ -433,12 +433,12 @@ def _metadata_are_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, 
     metadata = record.delivery.metadata
     if metadata is None:
         return
-    stamped = {
-        topic.log[partition][offset].timestamp_ms
+    times = {
+        topic.log[partition][offset].timestamp_ms if topic.append_time else record.number
         for topic, partition, offset in found
-        if topic.append_time and offset == metadata.offset
+        if offset == metadata.offset
     }
-    if metadata.timestamp_ms not in (stamped or {record.number}):
+    if metadata.timestamp_ms not in (times or {record.number}):
         raise Violation(f"{record} was reported with another timestamp: {metadata}")
     if metadata.offset < 0:
         return

@@ -368,13 +368,17 @@ class TaskProgram:
             raise Violation(f"flush returned, and {late[0]} has no outcome")
 
     async def _undelivered(self, call: Coroutine[Any, Any, object], limit: float, what: str) -> None:
-        """Wait for a flush or close; it may raise for rows of a table that was given up, whose errors are not read."""
+        """Wait for a flush or close. It may raise for errors that were not read.
+
+        These are those of rows of a table that was given up, and of records whose callback's loop is closed.
+        """
         began = self._clock()
         try:
             async with asyncio.timeout(limit + LATER) as waiting:
                 await call
         except UndeliveredError as error:
-            if not self._tables and len(self._run.plan.programs) == 1:
+            unread = self._tables or any(record.abandoned for record in self._run.sent)
+            if not unread and len(self._run.plan.programs) == 1:
                 raise Violation(f"{what} raised for errors that were read: {error}") from error
         except TimeoutError:
             if waiting.expired():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 HANG_GUARD = 30.0
@@ -220,3 +220,29 @@ def run_together(works: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.join(HANG_GUARD)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_waiter_that_is_served_as_it_gives_up_keeps_its_memory() -> None:
+    pool = BufferPool(100, clock=time.monotonic)
+    assert pool.try_reserve(100)
+    waiter, claim = pool.join_queue(60), Claim()
+    assert not pool.accept_min_bytes(waiter)
+    pool.release(100)
+
+    pool.give_up(waiter, before=0.0, limit="timeout")
+    pool.take(waiter, claim)
+
+    assert claim.held == 60
+    assert pool.free == 40
+
+
+def test_a_waiter_that_gives_up_returns_what_it_has_collected() -> None:
+    pool = BufferPool(100, clock=time.monotonic)
+    assert pool.try_reserve(100)
+    waiter = pool.join_queue(60)
+    pool.release(30)
+
+    with pytest.raises(BufferExhaustedError, match="within timeout"):
+        pool.give_up(waiter, before=0.0, limit="timeout")
+
+    assert pool.free == 30

@@ -189,12 +189,23 @@ class BufferPool:
                 waiter.served.set()
             return waiter.served.is_set
 
-    def take(self, waiter: MemoryWaiter, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
+    def take(self, waiter: MemoryWaiter, claim: Claim) -> None:
         """Move a waiter's bytes to *claim*. Raises BufferExhaustedError if bytes are missing, or the `refusal`."""
         try:
-            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=before, limit=limit)
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since)
         except BaseException:
             self.leave(waiter, claim)
+            raise
+
+    def give_up(self, waiter: MemoryWaiter, *, before: float, limit: str) -> None:
+        """End a wait whose time is over: raise BufferExhaustedError, or the `refusal`.
+
+        Returns if the waiter was served meanwhile; then it keeps its bytes for `take`.
+        """
+        try:
+            self._end_wait(waiter, None, waited=self._clock() - waiter.since, before=before, limit=limit)
+        except BaseException:
+            self.leave(waiter)
             raise
 
     def _waiter(self, size: int, min_bytes: int | None) -> MemoryWaiter:
@@ -251,14 +262,25 @@ class BufferPool:
                 served.append(waiter)
         return served
 
-    def _end_wait(self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float, limit: str) -> None:
+    def _end_wait(
+        self,
+        waiter: MemoryWaiter,
+        claim: Claim | None,
+        *,
+        waited: float,
+        before: float = 0.0,
+        limit: str = "max.block.ms",
+    ) -> None:
         """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
 
-        Does not block. The error reports the seconds *waited*, and those of other waits *before*.
+        Without a *claim* it keeps them. Does not block. The error reports the seconds *waited*, and those of other
+        waits *before*.
         """
         with self._guard:
+            if claim is None and not waiter.missing:
+                return
             self._counters.memory_waits.add(waited)
-            if not waiter.missing:
+            if claim is not None and not waiter.missing:
                 claim.held, waiter.missing = waiter.size, waiter.size
                 return
             if self._refusal is not None:

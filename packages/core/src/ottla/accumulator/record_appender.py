@@ -79,13 +79,19 @@ class MemoryWait:
         """Make the wait ready if it has got enough for the record alone; its time is over. Return whether it is."""
         return self._pool.accept_min_bytes(self._waiter)
 
-    def take(self, claim: Claim, *, before: float = 0.0, limit: str = "max.block.ms") -> None:
+    def take(self, claim: Claim) -> None:
         """End the wait: move its memory to *claim*. Does not block.
 
-        Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool. The error
-        reports the seconds that the call waited *before*, for metadata, and names their *limit*.
+        Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool.
         """
-        self._pool.take(self._waiter, claim, before=before, limit=limit)
+        self._pool.take(self._waiter, claim)
+
+    def give_up(self, *, before: float, limit: str) -> None:
+        """End a wait that is not ready: raises what `take` would. Returns if it has just become ready.
+
+        The error reports the seconds that the call waited *before*, for metadata, and names their *limit*.
+        """
+        self._pool.give_up(self._waiter, before=before, limit=limit)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -221,10 +227,10 @@ class RecordAppender(ABC):
         if wait.ready or wait.accept_min_bytes():
             return
         try:
-            with self._claim() as claim:
-                wait.take(claim, before=waited, limit=limit.name)
-        finally:
+            wait.give_up(before=waited, limit=limit.name)  # memory may come free just now: then the wait is ready
+        except BaseException:
             self._close_for_memory(wait.queue)
+            raise
 
     def _place(
         self, topic: str, partition: int, record: NewRecord, charge: int, event_loop: EventLoop | None = None

@@ -1,0 +1,486 @@
+"""Random workloads under random faults on three real brokers: the simulated ones give the same answers to them.
+
+Each round has one kind of fault, and three producers of different kinds. Proxies note what brokers answer. Every answer
+must be one that a simulated broker gives under the same kind of fault, with the same kinds of producers; and what
+readers find must be what the producers were told. `OTTLA_SOAK_MINUTES` is the length of the long form.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+from long_forms import LONG
+from observed_answers import Answer, Observed, RecordingProxy
+from random_workloads import IDEMPOTENT, KINDS, PLAIN, TRANSACTIONAL, Work, World, Written, check, in_threads, run
+from random_workloads import random_settings as settings_of
+
+from ottla import Producer
+from ottla_testkit.errors import KafkaUnavailableError
+from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.admin_requests import call, delete_topics, metadata
+from ottla_testkit.kafka_cluster.cluster_config import ClusterConfig
+from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
+from ottla_testkit.kafka_cluster.node import Node
+from ottla_testkit.kafka_cluster.node_settings import Setting
+from ottla_testkit.kafka_cluster.nodes import Nodes
+from ottla_testkit.kafka_cluster.topics import Topics
+from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.processes.free_ports import HOST, free_ports
+from ottla_testkit.proxy import Direction
+from ottla_testkit.pytest_plugin import go_without
+from ottla_testkit.simulation import Chance, Link, SimulatedCluster
+from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
+from ottla_testkit.simulation.pending_response import Response, changed
+from ottla_testkit.simulation.planned_faults import (
+    AddedPartition,
+    CoordinatorRefusals,
+    CrashedBroker,
+    CutConnections,
+    DeniedTopic,
+    DeniedTransactionalId,
+    Fault,
+    FaultyRequests,
+    FrozenBroker,
+    IsolatedBroker,
+    MovedCoordinator,
+    MovedLeader,
+    OutdatedMetadata,
+    RecreatedTopic,
+    SlowMarkers,
+    plan,
+)
+from ottla_testkit.simulation.planned_network import PlannedNetwork, random_request_fault
+from ottla_testkit.simulation.simulation import Simulation
+from readback import read_back
+from transactions_kit import SEED, await_in_sync, await_markers, await_true
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.thorough("needs three brokers of its own; test_simulated_answers.py compares single requests"),
+]
+
+MINUTES: Final = float(os.environ.get("OTTLA_SOAK_MINUTES", "10"))
+SECONDS: Final = 8.0
+"""How long the producers of a round send."""
+NODES: Final = (1, 2, 3)
+USER, PASSWORD = "client", "secret"
+SIMULATIONS: Final = 120
+"""Simulations of one state, at most, in which an answer of a real broker has to be found."""
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "broker.session.timeout.ms": 2_500,
+    "broker.heartbeat.interval.ms": 250,
+    "auto.leader.rebalance.enable": "false",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",  # the brokers
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.clients.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'user_{USER}="{PASSWORD}";',
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+}
+ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS = 45, 43
+
+
+class ProxiedCluster(KafkaCluster):
+    """Three brokers of which clients reach each by a recording proxy."""
+
+    def __init__(self) -> None:
+        super().__init__(nodes=len(NODES), config=SETTINGS)
+        self.observed = Observed()
+        self.proxies: dict[int, RecordingProxy] = {}
+        self._nodes = _NodesBehindProxies(self._config, self.proxies)
+        self._topics = Topics(self._nodes, version=self.version)
+        self._running = ExitStack()
+
+    def __enter__(self) -> Self:
+        for node, port in zip(self.nodes, free_ports(len(self.nodes)), strict=True):
+            self.proxies[node] = self._running.enter_context(RecordingProxy(HOST, port, self.observed))
+        return super().__enter__()
+
+    def close(self) -> None:
+        super().close()
+        self._running.close()
+
+    @property
+    def client_servers(self) -> str:
+        """`host:port` of each proxy."""
+        return ",".join(proxy.bootstrap_servers for proxy in self.proxies.values())
+
+
+class _NodesBehindProxies(Nodes):
+    """The nodes: each has a listener more, which advertises its proxy."""
+
+    def __init__(self, config: ClusterConfig, proxies: Mapping[int, RecordingProxy]) -> None:
+        super().__init__(config)
+        self._proxies = proxies
+
+    def _write_properties(self, node: Node) -> None:
+        super()._write_properties(node)
+        proxy = self._proxies[node.number]
+        inside = f"PLAINTEXT://{HOST}:{node.port}"
+        more = {
+            "listeners": f"{inside},CLIENTS://{HOST}:{proxy._target[1]},"
+            f"CONTROLLER://{HOST}:{self._controllers[node.number]}",
+            "advertised.listeners": f"{inside},CLIENTS://{proxy.bootstrap_servers}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        with Path(node.properties).open("a", encoding="utf-8") as properties:
+            properties.writelines(f"{key}={value}\n" for key, value in more.items())
+
+
+class RealWorld(World):
+    """The real cluster."""
+
+    def __init__(self, kafka: ProxiedCluster, topic: str, transactional_id: str) -> None:
+        self.topic, self.transactional_id = topic, transactional_id
+        self._kafka = kafka
+        self._began_at = time.monotonic()
+
+    def producer(self, settings: Mapping[str, Any]) -> Producer:
+        login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+        user = {"sasl.username": USER, "sasl.password": PASSWORD}
+        return Producer({"bootstrap.servers": self._kafka.client_servers, **login, **user, **settings})
+
+    def clock(self) -> float:
+        return time.monotonic() - self._began_at
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+# What happens to the real brokers. Each returns faults of the same kind with the times at which they came.
+
+RealFault = Callable[[ProxiedCluster, RealWorld, random.Random], Sequence[Fault]]
+
+
+def _nothing(_kafka: ProxiedCluster, world: RealWorld, _chance: random.Random) -> Sequence[Fault]:
+    world.sleep(SECONDS)
+    return ()
+
+
+def _cut(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    while world.clock() < SECONDS:
+        way = chance.choice((Direction.OUT, Direction.BACK))
+        proxy = kafka.proxies[chance.choice(NODES)]
+        proxy.cut_after(
+            chance.choice((0, chance.randrange(100), chance.randrange(3_000))), way, reset=chance.random() < 0.5
+        )
+        world.sleep(chance.choice((0.05, 0.3, 1.0)))
+    return ()
+
+
+def _kill(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    world.sleep(chance.uniform(0.5, 2.0))
+    node = chance.choice(NODES)
+    kafka.kill(node)
+    world.sleep(chance.uniform(0.0, 4.0))
+    kafka.start(node)
+    world.sleep(1.0)
+    return ()
+
+
+def _stop(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    world.sleep(chance.uniform(0.5, 2.0))
+    node = chance.choice(NODES)
+    kafka.stop(node)
+    kafka.start(node)
+    world.sleep(1.0)
+    return ()
+
+
+def _freeze(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    for _ in range(chance.choice((1, 2))):
+        world.sleep(chance.uniform(0.2, 1.0))
+        node = chance.choice(NODES)
+        kafka.pause(node)
+        world.sleep(chance.choice((0.3, 1.5, 4.5)))
+        kafka.resume(node)
+    world.sleep(1.5)
+    return ()
+
+
+def _move(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    name = world.topic.encode()
+    while world.clock() < SECONDS:
+        world.sleep(chance.choice((0.05, 0.5, 1.5)))
+        partition = chance.randrange(3)
+        order = chance.sample(NODES, len(NODES))
+        wanted = struct.pack(">iB", 20_000, 2) + bytes([len(name) + 1]) + name
+        wanted += struct.pack(">BiB3iBBB", 2, partition, len(NODES) + 1, *order, 0, 0, 0)
+        elected = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, partition, 20_000)
+        with suppress(OSError):
+            call(kafka.address(1), ALTER_PARTITION_REASSIGNMENTS, 0, b"\0" + wanted, 20.0)
+            call(kafka.address(1), ELECT_LEADERS, 0, elected, 20.0)
+    return ()
+
+
+def _add(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    admin = AdminClient({"bootstrap.servers": kafka.near_servers})
+    for more in range(1, 4):
+        world.sleep(chance.uniform(0.5, 2.5))
+        for done in admin.create_partitions([NewPartitions(world.topic, 3 + more)]).values():
+            done.result(30)
+    world.sleep(1.0)
+    return ()
+
+
+def _recreate(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    world.sleep(chance.uniform(1.0, 3.0))
+    began = world.clock()
+    delete_topics(kafka.address(1), [world.topic])
+    world.sleep(chance.uniform(0.0, 1.5))
+    await_true(lambda: all(not metadata(kafka.address(node), topic=world.topic).partitions for node in NODES))
+    kafka.create_topic(world.topic, partitions=3, replication=3, config={"min.insync.replicas": 2})
+    fault = RecreatedTopic(at=began, seconds=world.clock() - began, topic=world.topic, leaders=(1, 2, 3))
+    world.sleep(2.0)
+    return [fault]
+
+
+def _deny(kafka: ProxiedCluster, world: RealWorld, chance: random.Random, kind: Any, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.near_servers})
+    rule = kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.DENY
+    world.sleep(chance.uniform(0.5, 2.0))
+    for done in admin.create_acls([AclBinding(*rule)]).values():
+        done.result(30)
+    world.sleep(chance.uniform(1.0, 3.0))
+    for done in admin.delete_acls([AclBindingFilter(*rule)]).values():
+        done.result(30)
+    world.sleep(1.5)
+
+
+def _deny_topic(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    began = world.clock()
+    _deny(kafka, world, chance, ResourceType.TOPIC, world.topic)
+    return [DeniedTopic(at=began, seconds=world.clock() - began, topic=world.topic)]
+
+
+def _deny_id(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+    _deny(kafka, world, chance, ResourceType.TRANSACTIONAL_ID, world.transactional_id)
+    return ()
+
+
+REAL_FAULTS: Final[Mapping[str, RealFault]] = {
+    "nothing": _nothing,
+    "connections cut": _cut,
+    "a broker killed": _kill,
+    "a broker stopped": _stop,
+    "brokers frozen": _freeze,
+    "leaders moved": _move,
+    "partitions added": _add,
+    "the topic created again": _recreate,
+    "the topic denied": _deny_topic,
+    "the transactional id denied": _deny_id,
+}
+
+
+def play_real(kafka: ProxiedCluster, state: str, chance: random.Random) -> None:
+    """One round in the real cluster; its answers are noted, and what readers find is checked."""
+    world = RealWorld(kafka, f"round-{uuid.uuid4().hex[:8]}", f"id-{uuid.uuid4().hex[:8]}")
+    kafka.create_topic(world.topic, partitions=3, replication=3, config={"min.insync.replicas": 2})
+    world._began_at = time.monotonic()
+    works = [Work(kind, settings_of(kind, chance)) for kind in KINDS]
+    seeds = [chance.random() for _ in works]
+    faults: list[Fault] = []
+    kafka.observed.state = state
+    in_threads(
+        lambda: faults.extend(REAL_FAULTS[state](kafka, world, random.Random(chance.random()))),
+        *(
+            lambda work=work, seed=seed: run(world, work, random.Random(seed), until=SECONDS)  # type: ignore[misc]
+            for work, seed in zip(works, seeds, strict=True)
+        ),
+    )
+    kafka.observed.state = ""
+    await_in_sync(kafka, world.topic, "__transaction_state")
+    partitions = len(metadata(kafka.address(1), topic=world.topic).partitions)
+    await_markers(kafka.near_servers, world.topic, partitions=partitions)
+    logs: dict[int, dict[int, Written]] = {partition: {} for partition in range(partitions)}
+    for found in read_back(kafka.near_servers, world.topic, partitions=partitions):
+        logs[found.partition][found.offset] = Written(found.value or b"", found.timestamp_ms)
+    for work in works:
+        check(work, world.topic, logs, faults)
+
+
+# The simulated cluster
+
+TOPIC, ID = "t", "id"
+
+
+class RecordingNetwork(PlannedNetwork):
+    """A network that has the responses of brokers noted."""
+
+    observed: Observed
+
+    def take(self, link: Link, frame: bytes) -> Response:
+        response = super().take(link, frame)
+
+        def noted(content: bytes | None) -> bytes | None:
+            if content is not None:
+                self.observed.note(frame, content)
+            return content
+
+        return response if response is None else changed(response, noted)
+
+
+class SimulatedWorld(World):
+    """A simulated cluster with one program."""
+
+    topic, transactional_id = TOPIC, ID
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def producer(self, settings: Mapping[str, Any]) -> Producer:
+        return self._simulation.producer({**settings, "record.encoder": "python"})
+
+    def clock(self) -> float:
+        return self._simulation.clock()
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.sleep(seconds)
+
+
+def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
+    """Faults of the kind that is real in this state."""
+
+    def at() -> float:
+        return chance.uniform(0.5, 6.0)
+
+    def broker() -> int:
+        return chance.choice(NODES)
+
+    match state:
+        case "connections cut":
+            cuts: list[Fault] = [
+                CutConnections(at=at(), broker=broker(), graceful=chance.happens(0.5)) for _ in range(10)
+            ]
+            requests = tuple(random_request_fault(chance, [0], longest=1.0) for _ in range(6))
+            return [*cuts, FaultyRequests(at=at(), seconds=4.0, broker=broker(), request_faults=requests)]
+        case "a broker killed" | "a broker stopped" | "brokers frozen":
+            node, when, seconds = broker(), at(), chance.uniform(0.5, 5.0)
+            follower = chance.choice([other for other in NODES if other != node])
+            refused = [
+                CoordinatorRefusals(
+                    at=at(),
+                    seconds=2.0,
+                    broker=other,
+                    request=chance.choice(COORDINATOR_REQUESTS),
+                    codes=tuple(chance.choice(COORDINATOR_REFUSALS) for _ in range(2)),
+                )
+                for other in NODES
+            ]
+            moved = MovedCoordinator(at=when + chance.uniform(0.0, 1.0), broker=follower)
+            outdated = OutdatedMetadata(at=when, seconds=chance.uniform(0.1, 2.0), broker=follower)
+            away: list[Fault] = (
+                [
+                    FrozenBroker(at=when, seconds=seconds, broker=node),
+                    IsolatedBroker(at=when, seconds=seconds + 0.3, broker=node),
+                ]
+                if state == "brokers frozen"
+                else [CrashedBroker(at=when, seconds=seconds, broker=node, next_leader=follower)]
+            )
+            return [*away, *refused, moved, outdated]
+        case "leaders moved":
+            return [
+                MovedLeader(at=at(), topic=TOPIC, partition=chance.randrange(3), leader=broker()) for _ in range(10)
+            ]
+        case "partitions added":
+            return [AddedPartition(at=at(), topic=TOPIC, leader=broker()) for _ in range(3)]
+        case "the topic created again":
+            leaders = tuple(broker() for _ in range(3))
+            return [RecreatedTopic(at=at(), seconds=chance.uniform(0.0, 2.0), topic=TOPIC, leaders=leaders)]
+        case "the topic denied":
+            return [DeniedTopic(at=at(), seconds=chance.uniform(1.0, 3.0), topic=TOPIC)]
+        case "the transactional id denied":
+            return [DeniedTransactionalId(at=at(), seconds=chance.uniform(1.0, 3.0), transactional_id=ID)]
+    return ()
+
+
+def play_simulated(state: str, kind: str, seed: int, observed: Observed, *, transaction_version: int) -> None:
+    """One round of one producer in a simulated cluster; its answers are noted."""
+    chance = Chance(seed)
+    cluster = SimulatedCluster.of(*NODES)
+    cluster.create(TOPIC, *NODES, min_insync=2)
+    cluster.transaction_version = transaction_version
+    cluster.wall_clock = lambda: 1_000_000.0 + simulation.clock()
+    made: list[RecordingNetwork] = []
+
+    def network(cluster: SimulatedCluster, clock: ManualClock, seed: int) -> RecordingNetwork:
+        made.append(RecordingNetwork(cluster, clock, seed))
+        made[0].observed = observed
+        return made[0]
+
+    simulation = Simulation(cluster, seed=seed, network=network)
+    cluster.wall_clock = lambda: 1_000_000.0 + simulation.clock()
+    markers = SlowMarkers(at=0.0, seconds=1_000.0, marker_seconds=chance.choice((0.005, 0.1)))
+    plan(simulation, [markers, *_simulated_faults(state, chance)])
+    observed.state = state
+    drawn = random.Random(seed)
+    work = Work(kind, settings_of(kind, drawn))
+    simulation.run(lambda: run(SimulatedWorld(simulation), work, drawn, until=SECONDS))
+
+
+def missing(real: Sequence[Answer], *, transaction_version: int) -> list[Answer]:
+    """The answers that no simulated broker gives in their state."""
+    lacking: list[Answer] = []
+    for state in REAL_FAULTS:
+        wanted = {answer for answer in real if answer.state == state}
+        observed = Observed()
+        for seed in range(SIMULATIONS):
+            if wanted <= observed.answers.keys():
+                break
+            for kind in (PLAIN, IDEMPOTENT, TRANSACTIONAL):
+                play_simulated(state, kind, seed, observed, transaction_version=transaction_version)
+        lacking += sorted(wanted - observed.answers.keys())
+    return lacking
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[ProxiedCluster]:
+    """The cluster."""
+    try:
+        with ProxiedCluster() as kafka:
+            yield kafka
+    except KafkaUnavailableError as error:
+        go_without(error)
+
+
+@pytest.mark.timeout(int(60 * MINUTES) + 1_200 if LONG else 300)
+def test_real_brokers_answer_nothing_that_simulated_ones_do_not(proxied: ProxiedCluster) -> None:
+    print(f"again with OTTLA_SEED={SEED}")
+    chance = random.Random(SEED)
+    states = list(REAL_FAULTS)
+    until = time.monotonic() + 60 * MINUTES
+    rounds = 0
+    while rounds < len(states) or (LONG and time.monotonic() < until):
+        if not LONG and rounds == 2:
+            break
+        state = states[rounds % len(states)] if LONG else chance.choice(states)
+        play_real(proxied, state, chance)
+        rounds += 1
+
+    found = proxied.observed.answers
+    level = feature_level(proxied.address(1), TRANSACTION_VERSION)
+    lacking = missing(sorted(found), transaction_version=level)
+    print(f"{rounds} rounds, {found.total()} answers, {len(found)} of them different")
+    assert not lacking, "\n".join(f"{answer.state}: {answer.api} {answer.version}: {answer.said}" for answer in lacking)
