@@ -31,6 +31,7 @@ from ottla.errors import (
     FatalTransactionError,
     OttlaError,
     ProducerClosedError,
+    TransactionError,
     TransactionTimeoutError,
 )
 from ottla_testkit.simulation.planned_faults import Fault, RecreatedTopic
@@ -101,7 +102,7 @@ def run(world: World, work: Work, chance: random.Random, *, until: float) -> Non
     """Send until a time, and close the producer; after an error that ends it, make another one."""
     while world.clock() < until:
         name = {"transactional.id": world.transactional_id} if work.kind == TRANSACTIONAL else {}
-        with suppress(FatalTransactionError, ProducerClosedError):
+        with suppress(TransactionError, ProducerClosedError):  # denied, or at its end
             producer = world.producer({**work.settings, **name})
             try:
                 if work.kind == TRANSACTIONAL:

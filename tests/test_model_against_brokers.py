@@ -12,6 +12,7 @@ import random
 import struct
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from random_workloads import IDEMPOTENT, KINDS, PLAIN, TRANSACTIONAL, Work, Worl
 from random_workloads import random_settings as settings_of
 
 from ottla import Producer
+from ottla.errors import ErrorCode
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import call, delete_topics, metadata
@@ -65,6 +67,7 @@ from ottla_testkit.simulation.planned_faults import (
     MovedLeader,
     OutdatedMetadata,
     RecreatedTopic,
+    SlowFollower,
     SlowMarkers,
     plan,
 )
@@ -324,6 +327,10 @@ def play_real(kafka: ProxiedCluster, state: str, chance: random.Random) -> None:
 # The simulated cluster
 
 TOPIC, ID = "t", "id"
+_AT_THE_BEGINNING: Final = {
+    "InitProducerId": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    "FindCoordinator": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
 
 
 class RecordingNetwork(PlannedNetwork):
@@ -389,7 +396,7 @@ def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
                 )
                 for other in NODES
             ]
-            moved = MovedCoordinator(at=when + chance.uniform(0.0, 1.0), broker=follower)
+            moved = MovedCoordinator(at=when + chance.uniform(0.0, 1.0), seconds=0.4, broker=follower)
             outdated = OutdatedMetadata(at=when, seconds=chance.uniform(0.1, 2.0), broker=follower)
             away: list[Fault] = (
                 [
@@ -399,7 +406,13 @@ def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
                 if state == "brokers frozen"
                 else [CrashedBroker(at=when, seconds=seconds, broker=node, next_leader=follower)]
             )
-            return [*away, *refused, moved, outdated]
+            if state == "a broker stopped":  # it hands its leaders over first
+                away += [
+                    MovedLeader(at=when - 0.2, topic=TOPIC, partition=partition, leader=follower)
+                    for partition in range(3)
+                ]
+            slow = SlowFollower(at=when, seconds=4.0, broker=follower, lag=chance.choice((0.2, 3.0)))
+            return [*away, *refused, moved, outdated, slow]
         case "leaders moved":
             return [
                 MovedLeader(at=at(), topic=TOPIC, partition=chance.randrange(3), leader=broker()) for _ in range(10)
@@ -410,9 +423,9 @@ def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
             leaders = tuple(broker() for _ in range(3))
             return [RecreatedTopic(at=at(), seconds=chance.uniform(0.0, 2.0), topic=TOPIC, leaders=leaders)]
         case "the topic denied":
-            return [DeniedTopic(at=at(), seconds=chance.uniform(1.0, 3.0), topic=TOPIC)]
+            return [DeniedTopic(at=when, seconds=0.5, topic=TOPIC) for when in range(1, 7)]
         case "the transactional id denied":
-            return [DeniedTransactionalId(at=at(), seconds=chance.uniform(1.0, 3.0), transactional_id=ID)]
+            return [DeniedTransactionalId(at=at(), seconds=0.3, transactional_id=ID) for _ in range(5)]
     return ()
 
 
@@ -434,6 +447,11 @@ def play_simulated(state: str, kind: str, seed: int, observed: Observed, *, tran
     cluster.wall_clock = lambda: 1_000_000.0 + simulation.clock()
     markers = SlowMarkers(at=0.0, seconds=1_000.0, marker_seconds=chance.choice((0.005, 0.1)))
     plan(simulation, [markers, *_simulated_faults(state, chance)])
+    for each in cluster.brokers.values():
+        each.hints = chance.happens(0.7)
+        # Brokers that have just started have no block of producer ids, and no topic for the state of transactions.
+        for request, code in _AT_THE_BEGINNING.items():
+            each.errors_by_request[request] = deque([code] * chance.choice((0, 1)))
     observed.state = state
     drawn = random.Random(seed)
     work = Work(kind, settings_of(kind, drawn))

@@ -596,7 +596,7 @@ def _coordinator(chance: Chance, at: float) -> Fault:
 
 
 def _moved_coordinator(chance: Chance, at: float) -> Fault:
-    return MovedCoordinator(at=at, broker=_broker(chance))
+    return MovedCoordinator(at=at, seconds=at % 0.4, broker=_broker(chance))
 
 
 def _fenced(chance: Chance, at: float) -> Fault:

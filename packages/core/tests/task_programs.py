@@ -6,6 +6,7 @@ Tasks send and give up, are cancelled, send tables, and wait for records. A loop
 from __future__ import annotations
 
 import asyncio
+import inspect
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
@@ -156,6 +157,10 @@ class TaskProgram:
             loop.run_until_complete(self._main())
         finally:
             loop.close()
+        for task in self._spawned:
+            sending: Any = task.get_coro()
+            if inspect.getcoroutinestate(sending) == inspect.CORO_CREATED:
+                sending.close()  # else Python warns of a coroutine that was never awaited
         for record in list(self._sending):  # of tasks that never run again
             self._run.leave_out(record, "its event loop is closed")
             self._run.destroyed.add(record.name)

@@ -34,6 +34,7 @@ from ottla.protocol import (
     ProduceRequest,
     ProduceResponse,
 )
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation.controller import Controller
 from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
@@ -183,6 +184,9 @@ class SimulatedBroker:
     def _coordinate(self, message: Message[Any, Any], request: Any, version: int) -> Any:
         codes = self.errors_by_request.get(message.name)
         code = codes.popleft() if codes else ErrorCode.NONE
+        loads = self.cluster.coordinator_loads and self.id == self.cluster.coordinates
+        if loads and message is not FIND_COORDINATOR and any(transactional_ids(request)):
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return coordinate(
@@ -266,6 +270,8 @@ class SimulatedCluster:
     transaction_version: int = 2
     features_epoch: int = 1
     coordinator: int | None = None  # the broker that coordinates all transactions and groups, by default the first
+    coordinator_loads: bool = False
+    """Whether the coordinator has not loaded its state yet."""
     denied_topics: set[str] = attrs.field(factory=set)
     """Topics that the client may neither describe nor write."""
     denied_ids: set[str] = attrs.field(factory=set)
@@ -292,12 +298,16 @@ class SimulatedCluster:
     def __attrs_post_init__(self) -> None:
         self.controller = Controller(is_up=lambda broker: self.brokers[broker].up)
         self.transactions = TransactionCoordinator(
-            lambda partition, producer_id, epoch, committed: self.topics[partition[0]].mark(
-                partition[1], producer_id, epoch, committed
-            ),
+            self._mark,
             self.controller.later,
             bumps=lambda: self.transaction_version >= TXN_V2,
         )
+
+    def _mark(self, partition: tuple[str, int], producer_id: int, epoch: int, committed: bool) -> None:
+        """Write a marker, unless the partition was deleted with its topic: a coordinator drops those."""
+        topic = self.topics.get(partition[0])
+        if topic is not None and partition[1] < len(topic.leaders):
+            topic.mark(partition[1], producer_id, epoch, committed)
 
     @property
     def now_ms(self) -> int:
@@ -308,6 +318,11 @@ class SimulatedCluster:
     def coordinates(self) -> int:
         """The broker that coordinates transactions and groups."""
         return next(iter(self.brokers)) if self.coordinator is None else self.coordinator
+
+    @property
+    def coordinator_serves(self) -> bool:
+        """Whether the coordinator is up, and has loaded its state."""
+        return not self.coordinator_loads and self.brokers[self.coordinates].up
 
     @classmethod
     def of(cls, *ids: int) -> SimulatedCluster:

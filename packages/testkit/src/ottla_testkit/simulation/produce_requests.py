@@ -98,6 +98,11 @@ class ProduceCluster(Protocol):
         """The time by the clock of the cluster, in milliseconds since 1970."""
         ...
 
+    @property
+    def coordinator_serves(self) -> bool:
+        """Whether the coordinator of transactions is up, and has loaded its state."""
+        ...
+
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
         """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
 
@@ -183,7 +188,8 @@ class ProduceAnswer:
         outcome = self._append(topic, data, checked)
 
         def respond(final: int) -> None:
-            known = outcome if final == outcome.code else Appended(code=final)
+            # A broker leaves the offset in the response of a batch that it has appended, whatever came later.
+            known = attrs.evolve(outcome, code=final)
             responses[place] = self._response(topic, data.index, known, checked.refused)
             self._one_less()
 
@@ -306,6 +312,8 @@ class ProduceAnswer:
             return ErrorCode.NONE, None
         coordinator = self.broker.cluster.transactions
         check = coordinator.add if adds else coordinator.is_member
+        if not self.broker.cluster.coordinator_serves:
+            return ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED
         code = check(self.request.transactional_id, batch.producer_id, batch.epoch, partition)
         if code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds:
             return ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED

@@ -10,13 +10,17 @@ from ottla_testkit.simulation.simulation import Simulation
 
 @attrs.frozen(kw_only=True)
 class MovedCoordinator(Fault):
-    """Another broker becomes the coordinator of all transactions."""
+    """Another broker becomes the coordinator of all transactions. It loads their state for `seconds`."""
 
     broker: int
 
     def begin(self, simulation: Simulation) -> None:
         if simulation.cluster.brokers[self.broker].up:
             simulation.cluster.coordinator = self.broker
+            simulation.cluster.coordinator_loads = self.seconds > 0
+
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.coordinator_loads = False
 
 
 @attrs.frozen(kw_only=True)
