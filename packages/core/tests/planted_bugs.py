@@ -358,12 +358,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="            self.appender.time_out(wait, waited=waited, timeout=timeout)\n",
         kinds=["tasks"],
     ),
-    "unassigned batch taken for the sticky batch": PlantedBug(
-        module="accumulator.try_appender",
-        before="            if batch.partition != UNASSIGNED:\n",
-        after="            if True:\n",
-        kinds=["tasks"],
-    ),
     "memory that a cancelled task waited for is lost": PlantedBug(
         module="producer.nonblocking_send",
         before="        if isinstance(self.step, MemoryWait | MetadataWait):\n            self.step.cancel()\n",
@@ -388,10 +382,16 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="            pass\n",
         kinds=["tasks"],
     ),
-    "lookup may take the whole time-out again": PlantedBug(
+    "each wait of a task may take the whole time-out": PlantedBug(
         module="aio.async_producer",
-        before="pending.begin_lookup(step, waited=waited)",
-        after="pending.begin_lookup(step, waited=0.0)",
+        before="_ready(step, pending.limit.seconds - waited)",
+        after="_ready(step, pending.limit.seconds)",
+        kinds=["tasks"],
+    ),
+    "memory that comes as a task gives up is lost": PlantedBug(
+        module="accumulator.record_appender",
+        before="            wait.give_up(before=waited, limit=limit.name)  # memory",
+        after="            self._pool.take(wait._waiter, Claim())  # memory",
         kinds=["tasks"],
     ),
     "table overtakes the unassigned batch": PlantedBug(
