@@ -7,15 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from ottla import Producer
-from ottla.errors import AbortableTransactionError, DeliveryError, OttlaError
+from ottla.errors import AbortableTransactionError, DeliveryError, ErrorCode, OttlaError
+from ottla.protocol import ProduceResponse
 from ottla.transactions import ConsumerGroupMetadata
-from ottla_testkit.simulation import LinkConditions, SimulatedCluster, SimulatedGroup, Simulation
+from ottla_testkit.simulation import AfterAppend, LinkConditions, SimulatedCluster, SimulatedGroup, Simulation
 from ottla_testkit.simulation.planned_faults import (
     DeniedTopic,
     Fault,
     FencedProducer,
     FrozenBroker,
     InterruptedProgram,
+    MovedCoordinator,
     ProduceQuota,
     RebalancedGroup,
     SlowMarkers,
@@ -250,3 +252,55 @@ def test_records_of_the_future_are_refused_one_by_one() -> None:
     assert "one or more records" not in errors[1]
     assert "out of range" in errors[1]
     assert "1 other record of the batch was refused" in errors[0]
+
+
+def test_a_coordinator_that_has_moved_loads_the_transactions_first() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", 1)
+    simulation = Simulation(cluster, seed=1)
+    plan(simulation, [MovedCoordinator(at=1.0, seconds=3.0, broker=2)])
+    producer = simulation.producer(transactional_id="id")
+
+    def program() -> None:
+        producer.init_transactions()
+        simulation.sleep(2.0)
+        producer.begin_transaction()
+        producer.send("t", b"v", timestamp_ms=1)
+        producer.commit_transaction()
+        producer.close()
+
+    simulation.run(program)
+
+    assert 4.0 < simulation.clock() < 6.0
+    assert list(cluster.topics["t"].committed(0)) == [b"v"]
+
+
+def test_a_transaction_ends_although_its_topic_was_deleted() -> None:
+    simulation = simulation_of()
+    producer = simulation.producer(transactional_id="id")
+
+    def program() -> None:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"v", timestamp_ms=1).result()
+        simulation.cluster.delete("t")
+        producer.commit_transaction()
+        producer.close()
+
+    simulation.run(program)
+
+    assert not simulation.cluster.topics
+
+
+def test_a_refusal_after_the_append_has_the_offset_of_the_batch() -> None:
+    simulation = simulation_of()
+    broker = simulation.cluster.brokers[1]
+    broker.codes.append(AfterAppend(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+    seen: list[ProduceResponse] = []
+    broker.edit = lambda _request, response: seen.append(response) or response  # type: ignore[method-assign,func-returns-value]
+
+    times(simulation, records=1)
+
+    first, second = (response.responses[0].partition_responses[0] for response in seen)
+    assert (first.error_code, first.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)
+    assert (second.error_code, second.base_offset) == (ErrorCode.NONE, 0)
