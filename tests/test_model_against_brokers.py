@@ -50,7 +50,11 @@ from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy import Direction
 from ottla_testkit.pytest_plugin import go_without
 from ottla_testkit.simulation import Chance, Link, SimulatedCluster
-from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
+from ottla_testkit.simulation.fault_injection import (
+    COORDINATOR_REFUSALS,
+    COORDINATOR_REQUESTS,
+    random_link_conditions,
+)
 from ottla_testkit.simulation.pending_response import Response, changed
 from ottla_testkit.simulation.planned_faults import (
     AddedPartition,
@@ -367,6 +371,17 @@ class SimulatedWorld(World):
         self._simulation.sleep(seconds)
 
 
+def _of_a_busy_machine(chance: Chance) -> Sequence[Fault]:
+    """Faults that may be real in every state: brokers that have just started, or get no processor for a while."""
+    busy: list[Fault] = []
+    if chance.happens(0.5):
+        busy += [MovedCoordinator(at=chance.choice((0.0, 0.05, 1.0)), seconds=0.2, broker=chance.choice(NODES))]
+    if chance.happens(0.5):
+        lag = chance.choice((1.0, 3.0))
+        busy += [SlowFollower(at=chance.uniform(0.0, 5.0), seconds=3.0, broker=chance.choice(NODES), lag=lag)]
+    return busy
+
+
 def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
     """Faults of the kind that is real in this state."""
 
@@ -447,8 +462,9 @@ def play_simulated(state: str, kind: str, seed: int, observed: Observed, *, tran
 
     simulation = Simulation(cluster, seed=seed, network=network)
     cluster.wall_clock = lambda: 1_000_000.0 + simulation.clock()
+    made[0].wire = random_link_conditions(chance)
     markers = SlowMarkers(at=0.0, seconds=1_000.0, marker_seconds=chance.choice((0.005, 0.1)))
-    plan(simulation, [markers, *_simulated_faults(state, chance)])
+    plan(simulation, [markers, *_of_a_busy_machine(chance), *_simulated_faults(state, chance)])
     for each in cluster.brokers.values():
         each.hints = chance.happens(0.7)
         # Brokers that have just started have no block of producer ids, and no topic for the state of transactions.
