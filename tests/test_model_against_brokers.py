@@ -2,7 +2,7 @@
 
 Each round has one kind of fault, and three producers of different kinds. Proxies note what brokers answer. Every answer
 must be one that a simulated broker gives under the same kind of fault, with the same kinds of producers; and what
-readers find must be what the producers were told. `OTTLA_SOAK_MINUTES` is the length of the long form.
+readers find must agree with what the producers reported. `OTTLA_SOAK_MINUTES` is the length of the long form.
 """
 
 from __future__ import annotations
@@ -332,8 +332,8 @@ def play_real(kafka: ProxiedCluster, state: str, chance: random.Random) -> None:
 
 TOPIC, ID = "t", "id"
 _AT_THE_BEGINNING: Final = {
-    "InitProducerId": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    "FindCoordinator": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "InitProducerId": (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR),
+    "FindCoordinator": (ErrorCode.COORDINATOR_NOT_AVAILABLE,),
 }
 
 
@@ -468,8 +468,8 @@ def play_simulated(state: str, kind: str, seed: int, observed: Observed, *, tran
     for each in cluster.brokers.values():
         each.hints = chance.happens(0.7)
         # Brokers that have just started have no block of producer ids, and no topic for the state of transactions.
-        for request, code in _AT_THE_BEGINNING.items():
-            each.errors_by_request[request] = deque([code] * chance.choice((0, 1)))
+        for request, codes in _AT_THE_BEGINNING.items():
+            each.errors_by_request[request] = deque([chance.choice(codes)] * chance.choice((0, 1)))
     observed.state = state
     drawn = random.Random(seed)
     work = Work(kind, settings_of(kind, drawn))

@@ -8,7 +8,7 @@ import pytest
 
 from ottla import Producer
 from ottla.errors import AbortableTransactionError, DeliveryError, ErrorCode, OttlaError
-from ottla.protocol import ProduceResponse
+from ottla.protocol import ProduceRequest, ProduceResponse
 from ottla.transactions import ConsumerGroupMetadata
 from ottla_testkit.simulation import AfterAppend, LinkConditions, SimulatedCluster, SimulatedGroup, Simulation
 from ottla_testkit.simulation.planned_faults import (
@@ -297,7 +297,12 @@ def test_a_refusal_after_the_append_has_the_offset_of_the_batch() -> None:
     broker = simulation.cluster.brokers[1]
     broker.codes.append(AfterAppend(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
     seen: list[ProduceResponse] = []
-    broker.edit = lambda _request, response: seen.append(response) or response  # type: ignore[method-assign,func-returns-value]
+
+    def edit(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
+        seen.append(response)
+        return response
+
+    broker.edit = edit  # type: ignore[method-assign]
 
     times(simulation, records=1)
 
