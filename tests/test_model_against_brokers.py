@@ -75,7 +75,12 @@ from ottla_testkit.simulation.planned_faults import (
     SlowMarkers,
     plan,
 )
-from ottla_testkit.simulation.planned_network import PlannedNetwork, random_request_fault
+from ottla_testkit.simulation.planned_network import (
+    PlannedNetwork,
+    PlannedRequestFault,
+    RequestFault,
+    random_request_fault,
+)
 from ottla_testkit.simulation.simulation import Simulation
 from readback import read_back
 from transactions_kit import SEED, await_in_sync, await_markers, await_true
@@ -382,6 +387,16 @@ def _of_a_busy_machine(chance: Chance) -> Sequence[Fault]:
     return busy
 
 
+def _not_known_yet(chance: Chance, at: float) -> Sequence[Fault]:
+    """Refusals of brokers that do not know of a change yet, or that others do not know of: planned, not modelled."""
+    codes = [chance.choice((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) for _ in NODES]
+    refused = [(PlannedRequestFault(kind=RequestFault.REFUSED, code=code),) for code in codes]
+    return [
+        FaultyRequests(at=at, seconds=2.0, broker=node, request_faults=faults)
+        for node, faults in zip(NODES, refused, strict=True)
+    ]
+
+
 def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
     """Faults of the kind that is real in this state."""
 
@@ -435,10 +450,15 @@ def _simulated_faults(state: str, chance: Chance) -> Sequence[Fault]:
                 MovedLeader(at=at(), topic=TOPIC, partition=chance.randrange(3), leader=broker()) for _ in range(10)
             ]
         case "partitions added":
-            return [AddedPartition(at=at(), topic=TOPIC, leader=broker()) for _ in range(3)]
+            return [
+                *(AddedPartition(at=at(), topic=TOPIC, leader=broker()) for _ in range(3)),
+                *_not_known_yet(chance, at()),
+            ]
         case "the topic created again":
             leaders = tuple(broker() for _ in range(3))
-            return [RecreatedTopic(at=at(), seconds=chance.uniform(0.0, 2.0), topic=TOPIC, leaders=leaders)]
+            when = at()
+            again = RecreatedTopic(at=when, seconds=chance.uniform(0.0, 2.0), topic=TOPIC, leaders=leaders)
+            return [again, *_not_known_yet(chance, when - 0.3)]
         case "the topic denied":
             return [DeniedTopic(at=when, seconds=0.5, topic=TOPIC) for when in range(1, 7)]
         case "the transactional id denied":
