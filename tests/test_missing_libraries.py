@@ -85,6 +85,15 @@ def test_modules_and_tests_that_need_a_missing_library_are_skipped(folder: Path)
     assert printed.count("there is no no_such_library for this Python") == 5
 
 
+def test_a_missing_library_that_is_installed_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "test_module.py").write_text("import colorsys\n\ndef test_of_it():\n    pass\n")
+
+    printed = outcomes(tmp_path, "colorsys")
+
+    assert "there is no colorsys for this Python" in printed
+    assert "1 skipped" in printed
+
+
 @pytest.mark.thorough("the gate skips what needs a missing library")
 def test_a_library_that_is_not_named_as_missing_fails(folder: Path) -> None:
     assert "1 error" in outcomes(folder, "another")

@@ -3,12 +3,16 @@
 Not every library has wheels for PyPy, for a Python without the GIL, or for one that is not released yet. With
 `OTTLA_MISSING=NAME,NAME` in its environment, pytest skips a module or test whose error is that one of these is not
 installed, or that a plugin is not there which one of these would offer.
+
+One that is installed because a package requires it cannot be imported either: a library that is built for the GIL would
+switch the GIL on for all tests, at its first import.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Generator, Iterator
 from typing import Final
 
@@ -16,6 +20,8 @@ import pytest
 
 NAMES: Final = "OTTLA_MISSING"
 _MISSING: Final = frozenset(filter(None, os.environ.get(NAMES, "").split(",")))
+for _library in _MISSING:
+    sys.modules.setdefault(_library, None)  # type: ignore[arg-type]  # its import raises ModuleNotFoundError
 _REMEDY: Final = re.compile(r"pip install ([\w-]+)|needs the library ([\w-]+)")
 
 

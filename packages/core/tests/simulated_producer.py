@@ -69,9 +69,12 @@ class SimulatedProducer(Producer):
         io_thread = engine.io_thread
 
         def join(timeout: float = HANG_GUARD) -> bool:
-            io_thread._run()
+            with self.round_lock:
+                io_thread._run()
             return True
 
+        # A call of AsyncProducer runs rounds on a thread of its own while the loop runs some: the I/O thread is only one.
+        self.round_lock = threading.RLock()
         io_thread.join = join  # type: ignore[method-assign]
         self._begin(engine)
 
@@ -118,7 +121,9 @@ class Simulated:
             environment = Environment(
                 clock=self.clock, random=chance, thread=ThreadOfTheTest, selector=lambda: self.network
             )
-            self.producer: Producer = SimulatedProducer({**DEFAULTS, **(config or {})}, plugins or {}, environment)
+            made = SimulatedProducer({**DEFAULTS, **(config or {})}, plugins or {}, environment)
+        self.producer: Producer = made
+        self._round_lock = made.round_lock
         engine = self.producer._engine
         if engine.transactions is not None:
             self.producer._transactions = TransactionsOfTheTest(
@@ -145,11 +150,12 @@ class Simulated:
 
     def round(self, *, until: float = float("inf")) -> None:
         """One round, as if on the I/O thread."""
-        io_threads.enter()
-        try:
-            self.sender.run_once(self.clock(), until=until)
-        finally:
-            io_threads.leave()
+        with self._round_lock:
+            io_threads.enter()
+            try:
+                self.sender.run_once(self.clock(), until=until)
+            finally:
+                io_threads.leave()
 
     def run_until(self, happened: Callable[[], object], *, time_passes: bool = True) -> None:
         """Rounds until something has happened, which fails when it does not happen at all."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import date
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
@@ -49,15 +50,23 @@ class TestJson(SerializerConformance):
         (math.inf, b'"Infinity"'),
     )
     refused = (object(), {None: 1}, "\ud800")
-    columns = (
-        pa.array([{"id": 1, "name": "a", "tags": ["x", None]}, None, {"id": None, "name": '"\n', "tags": None}]),
-        pa.array([{"deep": {"day": date(2013, 1, 1), "ratio": 0.1}}, {"deep": None}, {"deep": {"day": None}}, None]),
-        pa.array(["text", None, "\u00e9"]),
-        pa.array([1.0, 1e10, None, math.inf, -0.5]),
-        pa.array([b"ab", None, b""]),
-        pa.array(["twice", None, "twice"]).dictionary_encode(),
-    )
-    refused_columns = (pa.array([1], pa.duration("s")), pa.array([{"a": 1}], pa.struct([("a", pa.duration("s"))])))
+
+    def columns(self) -> Sequence[Any]:
+        import pyarrow as pa  # only here: the other tests need no tables
+
+        return (
+            pa.array([{"id": 1, "name": "a", "tags": ["x", None]}, None, {"id": None, "name": '"\n', "tags": None}]),
+            pa.array([{"deep": {"day": date(2013, 1, 1), "ratio": 0.1}}, {"deep": None}, {"deep": {"day": None}}, None]),
+            pa.array(["text", None, "\u00e9"]),
+            pa.array([1.0, 1e10, None, math.inf, -0.5]),
+            pa.array([b"ab", None, b""]),
+            pa.array(["twice", None, "twice"]).dictionary_encode(),
+        )
+
+    def refused_columns(self) -> Sequence[Any]:
+        import pyarrow as pa
+
+        return (pa.array([1], pa.duration("s")), pa.array([{"a": 1}], pa.struct([("a", pa.duration("s"))])))
 
     @pytest.fixture
     def serializer(self) -> Serializer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -37,6 +37,12 @@ PLUGINS: Final = (
 )
 """Of pytest's own plugins the suites use few, and of others one. To find and prepare all takes half of most runs."""
 
+LIBRARIES: Final[Mapping[str, str]] = {
+    "tables need pyarrow, which is not installed": "pyarrow",
+    "this Python does not count memory": "_tracemalloc",
+}
+"""Why a suite skips a test, and the library that is missing then."""
+
 
 def run_suite(
     pytester: pytest.Pytester,
@@ -54,7 +60,7 @@ def run_suite(
     pytester.makepyfile(test_it=source)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        return pytester.runpytest_inprocess(*QUICKLY, *PLUGINS, *arguments)
+        return pytester.runpytest_inprocess(*QUICKLY, *PLUGINS, "-rs", *arguments)
 
 
 @attrs.frozen(kw_only=True)
@@ -96,9 +102,19 @@ def timeout_for(said: str) -> float:
 def assert_caught(result: pytest.RunResult, said: str) -> None:
     """Assert that the suite has failed, and said what is wrong."""
     reported = result.stdout.str()
+    if result.ret == pytest.ExitCode.OK:
+        raise_if_missing(result)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED, reported
     assert re.search(said, reported), reported
+
+
+def raise_if_missing(result: pytest.RunResult) -> None:
+    """Raise ModuleNotFoundError for a library without which the suite has skipped a test."""
+    reported = result.stdout.str()
+    for reason, library in LIBRARIES.items():
+        if reason in reported:
+            raise ModuleNotFoundError(f"the suite says: {reason}", name=library)
 
 
 def assert_passed(result: pytest.RunResult) -> None:

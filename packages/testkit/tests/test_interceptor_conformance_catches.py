@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suite_runs import assert_caught, assert_passed, run_suite, timeout_for
+from suite_runs import assert_caught, assert_passed, raise_if_missing, run_suite, timeout_for
 
 pytest_plugins = ["pytester"]
 
@@ -138,6 +138,7 @@ def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytes
     )
 
     assert_passed(result)
+    raise_if_missing(result)
     result.assert_outcomes(passed=18, skipped=1)
 
 

@@ -7,11 +7,16 @@ from suite_runs import Suite, each_of
 
 pytest_plugins = ["pytester"]
 
-SAMPLES = """import pyarrow as pa
-    samples = (({"a": 1, "b": [None]}, b'{"a": 1, "b": [null]}'), ({}, b"{}"))
+SAMPLES = """samples = (({"a": 1, "b": [None]}, b'{"a": 1, "b": [null]}'), ({}, b"{}"))
     refused = (1, "text", object())
-    columns = (pa.array([{"a": 1}, None, {"a": 2}, {"a": None}]),)
-    refused_columns = (pa.array([1, 2]),)"""
+
+    def columns(self):
+        import pyarrow as pa
+        return (pa.array([{"a": 1}, None, {"a": 2}, {"a": None}]),)
+
+    def refused_columns(self):
+        import pyarrow as pa
+        return (pa.array([1, 2]),)"""
 SUITE = Suite(
     name="SerializerConformance", subject="serializer", module="wrong_serializers", more=lambda _timeout: SAMPLES
 )

@@ -8,6 +8,7 @@ one in each package whose tests take seconds.
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -96,13 +97,20 @@ def install(package: str, folder: Path) -> Path:
 
 
 def run(package: Path, *, most_failures: int = 4) -> tuple[int, str]:
-    """Run the package's tests as their author does; return the exit code and the output."""
+    """Run the package's tests as their author does; return the exit code and the output.
+
+    Raises ModuleNotFoundError if they need a library that is not installed.
+    """
     path = os.pathsep.join([str(package / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "pytest", *QUICKLY, f"--maxfail={most_failures}", "tests"]
     ended = subprocess.run(
         command, cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=LIMIT
     )
-    return ended.returncode, ended.stdout + ended.stderr
+    output = ended.stdout + ended.stderr
+    missing = re.search(r"No module named '(\w+)'", output)
+    if missing is not None and ended.returncode == pytest.ExitCode.INTERRUPTED:  # its tests cannot be imported
+        raise ModuleNotFoundError(missing[0], name=missing[1])
+    return ended.returncode, output
 
 
 @pytest.mark.parametrize(

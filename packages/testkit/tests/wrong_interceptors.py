@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
-import pyarrow as pa
 
 from ottla import RecordMetadata, TableResult
 from ottla.interfaces import Header, ProducerRecord, ProducerRows
 
-HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+with contextlib.suppress(ModuleNotFoundError):  # only tables need it
+    import pyarrow as pa
 
 
 class Right:
@@ -306,7 +307,8 @@ class WritesHeadersOfEachRow(RightForTables):
         own = [[]] * rows.count if rows.headers is None else rows.headers.to_pylist()
         seen = [{"key": "seen", "value": b"1"}]
         made = [[*(headers or ()), *(seen if self.marks(row) else ())] for row, headers in enumerate(own)]
-        return {"headers": pa.array(made, HEADERS), "added_headers": rows.added_headers}
+        pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        return {"headers": pa.array(made, pairs), "added_headers": rows.added_headers}
 
     def marks(self, row: int) -> bool:
         return True

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from ottla.errors import NotPreparedError
 from ottla.interfaces import Header
+
+with contextlib.suppress(ModuleNotFoundError):  # only columns need it
+    import pyarrow as pa
 
 
 class Right:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
-from ottla_serializer_schema_registry.avro import rows  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
 from ottla_testkit.conformance import SerializerConformance
@@ -19,7 +17,6 @@ SCHEMA = """
   {"name": "id", "type": "int"},
   {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "string"]}], "default": null}]}
 """
-ROW = pa.struct([("id", pa.int32()), ("tags", pa.list_(pa.string()))])
 
 
 class AvroConformance(SerializerConformance):
@@ -30,16 +27,25 @@ class AvroConformance(SerializerConformance):
         ({"id": -1, "tags": ["a", None]}, PREFIX + b"\1\2\4\2\2a\0\0"),
     )
     refused: ClassVar[Sequence[Any]] = ({}, {"id": "7"}, {"id": 2**31}, {"id": None}, 7, object(), [])
-    columns: ClassVar[Sequence[Any]] = (
-        pa.array([{"id": 7, "tags": None}, None, {"id": -1, "tags": ["a", None]}], ROW),
-        pa.array([{"id": 2**31 - 1, "tags": []}] * 3, ROW),
-    )
-    refused_columns: ClassVar[Sequence[Any]] = (
-        pa.array([1, 2]),
-        pa.array([{"id": "7"}]),
-        pa.array([{"id": 7, "unknown": 8}]),
-    )
 
     @pytest.fixture
     def serializer(self) -> Serializer:
         return avro_serializer(one_schema(), SCHEMA)
+
+    def columns(self) -> Sequence[Any]:
+        import pyarrow as pa  # only here: the other tests need no tables
+
+        row = pa.struct([("id", pa.int32()), ("tags", pa.list_(pa.string()))])
+        return (
+            pa.array([{"id": 7, "tags": None}, None, {"id": -1, "tags": ["a", None]}], row),
+            pa.array([{"id": 2**31 - 1, "tags": []}] * 3, row),
+        )
+
+    def refused_columns(self) -> Sequence[Any]:
+        import pyarrow as pa
+
+        return (
+            pa.array([1, 2]),
+            pa.array([{"id": "7"}]),
+            pa.array([{"id": 7, "unknown": 8}]),
+        )

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
 from ottla.interfaces import Serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
-from ottla_serializer_schema_registry.json_schema import columns  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.json_schema.serializer import json_serializer
 from ottla_testkit.conformance import SerializerConformance
 
@@ -18,7 +16,6 @@ SCHEMA = """
 {"title": "Order", "type": "object", "required": ["id"], "additionalProperties": false, "properties": {
   "id": {"type": "integer"}, "tags": {"type": "array", "items": {"type": ["string", "null"]}}}}
 """
-ROW = pa.struct([("id", pa.int32()), ("tags", pa.list_(pa.string()))])
 
 
 class JsonSchemaConformance(SerializerConformance):
@@ -29,17 +26,26 @@ class JsonSchemaConformance(SerializerConformance):
         ({"id": -1, "tags": ["a", None]}, PREFIX + b'{"id":-1,"tags":["a",null]}'),
     )
     refused: ClassVar[Sequence[Any]] = ({}, {"id": "7"}, {"id": None}, {"id": 7, "x": 8}, 7, object(), [])
-    columns: ClassVar[Sequence[Any]] = (
-        pa.array([{"id": 7, "tags": None}, None, {"id": -1, "tags": ["a", None]}], ROW),
-        pa.array([{"id": 2**31 - 1, "tags": []}] * 3, ROW),
-    )
-    refused_columns: ClassVar[Sequence[Any]] = (
-        pa.array([1, 2]),
-        pa.array([{"id": "7"}]),
-        pa.array([{"id": 7, "unknown": 8}]),
-        pa.array([{"tags": ["a"]}]),
-    )
 
     @pytest.fixture
     def serializer(self) -> Serializer:
         return json_serializer(one_schema(), SCHEMA)
+
+    def columns(self) -> Sequence[Any]:
+        import pyarrow as pa  # only here: the other tests need no tables
+
+        row = pa.struct([("id", pa.int32()), ("tags", pa.list_(pa.string()))])
+        return (
+            pa.array([{"id": 7, "tags": None}, None, {"id": -1, "tags": ["a", None]}], row),
+            pa.array([{"id": 2**31 - 1, "tags": []}] * 3, row),
+        )
+
+    def refused_columns(self) -> Sequence[Any]:
+        import pyarrow as pa
+
+        return (
+            pa.array([1, 2]),
+            pa.array([{"id": "7"}]),
+            pa.array([{"id": 7, "unknown": 8}]),
+            pa.array([{"tags": ["a"]}]),
+        )

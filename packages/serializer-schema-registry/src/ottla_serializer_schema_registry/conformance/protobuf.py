@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ottla.interfaces import Serializer
 from ottla_serializer_schema_registry.conformance.one_schema import PREFIX, one_schema
-from ottla_serializer_schema_registry.protobuf import columns  # noqa: F401 - threads that stop at any line import nothing
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
 from ottla_testkit.conformance import SerializerConformance
 
@@ -25,9 +23,17 @@ class ProtobufConformance(SerializerConformance):
         ({"seconds": None}, PREFIX + b"\0"),
     )
     refused: ClassVar[Sequence[Any]] = ({"x": 1}, {"seconds": "7"}, {"nanos": 2**31}, 7, object(), [])
-    columns: ClassVar[Sequence[Any]] = (pa.array([{"seconds": 7, "nanos": None}, None, {"seconds": None, "nanos": 2}]),)
-    refused_columns: ClassVar[Sequence[Any]] = (pa.array([1, 2]), pa.array([{"seconds": 7, "unknown": 8}]))
 
     @pytest.fixture
     def serializer(self) -> Serializer:
         return protobuf_serializer(one_schema(), Timestamp)
+
+    def columns(self) -> Sequence[Any]:
+        import pyarrow as pa  # only here: the other tests need no tables
+
+        return (pa.array([{"seconds": 7, "nanos": None}, None, {"seconds": None, "nanos": 2}]),)
+
+    def refused_columns(self) -> Sequence[Any]:
+        import pyarrow as pa
+
+        return (pa.array([1, 2]), pa.array([{"seconds": 7, "unknown": 8}]))

@@ -32,6 +32,7 @@ from ottla.interfaces import (
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.header_sections import encode_headers
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
+from ottla_testkit.conformance.harness.arrow import pyarrow
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.columns import check_bytes, check_facts
 from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
@@ -66,7 +67,7 @@ class TableRequirements(BoundedSuite):
             _check_cuts(cuts, rows, [-1] * len(rows), _ENOUGH_BYTES)
 
     def test_rows_stay_in_order_within_their_partitions(self, encoder: RecordEncoder, chance: random.Random) -> None:
-        pa = _pyarrow()
+        pa = pyarrow()
         for _ in range(_ROUNDS):
             rows, max_bytes = _sendable(chance), chance.choice((1, 200, 3000, _ENOUGH_BYTES))
             chosen = [chance.randrange(5) for _ in rows]
@@ -88,7 +89,7 @@ class TableRequirements(BoundedSuite):
 
     def test_keys_of_a_table_have_the_partitions_of_java(self, encoder: RecordEncoder, chance: random.Random) -> None:
         murmur2_partitions = needed(encoder, SupportsMurmur2Partitions).murmur2_partitions
-        pa = _pyarrow()
+        pa = pyarrow()
         sized = [chance.randbytes(size) for size in range(40)]
         for kind, keys, partitions in itertools.product((pa.binary(), pa.large_binary()), (sized, []), (1, 3, 5000)):
             column = pa.array([b"of another table", *keys], kind).slice(1)
@@ -109,7 +110,7 @@ class TableRequirements(BoundedSuite):
 
     def test_rows_become_the_json_of_their_fields(self, encoder: RecordEncoder, chance: random.Random) -> None:
         json_rows = needed(encoder, SupportsJsonRows).json_rows
-        pa = _pyarrow()
+        pa = pyarrow()
         texts = [None, *_SPECIAL, "plain"]
         columns = {
             "text": pa.array(texts, pa.string()),
@@ -168,10 +169,6 @@ class TableRequirements(BoundedSuite):
             check(made is None, f"avro_values() made {made!r} of {data!r}, which does not fit; it should return None")
 
 
-def _pyarrow() -> Any:
-    return pytest.importorskip("pyarrow", reason="the abilities for tables need pyarrow")
-
-
 def _sendable(chance: random.Random) -> list[Row]:
     """Return records that a table can have: none is from before 1970."""
     return [row for row in drawn(chance) if row.timestamp_ms >= 0] or [Row(None, b"v")]
@@ -179,7 +176,7 @@ def _sendable(chance: random.Random) -> list[Row]:
 
 def _table(rows: Sequence[Row], chance: random.Random) -> TableRows:
     """Return the rows as slices of longer arrays."""
-    pa = _pyarrow()
+    pa = pyarrow()
     kind = chance.choice((pa.binary(), pa.large_binary()))
     before = [Row(b"other", None, (("other", b""),), 1)] * chance.randrange(9)
     keys, values, headers, times = zip(*before, *rows, strict=True)
@@ -199,7 +196,7 @@ def _table(rows: Sequence[Row], chance: random.Random) -> TableRows:
 
 def _cut(encoder: RecordEncoder, rows: TableRows, partitions: Any | None, max_bytes: int) -> list[Cut]:
     cut_rows = needed(encoder, SupportsCutRows).cut_rows
-    _pyarrow()
+    pyarrow()
     cuts: list[Any] = []
     for cut in cut_rows(rows, partitions, max_bytes=max_bytes):
         check(isinstance(cut, Cut), f"cut_rows() returned {type(cut).__name__}; it must be a Cut")
@@ -242,7 +239,7 @@ def _check_cuts(cuts: Sequence[Cut], rows: Sequence[Row], partitions: Sequence[i
 
 def _text(column: Any) -> tuple[Any, str]:
     """Return the text of a column of a type that `json_rows` does not know, or leaves to the core."""
-    pa = _pyarrow()
+    pa = pyarrow()
     if pa.types.is_duration(column.type):
         shown = [f"<{cell.value}>" for cell in column]
         return pa.array(shown, pa.string()), '"'
@@ -252,7 +249,7 @@ def _text(column: Any) -> tuple[Any, str]:
 
 def _avro() -> tuple[AvroColumn, Sequence[bytes]]:
     """Return rows of columns of many kinds, and their bytes after the prefix; the fourth row is null."""
-    pa = _pyarrow()
+    pa = pyarrow()
     numbers = pa.array([0, -1, 64, None, 2**62], pa.int64())
     texts = pa.array(["", "\u00e9", "a" * 70, None, None], pa.large_string())
     lists = pa.array([[1.5], [], [0.0, -2.0], None, [1.0]], pa.list_(pa.float32()))

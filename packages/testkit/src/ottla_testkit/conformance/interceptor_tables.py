@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import attrs
-import pytest
 
 from ottla import InvalidRecordError, PartitionResult, TableDeliveryError, TableResult
 from ottla.interfaces import (
@@ -18,6 +17,7 @@ from ottla.interfaces import (
     SupportsOnTableAcknowledgement,
 )
 from ottla.plugins.record_headers import checked_headers
+from ottla_testkit.conformance.harness.arrow import pyarrow
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
@@ -143,7 +143,7 @@ class TableRequirements(BoundedSuite):
 def _samples(interceptor: Interceptor) -> Iterator[ProducerRows]:
     """Rows of tables, as the core passes them; skips the test if the interceptor takes none."""
     needed(interceptor, SupportsOnSendTable)
-    pa = pytest.importorskip("pyarrow")
+    pa = pyarrow()
     pairs = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
     values = pa.array([b"value", None, b"", b"x" * 500, b"\xff"], pa.binary())
     everything = _rows(
@@ -169,7 +169,7 @@ def _samples(interceptor: Interceptor) -> Iterator[ProducerRows]:
 
 def _tables_of(records: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Sequence[ProducerRecord], ProducerRows]]:
     """Yield those of these keys and values that are bytes, and those that are texts, as records and as a table."""
-    pa = pytest.importorskip("pyarrow")
+    pa = pyarrow()
     for kind, of_arrow in ((bytes, pa.binary()), (str, pa.string())):
         some = [each for each in records if all(isinstance(part, kind | None) for part in each)]
         if some:

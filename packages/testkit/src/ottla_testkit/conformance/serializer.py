@@ -61,10 +61,13 @@ class SerializerConformance(SerializerCalls):
     """Data that the serializer accepts, and the required bytes."""
     refused: ClassVar[Sequence[Any]] = ()
     """Data that the serializer must refuse."""
-    columns: ClassVar[Sequence[Any]] = ()
-    """For a serializer with `serialize_column`: Arrow arrays that it accepts, with nulls at every depth."""
-    refused_columns: ClassVar[Sequence[Any]] = ()
-    """Arrow arrays of types that the serializer must refuse."""
+    columns: ClassVar[Sequence[Any] | Callable[..., Sequence[Any]]] = ()
+    """For a serializer with `serialize_column`: Arrow arrays that it accepts, with nulls at every depth.
+
+    A method may return them instead; it is not called where pyarrow is not installed.
+    """
+    refused_columns: ClassVar[Sequence[Any] | Callable[..., Sequence[Any]]] = ()
+    """Arrow arrays of types that the serializer must refuse, or a method that returns them."""
     lookup_timeout: ClassVar[float] = 5.0
     """Seconds that `prepare` may take, of a serializer that needs lookups."""
 

@@ -11,6 +11,7 @@ import pytest
 from ottla.errors import NotPreparedError, with_article
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSerializeColumn, SupportsSetsHeaders, supports
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS
+from ottla_testkit.conformance.harness.arrow import pyarrow
 from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import within
@@ -43,8 +44,11 @@ class SerializerCalls(BoundedSuite):
         )
         return made  # type: ignore[no-any-return]
 
-    def _columns(self, serializer: Serializer, columns: Sequence[Any]) -> Sequence[Any]:
+    def _columns(self, serializer: Serializer, given: Sequence[Any] | Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """The given columns, for a serializer that takes columns; skips the test if there are none."""
         needed(serializer, SupportsSerializeColumn)
+        pyarrow()
+        columns = given() if callable(given) else given
         if not columns:
             pytest.skip("no such columns are given")
         return columns
