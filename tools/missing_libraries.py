@@ -10,6 +10,7 @@ switch the GIL on for all tests, at its first import.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
@@ -20,8 +21,9 @@ import pytest
 
 NAMES: Final = "OTTLA_MISSING"
 _MISSING: Final = frozenset(filter(None, os.environ.get(NAMES, "").split(",")))
-for _library in _MISSING:
-    sys.modules.setdefault(_library, None)  # type: ignore[arg-type]  # its import raises ModuleNotFoundError
+for _library in _MISSING - sys.modules.keys():
+    if importlib.util.find_spec(_library) is not None:
+        sys.modules[_library] = None  # type: ignore[assignment]  # its import raises ModuleNotFoundError
 _REMEDY: Final = re.compile(r"pip install ([\w-]+)|needs the library ([\w-]+)")
 
 
