@@ -73,7 +73,7 @@ class SimulatedProducer(Producer):
                 io_thread._run()
             return True
 
-        # A call of AsyncProducer runs rounds on a thread of its own while the loop runs some: the I/O thread is only one.
+        # A call of AsyncProducer runs rounds on a thread while the loop runs others: one of them at a time.
         self.round_lock = threading.RLock()
         io_thread.join = join  # type: ignore[method-assign]
         self._begin(engine)

@@ -31,8 +31,8 @@ from ottla.interfaces import (
 )
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.header_sections import encode_headers
-from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.arrow import pyarrow
+from ottla_testkit.conformance.harness.bounded_suite import BoundedSuite, check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.columns import check_bytes, check_facts
 from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
