@@ -54,9 +54,10 @@ class TestJson(SerializerConformance):
     def columns(self) -> Sequence[Any]:
         import pyarrow as pa  # only here: the other tests need no tables
 
+        day = date(2013, 1, 1)
         return (
             pa.array([{"id": 1, "name": "a", "tags": ["x", None]}, None, {"id": None, "name": '"\n', "tags": None}]),
-            pa.array([{"deep": {"day": date(2013, 1, 1), "ratio": 0.1}}, {"deep": None}, None, {"deep": {"day": None}}]),
+            pa.array([{"deep": {"day": day, "ratio": 0.1}}, None, {"deep": None}, {"deep": {"day": None}}]),
             pa.array(["text", None, "\u00e9"]),
             pa.array([1.0, 1e10, None, math.inf, -0.5]),
             pa.array([b"ab", None, b""]),
