@@ -68,13 +68,14 @@ class SimulatedProducer(Producer):
         engine = build_engine(config, replaced(chosen, plugins), environment)
         io_thread = engine.io_thread
 
+        # A call of AsyncProducer runs rounds on a thread while the loop runs others: one of them at a time.
+        self.round_lock = round_lock = threading.RLock()
+
         def join(timeout: float = HANG_GUARD) -> bool:
-            with self.round_lock:
+            with round_lock:
                 io_thread._run()
             return True
 
-        # A call of AsyncProducer runs rounds on a thread while the loop runs others: one of them at a time.
-        self.round_lock = threading.RLock()
         io_thread.join = join  # type: ignore[method-assign]
         self._begin(engine)
 
