@@ -26,6 +26,9 @@ from version import ROOT, differences, set_version, version_of
 CHANGELOG: Final = ROOT / "CHANGELOG.md"
 CITATION: Final = ROOT / "CITATION.cff"
 FRAGMENTS: Final = ROOT / "changelog.d"
+REPOSITORY: Final = "https://github.com/ottla/ottla"
+LONGEST_NOTES: Final = 120_000
+"""Characters. GitHub refuses a release with more than 125,000, and would do so after the packages were published."""
 
 
 class ReleaseError(Exception):
@@ -42,7 +45,15 @@ def notes(changelog: str, version: str) -> str:
     section = re.search(rf"(?ms)^## {re.escape(version)} \([^\n]*\n(.*?)(?=^## |\Z)", changelog)
     if section is None:
         raise ReleaseError(f"CHANGELOG.md has no section {version}: run python tools/release.py prepare {version}")
-    return section[1].strip() + "\n"
+    return shortened(section[1].strip(), version) + "\n"
+
+
+def shortened(changes: str, version: str) -> str:
+    """Return the changes that fit into a release of GitHub, with a link to all if some do not fit."""
+    if len(changes) <= LONGEST_NOTES:
+        return changes
+    kept = changes[: changes.rindex("\n- ", 0, LONGEST_NOTES)]
+    return f"{kept}\n\nThis list is shortened. All changes: {REPOSITORY}/blob/v{version}/CHANGELOG.md"
 
 
 def check(tag: str) -> str:
