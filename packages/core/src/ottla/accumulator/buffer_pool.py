@@ -202,8 +202,13 @@ class BufferPool:
 
         Returns if the waiter was served meanwhile; then it keeps its bytes for `take`.
         """
+        waited = self._clock() - waiter.since
         try:
-            self._end_wait(waiter, None, waited=self._clock() - waiter.since, before=before, limit=limit)
+            with self._guard:
+                if not waiter.missing:
+                    return
+                failure = self._failure(waiter, waited=waited, before=before, limit=limit)
+            raise failure
         except BaseException:
             self.leave(waiter)
             raise
@@ -263,34 +268,30 @@ class BufferPool:
         return served
 
     def _end_wait(
-        self,
-        waiter: MemoryWaiter,
-        claim: Claim | None,
-        *,
-        waited: float,
-        before: float = 0.0,
-        limit: str = "max.block.ms",
+        self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float = 0.0, limit: str = "max.block.ms"
     ) -> None:
         """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
 
-        Without a *claim* it keeps them. Does not block. The error reports the seconds *waited*, and those of other
-        waits *before*.
+        Does not block. The error reports the seconds *waited*, and those of other waits *before*.
         """
         with self._guard:
-            if claim is None and not waiter.missing:
-                return
-            self._counters.memory_waits.add(waited)
-            if claim is not None and not waiter.missing:
+            if not waiter.missing:
+                self._counters.memory_waits.add(waited)
                 claim.held, waiter.missing = waiter.size, waiter.size
                 return
-            if self._refusal is not None:
-                raise self._refusal
-            self.refused_since = waiter.since
-            self._counters.memory_refusals.add(1)
-            free = self._free
+            failure = self._failure(waiter, waited=waited, before=before, limit=limit)
+        raise failure
+
+    def _failure(self, waiter: MemoryWaiter, *, waited: float, before: float, limit: str) -> OttlaError:
+        """Count a wait that fails, and return its error. Under the lock."""
+        self._counters.memory_waits.add(waited)
+        if self._refusal is not None:
+            return self._refusal
+        self.refused_since = waiter.since
+        self._counters.memory_refusals.add(1)
         earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""
-        raise BufferExhaustedError(
-            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {free} of "
+        return BufferExhaustedError(
+            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self._free} of "
             f"buffer.memory={self.capacity} bytes free; records are sent faster than the broker accepts them"
         )
 
