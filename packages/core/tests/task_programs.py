@@ -10,6 +10,7 @@ import inspect
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,9 @@ from ottla.tables.table_delivery import TableDelivery
 
 if TYPE_CHECKING:
     from histories import Run
+
+ARROW: Final = find_spec("pyarrow") is not None
+"""Whether tables are sent: not every interpreter has pyarrow."""
 
 LATER: Final = 5.0
 """Seconds after their limit in which calls end that are broken, so that a history does not wait for ever."""
@@ -197,7 +201,7 @@ class TaskProgram:
             match call:
                 case Send():
                     await self._send(name, next(numbers), call)
-                case Table():
+                case Table() if ARROW:
                     await self._table(name, numbers, call)
                 case Flush():
                     await self._flush(name, call)
