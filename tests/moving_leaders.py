@@ -8,20 +8,13 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Self
+from collections.abc import Callable, Iterator
 
+from cluster_behind_proxies import ClusterBehindProxies
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import call, metadata
-from ottla_testkit.kafka_cluster.cluster_config import ClusterConfig
-from ottla_testkit.kafka_cluster.node import Node
 from ottla_testkit.kafka_cluster.node_settings import Setting
-from ottla_testkit.kafka_cluster.nodes import Nodes
-from ottla_testkit.kafka_cluster.topics import Topics
-from ottla_testkit.processes.free_ports import HOST, free_ports
-from ottla_testkit.proxy import CuttingProxy
 
 FROM, TO, LAGGING = 1, 2, 3
 """The leader when the record is sent, the leader afterwards, and the broker that delays the acknowledgement."""
@@ -36,26 +29,11 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-class MovingLeaders(KafkaCluster):
-    """The cluster. `proxies` are the ways of clients to each node."""
+class MovingLeaders(ClusterBehindProxies):
+    """The cluster. Its clients begin with node 1."""
 
     def __init__(self, *, version: str) -> None:
-        super().__init__(nodes=3, version=version, config=SETTINGS)
-        self.proxies: dict[int, CuttingProxy] = {}
-        self._nodes = NodesBehindProxies(self._config, self.proxies)
-        self._topics = Topics(self._nodes, version=version)
-        self._running = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        ports = free_ports(len(self.nodes))
-        self.proxies.update((node, CuttingProxy(HOST, port)) for node, port in zip(self.nodes, ports, strict=True))
-        for proxy in self.proxies.values():
-            self._running.enter_context(proxy)
-        return super().__enter__()
-
-    def close(self) -> None:
-        super().close()
-        self._running.close()
+        super().__init__(version=version, config=SETTINGS, controllers=[FROM])
 
     @property
     def client_servers(self) -> str:
@@ -105,31 +83,6 @@ class MovingLeaders(KafkaCluster):
         wanted = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iii", 1, 0, 20_000)
         call(self.address(FROM), ELECT_LEADERS, 0, wanted, WITHIN)
         until(lambda: metadata(self.address(FROM), topic=topic).leaders[0] == TO)
-
-
-class NodesBehindProxies(Nodes):
-    """The nodes: each has a listener that advertises its proxy, and only the first one is a controller."""
-
-    def __init__(self, config: ClusterConfig, proxies: Mapping[int, CuttingProxy]) -> None:
-        super().__init__(config)
-        self._proxies = proxies
-
-    def _write_properties(self, node: Node) -> None:
-        super()._write_properties(node)
-        proxy = self._proxies[node.number]
-        inside = f"PLAINTEXT://{HOST}:{node.port}"
-        outside = proxy._target[1]
-        controller = f",CONTROLLER://{HOST}:{self._controllers[FROM]}" if node.number == FROM else ""
-        more = {
-            "process.roles": "broker,controller" if node.number == FROM else "broker",
-            "controller.quorum.voters": f"{FROM}@{HOST}:{self._controllers[FROM]}",
-            "listeners": f"{inside},CLIENTS://{HOST}:{outside}{controller}",
-            "advertised.listeners": f"{inside},CLIENTS://{proxy.bootstrap_servers}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-        }
-        with node.properties.open("a", encoding="utf-8") as properties:
-            properties.writelines(f"{key}={value}\n" for key, value in more.items())
 
 
 def until(happened: Callable[[], object]) -> None:

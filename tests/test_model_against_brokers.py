@@ -14,11 +14,11 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from pathlib import Path
-from typing import Any, Final, Self
+from contextlib import suppress
+from typing import Any, Final
 
 import pytest
+from cluster_behind_proxies import ClusterBehindProxies
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclBindingFilter,
@@ -37,16 +37,10 @@ from random_workloads import random_settings as settings_of
 from ottla import Producer
 from ottla.errors import ErrorCode
 from ottla_testkit.errors import KafkaUnavailableError
-from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.admin_requests import call, delete_topics, metadata
-from ottla_testkit.kafka_cluster.cluster_config import ClusterConfig
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
-from ottla_testkit.kafka_cluster.node import Node
 from ottla_testkit.kafka_cluster.node_settings import Setting
-from ottla_testkit.kafka_cluster.nodes import Nodes
-from ottla_testkit.kafka_cluster.topics import Topics
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy import Direction
 from ottla_testkit.pytest_plugin import go_without
 from ottla_testkit.simulation import Chance, Link, SimulatedCluster
@@ -113,58 +107,22 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS = 45, 43
 
 
-class ProxiedCluster(KafkaCluster):
-    """Three brokers of which clients reach each by a recording proxy."""
+class ObservedCluster(ClusterBehindProxies):
+    """Three brokers, whose answers to clients are noted."""
 
     def __init__(self) -> None:
-        super().__init__(nodes=len(NODES), config=SETTINGS)
         self.observed = Observed()
-        self.proxies: dict[int, RecordingProxy] = {}
-        self._nodes = _NodesBehindProxies(self._config, self.proxies)
-        self._topics = Topics(self._nodes, version=self.version)
-        self._running = ExitStack()
-
-    def __enter__(self) -> Self:
-        for node, port in zip(self.nodes, free_ports(len(self.nodes)), strict=True):
-            self.proxies[node] = self._running.enter_context(RecordingProxy(HOST, port, self.observed))
-        return super().__enter__()
-
-    def close(self) -> None:
-        super().close()
-        self._running.close()
-
-    @property
-    def client_servers(self) -> str:
-        """`host:port` of each proxy."""
-        return ",".join(proxy.bootstrap_servers for proxy in self.proxies.values())
-
-
-class _NodesBehindProxies(Nodes):
-    """The nodes: each has a listener more, which advertises its proxy."""
-
-    def __init__(self, config: ClusterConfig, proxies: Mapping[int, RecordingProxy]) -> None:
-        super().__init__(config)
-        self._proxies = proxies
-
-    def _write_properties(self, node: Node) -> None:
-        super()._write_properties(node)
-        proxy = self._proxies[node.number]
-        inside = f"PLAINTEXT://{HOST}:{node.port}"
-        more = {
-            "listeners": f"{inside},CLIENTS://{HOST}:{proxy._target[1]},"
-            f"CONTROLLER://{HOST}:{self._controllers[node.number]}",
-            "advertised.listeners": f"{inside},CLIENTS://{proxy.bootstrap_servers}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-        }
-        with Path(node.properties).open("a", encoding="utf-8") as properties:
-            properties.writelines(f"{key}={value}\n" for key, value in more.items())
+        super().__init__(
+            config=SETTINGS,
+            protocol="SASL_PLAINTEXT",
+            proxy=lambda host, port: RecordingProxy(host, port, self.observed),
+        )
 
 
 class RealWorld(World):
     """The real cluster."""
 
-    def __init__(self, kafka: ProxiedCluster, topic: str, transactional_id: str) -> None:
+    def __init__(self, kafka: ObservedCluster, topic: str, transactional_id: str) -> None:
         self.topic, self.transactional_id = topic, transactional_id
         self._kafka = kafka
         self._began_at = time.monotonic()
@@ -183,15 +141,15 @@ class RealWorld(World):
 
 # What happens to the real brokers. Each returns faults of the same kind with the times at which they came.
 
-RealFault = Callable[[ProxiedCluster, RealWorld, random.Random], Sequence[Fault]]
+RealFault = Callable[[ObservedCluster, RealWorld, random.Random], Sequence[Fault]]
 
 
-def _nothing(_kafka: ProxiedCluster, world: RealWorld, _chance: random.Random) -> Sequence[Fault]:
+def _nothing(_kafka: ObservedCluster, world: RealWorld, _chance: random.Random) -> Sequence[Fault]:
     world.sleep(SECONDS)
     return ()
 
 
-def _cut(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _cut(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     while world.clock() < SECONDS:
         way = chance.choice((Direction.OUT, Direction.BACK))
         proxy = kafka.proxies[chance.choice(NODES)]
@@ -202,7 +160,7 @@ def _cut(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequ
     return ()
 
 
-def _kill(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _kill(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     world.sleep(chance.uniform(0.5, 2.0))
     node = chance.choice(NODES)
     kafka.kill(node)
@@ -212,7 +170,7 @@ def _kill(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Seq
     return ()
 
 
-def _stop(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _stop(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     world.sleep(chance.uniform(0.5, 2.0))
     node = chance.choice(NODES)
     kafka.stop(node)
@@ -221,7 +179,7 @@ def _stop(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Seq
     return ()
 
 
-def _freeze(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _freeze(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     for _ in range(chance.choice((1, 2))):
         world.sleep(chance.uniform(0.2, 1.0))
         node = chance.choice(NODES)
@@ -232,7 +190,7 @@ def _freeze(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> S
     return ()
 
 
-def _move(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _move(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     name = world.topic.encode()
     while world.clock() < SECONDS:
         world.sleep(chance.choice((0.05, 0.5, 1.5)))
@@ -247,7 +205,7 @@ def _move(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Seq
     return ()
 
 
-def _add(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _add(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     admin = AdminClient({"bootstrap.servers": kafka.near_servers})
     for more in range(1, 4):
         world.sleep(chance.uniform(0.5, 2.5))
@@ -257,7 +215,7 @@ def _add(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequ
     return ()
 
 
-def _recreate(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _recreate(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     world.sleep(chance.uniform(1.0, 3.0))
     began = world.clock()
     delete_topics(kafka.address(1), [world.topic])
@@ -269,7 +227,7 @@ def _recreate(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) ->
     return [fault]
 
 
-def _deny(kafka: ProxiedCluster, world: RealWorld, chance: random.Random, kind: Any, name: str) -> None:
+def _deny(kafka: ObservedCluster, world: RealWorld, chance: random.Random, kind: Any, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.near_servers})
     rule = kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.DENY
     world.sleep(chance.uniform(0.5, 2.0))
@@ -281,13 +239,13 @@ def _deny(kafka: ProxiedCluster, world: RealWorld, chance: random.Random, kind: 
     world.sleep(1.5)
 
 
-def _deny_topic(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _deny_topic(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     began = world.clock()
     _deny(kafka, world, chance, ResourceType.TOPIC, world.topic)
     return [DeniedTopic(at=began, seconds=world.clock() - began, topic=world.topic)]
 
 
-def _deny_id(kafka: ProxiedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
+def _deny_id(kafka: ObservedCluster, world: RealWorld, chance: random.Random) -> Sequence[Fault]:
     _deny(kafka, world, chance, ResourceType.TRANSACTIONAL_ID, world.transactional_id)
     return ()
 
@@ -306,7 +264,7 @@ REAL_FAULTS: Final[Mapping[str, RealFault]] = {
 }
 
 
-def play_real(kafka: ProxiedCluster, state: str, chance: random.Random) -> None:
+def play_real(kafka: ObservedCluster, state: str, chance: random.Random) -> None:
     """One round in the real cluster; its answers are noted, and what readers find is checked."""
     world = RealWorld(kafka, f"round-{uuid.uuid4().hex[:8]}", f"id-{uuid.uuid4().hex[:8]}")
     kafka.create_topic(world.topic, partitions=3, replication=3, config={"min.insync.replicas": 2})
@@ -512,17 +470,17 @@ def missing(real: Sequence[Answer], *, transaction_version: int) -> list[Answer]
 
 
 @pytest.fixture(scope="module")
-def proxied() -> Iterator[ProxiedCluster]:
+def proxied() -> Iterator[ObservedCluster]:
     """The cluster."""
     try:
-        with ProxiedCluster() as kafka:
+        with ObservedCluster() as kafka:
             yield kafka
     except KafkaUnavailableError as error:
         go_without(error)
 
 
 @pytest.mark.timeout(int(60 * MINUTES) + 1_800 if LONG else 300)
-def test_real_brokers_answer_nothing_that_simulated_ones_do_not(proxied: ProxiedCluster) -> None:
+def test_real_brokers_answer_nothing_that_simulated_ones_do_not(proxied: ObservedCluster) -> None:
     print(f"again with OTTLA_SEED={SEED}")
     chance = random.Random(SEED)
     states = list(REAL_FAULTS) if LONG else ["leaders moved"]
