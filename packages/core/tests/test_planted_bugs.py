@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from long_forms import LONG
+from task_programs import ARROW
 
 import planted_bugs
 import simulate
@@ -54,6 +55,8 @@ def finds(bug: str, kind: str, seed: int) -> bool:
 @pytest.mark.parametrize("bug", list(first_seeds())[:: 1 if LONG else EACH_OF])
 def test_a_history_finds_a_planted_bug_at_its_seed(bug: str) -> None:
     kind, seed = first_seeds()[bug]
+    if kind == "tasks" and not ARROW:
+        pytest.skip("without pyarrow, histories with tasks send no tables, and so are other ones")
 
     assert finds(bug, kind, seed), f"the history {kind} {seed} passes with the bug: run simulate.py --find again"
 
