@@ -132,8 +132,8 @@ class Driver:
         if self._child.poll() is None:
             if leaving:  # who else would end them goes first
                 for process in psutil.Process(self.pid).children(recursive=True):
-                    if process.pid not in leaving and "java" not in process.name():
-                        with suppress(psutil.NoSuchProcess):
+                    with suppress(psutil.NoSuchProcess):  # it may end by itself
+                        if process.pid not in leaving and "java" not in process.name():
                             process.kill()
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait(LINE_TIMEOUT)
