@@ -300,7 +300,8 @@ def end(*processes: psutil.Process) -> None:
     for process in processes:
         for each in [process, *process.children(recursive=True)]:
             if each.pid != os.getpid():
-                each.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may end by itself
+                    each.kill()
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -62,7 +62,8 @@ class Driver:
         """End it, its JVM and all of its workers, with -9."""
         driver = psutil.Process(self.process.pid)
         for each in [driver, *driver.children(recursive=True)]:
-            each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may end by itself
+                each.kill()
 
 
 @attrs.define
