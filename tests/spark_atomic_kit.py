@@ -130,12 +130,16 @@ class Driver:
     def kill(self, *, leaving: Collection[int] = ()) -> None:
         """-9 for the driver and its JVM, whose workers end with it; *leaving* some of them to be as they are."""
         if self._child.poll() is None:
-            if leaving:  # who else would end them goes first
-                for process in psutil.Process(self.pid).children(recursive=True):
-                    with suppress(psutil.NoSuchProcess):  # it may end by itself
-                        if process.pid not in leaving and "java" not in process.name():
-                            process.kill()
+            family = [each for each in psutil.Process(self.pid).children(recursive=True) if each.pid not in leaving]
+            for process in family:
+                with suppress(psutil.NoSuchProcess):  # it may end by itself
+                    if leaving and "java" not in process.name():  # who else would end them goes first
+                        process.kill()
             os.killpg(self.pid, signal.SIGKILL)
+            for process in family:
+                with suppress(psutil.NoSuchProcess):
+                    if process.status() == psutil.STATUS_STOPPED:  # such a worker does not see that its JVM has ended
+                        process.kill()
         self._child.wait(LINE_TIMEOUT)
 
     @property
