@@ -254,11 +254,17 @@ def test_records_of_the_future_are_refused_one_by_one() -> None:
     assert "1 other record of the batch was refused" in errors[0]
 
 
-def test_a_coordinator_that_has_moved_loads_the_transactions_first() -> None:
+def with_a_coordinator_that_loads() -> Simulation:
+    """A simulation whose second broker is the coordinator after one second, and has loaded its state after four."""
     cluster = SimulatedCluster.of(1, 2)
     cluster.create("t", 1)
     simulation = Simulation(cluster, seed=1)
     plan(simulation, [MovedCoordinator(at=1.0, seconds=3.0, broker=2)])
+    return simulation
+
+
+def test_a_coordinator_that_has_moved_loads_the_transactions_first() -> None:
+    simulation = with_a_coordinator_that_loads()
     producer = simulation.producer(transactional_id="id")
 
     def program() -> None:
@@ -272,7 +278,21 @@ def test_a_coordinator_that_has_moved_loads_the_transactions_first() -> None:
     simulation.run(program)
 
     assert 4.0 < simulation.clock() < 6.0
-    assert list(cluster.topics["t"].committed(0)) == [b"v"]
+    assert list(simulation.cluster.topics["t"].committed(0)) == [b"v"]
+
+
+def test_a_coordinator_that_loads_gives_no_producer_id() -> None:
+    simulation = with_a_coordinator_that_loads()
+    producer = simulation.producer(transactional_id="id")
+
+    def program() -> None:
+        simulation.sleep(2.0)
+        producer.init_transactions()
+        producer.close()
+
+    simulation.run(program)
+
+    assert 4.0 < simulation.clock() < 6.0
 
 
 def test_a_transaction_ends_although_its_topic_was_deleted() -> None:
