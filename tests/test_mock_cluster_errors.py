@@ -216,7 +216,7 @@ def slow_to_answer(mock_cluster: MockCluster) -> MockCluster:
 def _lose_the_answer(cluster: MockCluster, producer: Producer, values: Iterable[bytes]) -> list[Delivery]:
     """Send, and cut the connection between the broker's writing and its answer.
 
-    The producer must push no metrics: with one request in flight, a late answer to their request holds the records back.
+    The producer must push no metrics: with one request in flight, a late answer to those would hold the records back.
     """
     producer.send("t", b"known").result(WAIT)
     cluster.set_rtt(1, WAIT)
