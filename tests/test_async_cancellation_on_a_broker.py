@@ -169,8 +169,6 @@ def test_a_cancelled_transaction_is_committed_whole_or_not_at_all(kafka: KafkaCl
             await producer.init_transactions()
             for number in range(TRANSACTIONS):
                 await cancelled_at_random(transfer(producer, number), chance)
-                await call_ended("commit_transaction")
-                await call_ended("abort_transaction")
 
     asyncio.run(main())
 

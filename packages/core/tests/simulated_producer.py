@@ -26,8 +26,7 @@ from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import CREATION_ORDER, Plugins, choose_plugins
 from ottla.producer.build import build_engine
-from ottla.producer.transactions import Transactions
-from ottla.transactions.pending_result import TransactionalRequestResult
+from ottla.producer.transactions import TransactionCall, Transactions
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedCluster, SimulatedNetwork
 
@@ -80,20 +79,30 @@ class SimulatedProducer(Producer):
         self._begin(engine)
 
 
-@attrs.frozen(kw_only=True)
-class TransactionsOfTheTest(Transactions):
-    """Runs rounds where a caller would wait for the I/O thread."""
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CallOfTheTest(TransactionCall[Any]):
+    """Runs rounds where a thread would wait for the I/O thread."""
 
     simulation: Simulated
 
-    def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
-        end = self.simulation.clock() + (self.max_block if timeout is None else timeout)
+    def wait(self) -> Any:
+        end = self.simulation.clock() + self.seconds
         for _ in range(10_000):
-            if pending.ended or self.simulation.clock() >= end:
-                super()._wait(pending, 0.0)
-                return
+            if self.ended or self.simulation.clock() >= end:
+                return self.get()
             self.simulation.round(until=end)
         raise AssertionError("ten thousand rounds, and neither has it ended nor time passed")
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TransactionsOfTheTest(Transactions):
+    """Makes calls that wait in the rounds of the test."""
+
+    simulation: Simulated
+
+    def _call(self, *arguments: Any, **options: Any) -> TransactionCall[Any]:
+        call = super()._call(*arguments, **options)
+        return CallOfTheTest(**attrs.asdict(call, recurse=False), simulation=self.simulation)
 
 
 class Simulated:

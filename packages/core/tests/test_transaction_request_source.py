@@ -78,7 +78,8 @@ class Setup:
         """Take the result of the last call, as its caller does."""
         result = self.state.result
         assert result is not None
-        assert result.wait(0)
+        assert result.ended
+        result.claim()
 
     def begin(self) -> None:
         """Begin a transaction with records of a partition."""
@@ -169,7 +170,7 @@ def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
     setup.end(commit=False)
 
     with pytest.raises(AbortableTransactionError):
-        sent.wait(0)
+        sent.claim()
     assert not setup.state.offsets
 
 
@@ -180,7 +181,7 @@ def test_close_drops_the_offsets_of_the_open_transaction() -> None:
     setup.requests.close()
 
     with pytest.raises(AbortableTransactionError, match="the producer was closed"):
-        sent.wait(0)
+        sent.claim()
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION])

@@ -984,4 +984,4 @@ def test_close_without_time_ends_a_wait_for_the_coordinator() -> None:
         simulation.producer.close(0)
 
         with pytest.raises(ProducerClosedError, match="the producer is closed"):
-            waiting.wait(0)
+            waiting.claim()

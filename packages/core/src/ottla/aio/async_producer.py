@@ -19,6 +19,7 @@ from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
+from ottla.aio.transaction_results import result_of
 from ottla.concurrency.cancellation import Cancellation
 from ottla.config.key_names import without
 from ottla.config.keywords import ProducerKeywords
@@ -196,10 +197,10 @@ class AsyncProducer:
         self, timeout: float | None = None, *, keep_prepared: bool = False
     ) -> PreparedTransaction | None:
         """Take `transactional.id` over; see `Producer.init_transactions`."""
-        return await on_a_thread(
-            name="init_transactions",
-            call=lambda: self._producer.init_transactions(timeout, keep_prepared=keep_prepared),
-        )
+        producer = self._producer
+        with producer._call_times.txn_init.timed(producer._clock):
+            calls = producer._transactional("init_transactions")
+            return await result_of(calls.initialize(timeout, keep_prepared=keep_prepared))
 
     def begin_transaction(self) -> None:
         """Begin a transaction; sends no request and waits for nothing. See `Producer.begin_transaction`."""
@@ -209,30 +210,38 @@ class AsyncProducer:
         self, offsets: Mapping[Any, Any] | Sequence[Any], group_metadata: Any, timeout: float | None = None
     ) -> None:
         """Commit a consumer's positions with the transaction; see `Producer.send_offsets_to_transaction`."""
-        await on_a_thread(
-            name="send_offsets_to_transaction",
-            call=lambda: self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout),
-        )
+        producer = self._producer
+        with producer._call_times.txn_send_offsets.timed(producer._clock):
+            calls = producer._transactional("send_offsets_to_transaction")
+            await result_of(calls.send_offsets(offsets, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send queued records, and commit the transaction; see `Producer.commit_transaction`."""
-        return await on_a_thread(name="commit_transaction", call=lambda: self._producer.commit_transaction(timeout))
+        producer = self._producer
+        with producer._call_times.txn_commit.timed(producer._clock):
+            return await result_of(producer._transactional("commit_transaction").end(timeout, commit=True))
 
     async def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Drop queued records, and abort the transaction; see `Producer.abort_transaction`."""
-        return await on_a_thread(name="abort_transaction", call=lambda: self._producer.abort_transaction(timeout))
+        producer = self._producer
+        with producer._call_times.txn_abort.timed(producer._clock):
+            return await result_of(producer._transactional("abort_transaction").end(timeout, commit=False))
 
     async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         """Send queued records, and let another process end the transaction; see `Producer.prepare_transaction`."""
-        return await on_a_thread(name="prepare_transaction", call=lambda: self._producer.prepare_transaction(timeout))
+        producer = self._producer
+        with producer._call_times.txn_prepare.timed(producer._clock):
+            return await result_of(producer._transactional("prepare_transaction").prepare(timeout))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """A transaction for an `async with` block: committed at its end, aborted when it raises or is cancelled.
 
         The block's own error is raised, with a note if the abort failed, too. A task that is cancelled during the
-        commit does not stop it: the transaction is committed, or fails.
+        commit does not stop it: the transaction is committed, or fails. The next block waits for that first.
         """
+        if (left := self._producer._transactional("begin_transaction").left_end()) is not None:
+            await result_of(left)
         self.begin_transaction()
         try:
             yield self

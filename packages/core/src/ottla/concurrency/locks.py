@@ -30,6 +30,13 @@ def holder_of(lock: object) -> int | None:
     return int(found[1]) or None if found else None
 
 
+class Gate(Protocol):
+    """An object that a wait ends with: a lock that a thread waits for, or a callback."""
+
+    def release(self) -> object:
+        """End the wait."""
+
+
 class Latch:
     """An event that any number of threads wait for, once. It has no lock, so no operation can be left half done."""
 
@@ -38,7 +45,7 @@ class Latch:
     def __init__(self, environment: Environment = SYSTEM) -> None:
         self.is_set = False
         """Whether `set` was called."""
-        self._gates: list[Lock] = []
+        self._gates: list[Gate] = []
         self._make_gate = environment.lock
         self._clock = environment.clock
 
@@ -52,6 +59,12 @@ class Latch:
             except IndexError:  # taken by another `set`, or by a waiter whose time ran out
                 return
             gate.release()
+
+    def add_gate(self, gate: Gate) -> None:
+        """Release *gate* once the latch is set, on the thread that sets it; here if it is set. Perhaps twice."""
+        self._gates.append(gate)
+        if self.is_set:  # else `set` may have released the gates before
+            self.set()
 
     def wait(self, timeout: float | None) -> bool:
         """Block until it is set; *timeout*, in seconds, is the limit if given. Return False if time ran out."""

@@ -299,7 +299,7 @@ class Producer:
         With *keep_prepared* (KIP-939) a prepared transaction stays open and is returned; commit or abort it.
         """
         with self._call_times.txn_init.timed(self._clock):
-            return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared)
+            return self._transactional("init_transactions").initialize(timeout, keep_prepared=keep_prepared).wait()
 
     def begin_transaction(self) -> None:
         """Begin a transaction: records sent from now on become visible together, or not at all.
@@ -326,7 +326,7 @@ class Producer:
         group. Waits for the coordinator.
         """
         with self._call_times.txn_send_offsets.timed(self._clock):
-            self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout)
+            self._transactional("send_offsets_to_transaction").send_offsets(offsets, group_metadata, timeout).wait()
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Send queued records, and commit the transaction, which makes its records visible.
@@ -336,7 +336,7 @@ class Producer:
         FatalTransactionError, and its subclass ProducerFencedError, mean that this producer can do nothing more.
         """
         with self._call_times.txn_commit.timed(self._clock):
-            return self._transactional("commit_transaction").end(timeout, commit=True)
+            return self._transactional("commit_transaction").end(timeout, commit=True).wait()
 
     def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
         """Drop queued records, and abort the transaction: `read_committed` consumers never see its records.
@@ -346,7 +346,7 @@ class Producer:
         nothing more.
         """
         with self._call_times.txn_abort.timed(self._clock):
-            return self._transactional("abort_transaction").end(timeout, commit=False)
+            return self._transactional("abort_transaction").end(timeout, commit=False).wait()
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -376,7 +376,7 @@ class Producer:
         end it, too.
         """
         with self._call_times.txn_prepare.timed(self._clock):
-            return self._transactional("prepare_transaction").prepare(timeout)
+            return self._transactional("prepare_transaction").prepare(timeout).wait()
 
     def join_transaction(self, shared: SharedTransaction) -> None:
         """Join a transaction that another process opened and will end; see SharedTransaction for the rules.
@@ -394,7 +394,7 @@ class Producer:
         for its brokers. Then report that to the process that opened it, which must not commit it, and close this
         producer.
         """
-        return self._transactional("leave_transaction").leave(timeout)
+        return self._transactional("leave_transaction").leave(timeout).wait()
 
     def _transactional(self, method: str) -> Transactions:
         self._lifecycle.check()

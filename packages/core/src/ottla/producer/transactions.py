@@ -1,11 +1,9 @@
-"""The transaction methods of a producer.
-
-Ending a transaction changes the state, closes the open batches, and waits for a limited time."""
+"""The transaction methods of a producer: each takes effect at once, and what it returns waits for the brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
@@ -23,6 +21,58 @@ from ottla.transactions.shared_transaction import SharedTransaction
 if TYPE_CHECKING:
     from ottla.transactions.manager import TransactionManager
 
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TransactionCall(Generic[T]):
+    """A call that has taken effect; a thread waits for its result in `wait`, a task of an event loop by `on_end`.
+
+    Until a caller gets the result, the same method, called again, has the same one.
+    """
+
+    pending: TransactionalRequestResult
+    seconds: float
+    """How long to wait for the result."""
+    limit: str
+    """The name of the limit that these seconds are from."""
+    manager: TransactionManager
+    result: Callable[[], T]
+    """What the method returns after success."""
+    if_failed: Callable[[], object] = lambda: None
+
+    @property
+    def ended(self) -> bool:
+        """Return whether there is a result."""
+        return self.pending.ended
+
+    def on_end(self, function: Callable[[], object]) -> None:
+        """Call *function* once there is a result, on the I/O thread; now if there is one. Perhaps twice."""
+        self.pending.on_end(function)
+
+    def wait(self) -> T:
+        """Block until there is a result, and return it; raises the error of the call, or TransactionTimeoutError."""
+        self.pending.wait_until_ended(self.seconds)
+        return self.get()
+
+    def leave(self) -> None:
+        """Note that the caller waits no longer, and needs no result before it makes other calls."""
+        self.pending.required = False
+
+    def get(self) -> T:
+        """Return the result; raises the error of the call, or TransactionTimeoutError if there is no result yet."""
+        if not self.ended:
+            raise TransactionTimeoutError(
+                f"{self.pending.method} was not done within {self.seconds:g} s ({self.limit}): "
+                f"{self.manager.describe()}; call it again to wait for the same outcome"
+            )
+        try:
+            self.pending.claim()
+        except TransactionError:
+            self.if_failed()
+            raise
+        return self.result()
+
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Transactions:
@@ -33,62 +83,65 @@ class Transactions:
     max_block: float
     wake: Callable[[], object]
 
-    def initialize(self, timeout: float | None, *, keep_prepared: bool) -> PreparedTransaction | None:
-        """Get a producer id, wait for it, and return the prepared transaction that was kept, if there is one."""
+    def initialize(self, timeout: float | None, *, keep_prepared: bool) -> TransactionCall[PreparedTransaction | None]:
+        """Request a producer id. The result is the prepared transaction that was kept, if there is one."""
         self._check("init_transactions", timeout)
-        self._wait(self.manager.initialize(keep_prepared=keep_prepared), timeout)
-        return self.manager.prepared if keep_prepared else None
+        pending = self.manager.initialize(keep_prepared=keep_prepared)
+        return self._call(pending, timeout, lambda: self.manager.prepared if keep_prepared else None)
 
     def begin(self) -> None:
         """Allow records to be queued."""
         self._check("begin_transaction")
         self.manager.begin_transaction()
 
-    def send_offsets(self, offsets: object, group: object, timeout: float | None) -> None:
-        """Add a group's offsets to the transaction; blocks until the brokers have them."""
+    def send_offsets(self, offsets: object, group: object, timeout: float | None) -> TransactionCall[None]:
+        """Add a group's offsets to the transaction; there is a result when the brokers have them."""
         self._check("send_offsets_to_transaction", timeout)
-        self._wait(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout)
+        return self._call(self.manager.send_offsets(OffsetsToSend.checked(offsets, group)), timeout, lambda: None)
 
-    def end(self, timeout: float | None, *, commit: bool) -> DeliveryReport:
-        """End the transaction; blocks until it has ended, and returns the outcomes of its records."""
+    def end(self, timeout: float | None, *, commit: bool) -> TransactionCall[DeliveryReport]:
+        """Refuse further records, and end the transaction. The result has the outcomes of its records."""
         self._check("commit_transaction" if commit else "abort_transaction", timeout)
         with signals.Deferred():  # the call that changes the state must also note that every record is queued
             pending = self.manager.end(commit=commit)
             self._queue_all_records()
-        try:
-            self._wait(pending, timeout)
-        except TransactionTimeoutError:
-            raise  # the transaction may still end either way
-        except TransactionError:
-            self.accumulator.report()  # this error reports the failed records, so `flush` and `close` need not
-            raise
-        report, _unretrieved, _error = self.accumulator.report()  # after an abort, failed records need no report
-        return report
+        # The error reports the failed records, so `flush` and `close` need not.
+        return self._call(pending, timeout, self._report, if_failed=self.accumulator.report)
 
-    def prepare(self, timeout: float | None) -> PreparedTransaction:
-        """Wait until every record is written, and leave the end of the transaction to another process."""
+    def left_end(self) -> TransactionCall[None] | None:
+        """The end of the last transaction, if it goes on although the task that waited for it was cancelled."""
+        pending = self.manager.left_end
+        return None if pending is None else self._call(pending, None, lambda: None)
+
+    def prepare(self, timeout: float | None) -> TransactionCall[PreparedTransaction]:
+        """Leave the end of the transaction to another process; there is a result when every record is written."""
         self._check("prepare_transaction", timeout)
         with signals.Deferred():
             pending = self.manager.prepare()
             self._queue_all_records()
-        self._wait(pending, timeout)
-        prepared = self.manager.prepared
-        assert prepared is not None, "its result is there"
-        return prepared
+
+        def prepared() -> PreparedTransaction:
+            found = self.manager.prepared
+            assert found is not None, "its result is there"
+            return found
+
+        return self._call(pending, timeout, prepared)
 
     def join(self, shared: SharedTransaction) -> None:
         """Allow records to be queued for another process's transaction."""
         self._check("join_transaction")
         self.manager.join(shared)
 
-    def leave(self, timeout: float | None) -> DeliveryReport:
-        """Wait until every record is written, and report the outcomes; the transaction stays open."""
+    def leave(self, timeout: float | None) -> TransactionCall[DeliveryReport]:
+        """Refuse further records; there is a result when every record is written. The transaction stays open."""
         self._check("leave_transaction", timeout)
         with signals.Deferred():
             pending = self.manager.leave()
             self._queue_all_records()
-        self._wait(pending, timeout)
-        report, _unretrieved, _error = self.accumulator.report()  # an error was raised above
+        return self._call(pending, timeout, self._report)
+
+    def _report(self) -> DeliveryReport:
+        report, _unretrieved, _error = self.accumulator.report()  # after an abort, failed records need no report
         return report
 
     def _queue_all_records(self) -> None:
@@ -97,14 +150,19 @@ class Transactions:
         self.manager.all_records_queued()
         self.wake()
 
-    def _wait(self, pending: TransactionalRequestResult, timeout: float | None) -> None:
+    def _call(
+        self,
+        pending: TransactionalRequestResult,
+        timeout: float | None,
+        result: Callable[[], T],
+        *,
+        if_failed: Callable[[], object] = lambda: None,
+    ) -> TransactionCall[T]:
         self.wake()
         seconds, limit = (self.max_block, "max.block.ms") if timeout is None else (timeout, "timeout")
-        if not pending.wait(seconds):
-            raise TransactionTimeoutError(
-                f"{pending.method} was not done within {seconds:g} s ({limit}): "
-                f"{self.manager.describe()}; call it again to wait for the same outcome"
-            )
+        return TransactionCall(
+            pending=pending, seconds=seconds, limit=limit, manager=self.manager, result=result, if_failed=if_failed
+        )
 
     def _check(self, method: str, timeout: float | None = None) -> None:
         if timeout is not None:

@@ -59,6 +59,7 @@ class TransactionManager:
         """Allow records to be queued."""
         with self._state.lock:
             self._state.require("begin_transaction", State.READY)
+            self._state.forget_result()
             self._state.transition_to(State.IN_TRANSACTION)
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
@@ -81,6 +82,13 @@ class TransactionManager:
             if not commit:
                 state.offsets.drop(AbortableTransactionError("the transaction was aborted"))
             return state.begin_result(method)
+
+    @property
+    def left_end(self) -> TransactionalRequestResult | None:
+        """The result of the call that ends the transaction now, if no caller has to get it."""
+        result = self._state.result
+        ends = self._state.state in (State.COMMITTING, State.ABORTING)
+        return result if ends and result is not None and not result.required else None
 
     def prepare(self) -> TransactionalRequestResult:
         """Refuse further records. Does not block: the result ends once all records are written.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import attrs
+
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
@@ -10,15 +14,17 @@ from ottla.errors import OttlaError
 class TransactionalRequestResult:
     """The result of one call of `method`; it ends once, with an error or without. For any thread.
 
-    `unclaimed`: no caller has got the result yet, so a repeated call returns it.
+    `unclaimed`: no caller has got the result yet, so a repeated call returns it. `required`: a caller has to get it
+    before it calls another method; not if its task was cancelled.
     """
 
-    __slots__ = ("_ended", "error", "method", "unclaimed")
+    __slots__ = ("_ended", "error", "method", "required", "unclaimed")
 
     def __init__(self, method: str, environment: Environment = SYSTEM) -> None:
         self.method = method
         self.error: OttlaError | None = None
         self.unclaimed = True
+        self.required = True
         self._ended = Latch(environment)
 
     @property
@@ -32,11 +38,23 @@ class TransactionalRequestResult:
             self.error = error
             self._ended.set()
 
-    def wait(self, timeout: float) -> bool:
-        """Wait for the result, at most *timeout* seconds; False if time ran out. Raises the operation's error."""
-        if not self._ended.wait(timeout):
-            return False
+    def wait_until_ended(self, timeout: float) -> None:
+        """Wait for the result, at most *timeout* seconds."""
+        self._ended.wait(timeout)
+
+    def claim(self) -> None:
+        """Note that a caller gets this result, which has ended. Raises the operation's error."""
         self.unclaimed = False
         if self.error is not None:
             raise self.error.with_traceback(None)
-        return True
+
+    def on_end(self, function: Callable[[], object]) -> None:
+        """Call *function* once the result is set, on the thread that sets it; now if it is set. Perhaps twice."""
+        self._ended.add_gate(_Callback(function))
+
+
+@attrs.frozen(eq=False)
+class _Callback:
+    """A gate of a latch that is a function."""
+
+    release: Callable[[], object]

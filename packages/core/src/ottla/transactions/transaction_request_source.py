@@ -164,7 +164,7 @@ class TransactionRequestSource:
             if state.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
                 state.transition_to(State.ABORTING)
                 state.offsets.drop(AbortableTransactionError("the producer was closed"))
-                state.begin_result("close")
+                state.begin_result("close").required = False
             if state.state in _ENDING:
                 state.current = state.current.queue_all_records()
 

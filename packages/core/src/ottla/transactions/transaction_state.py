@@ -62,7 +62,7 @@ class TransactionState:
     def require(self, method: str, *allowed: State) -> None:
         """Raise unless the state is one of *allowed*: the error of the failure, or an IllegalStateError."""
         last = self.result
-        if last is not None and last.unclaimed and last.ended and last.error is None and last.method != "close":
+        if last is not None and last.unclaimed and last.required and last.ended and last.error is None:
             raise IllegalStateError(
                 f"{method} cannot be called now: {last.method} ran out of time; call it again first, to get its outcome"
             )
@@ -74,6 +74,11 @@ class TransactionState:
             f"{method} cannot be called now: the producer with transactional.id {self.transactional_id!r} is "
             f"{self.state.value}; {NEXT_STEPS[self.state]}"
         )
+
+    def forget_result(self) -> None:
+        """Forget a result that no caller has to get: the next call of its method is about another transaction."""
+        if self.result is not None and self.result.ended and not self.result.required:
+            self.result.unclaimed = False
 
     def begin_result(self, method: str) -> TransactionalRequestResult:
         """Create the result for the caller of *method*; the previous result ends."""

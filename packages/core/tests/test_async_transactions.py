@@ -1,0 +1,192 @@
+"""Transactions of an `AsyncProducer` whose tasks are cancelled: a call takes effect at once, and its result is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from ottla.aio import AsyncProducer
+from ottla.errors import AbortableTransactionError, IllegalStateError, OttlaError, TransactionTimeoutError
+from simulated_producer import Simulated, simulated
+
+CONFIG = {"transactional.id": "mine"}
+
+
+def in_a_loop(simulation: Simulated, main: Callable[[AsyncProducer], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine with a producer that may begin transactions, while the test's rounds go on."""
+    producer = object.__new__(AsyncProducer)
+    producer._begin(simulation.producer)
+
+    async def whole() -> None:
+        async with rounds(simulation):
+            await producer.init_transactions()
+            await main(producer)
+
+    asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+@asynccontextmanager
+async def rounds(simulation: Simulated) -> AsyncIterator[None]:
+    async def rounds_for_ever() -> None:
+        while True:
+            simulation.round(until=simulation.clock() + 0.01)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(rounds_for_ever())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def cancelled(call: Coroutine[Any, Any, Any]) -> None:
+    """Begin a call, and cancel it in the turn in which it began."""
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def ready(simulation: Simulated) -> None:
+    """Wait until the producer may begin a transaction."""
+    manager = simulation.producer._engine.transactions.manager  # type: ignore[union-attr]
+    while not manager.state.value.startswith("ready"):
+        await asyncio.sleep(0)
+
+
+def test_a_cancelled_commit_has_taken_effect_and_refuses_the_next_transaction() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            simulation.network.holding = True
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            await cancelled(producer.commit_transaction())
+            with pytest.raises(IllegalStateError, match="committing"):
+                producer.begin_transaction()
+            simulation.network.holding = False
+
+        in_a_loop(simulation, main)
+        simulation.run_until_idle()
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"v"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_same_call_again_has_the_result_of_a_cancelled_one(ended: bool) -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            await cancelled(producer.commit_transaction())
+            if ended:
+                await ready(simulation)
+            report = await producer.commit_transaction()
+            assert report.acknowledged == 1
+            with pytest.raises(IllegalStateError):  # once
+                await producer.commit_transaction()
+
+        in_a_loop(simulation, main)
+
+
+def test_a_transaction_may_begin_after_a_cancelled_commit_has_ended() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"first")
+            await cancelled(producer.commit_transaction())
+            await ready(simulation)
+            producer.begin_transaction()
+            await producer.send("t", b"second")
+            report = await producer.commit_transaction()  # of this one, not of the one before
+            assert report.acknowledged == 2
+            assert simulation.cluster.topics["t"].committed(0) == [b"first", b"second"]
+
+        in_a_loop(simulation, main)
+
+
+def test_a_block_waits_for_the_cancelled_end_of_the_one_before() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            for number in range(4):
+                producer.begin_transaction()
+                await producer.send("t", b"%d" % number)
+                await cancelled(producer.abort_transaction() if number % 2 else producer.commit_transaction())
+                async with producer.transaction():
+                    await producer.send("t", b"block")
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"0", b"block", b"block", b"2", b"block", b"block"]
+
+
+def test_the_failure_of_a_cancelled_commit_is_raised_by_the_next_call() -> None:
+    with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"failed")
+            error = OttlaError("failed by the test")
+            asyncio.get_running_loop().call_soon(simulation.accumulator.fail_queued, error)
+            await cancelled(producer.commit_transaction())
+            with pytest.raises(AbortableTransactionError, match="failed by the test"):
+                async with producer.transaction():
+                    pytest.fail("the block has begun")
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("t", b"committed")
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+def test_a_commit_that_takes_too_long_has_the_same_outcome_later(seconds: float) -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            simulation.network.holding = True
+            with pytest.raises(TransactionTimeoutError, match="commit_transaction was not done within"):
+                await producer.commit_transaction(timeout=seconds)
+            simulation.network.holding = False
+            await ready(simulation)
+            with pytest.raises(IllegalStateError, match="commit_transaction ran out of time; call it again first"):
+                producer.begin_transaction()
+            assert (await producer.commit_transaction()).acknowledged == 1
+
+        in_a_loop(simulation, main)
+
+
+def test_the_program_goes_on_while_a_closed_loop_had_a_commit() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+        simulation.producer.init_transactions()
+        producer = object.__new__(AsyncProducer)
+        producer._begin(simulation.producer)
+
+        async def leave() -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            asyncio.get_running_loop().create_task(producer.commit_transaction())
+            await asyncio.sleep(0)
+
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(leave())
+        loop.close()
+        simulation.run_until_idle()
+        simulation.producer.begin_transaction()
+        simulation.producer.commit_transaction()
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"v"]
