@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 import task_programs
 from simulated_loop import simulated_calls
+from transaction_tasks import TransactionTasks
 
 from history_plans import (
     BROKERS,
@@ -221,6 +222,9 @@ class Run:
     # The programs
 
     def _program(self, number: int) -> None:
+        if self.plan.kind.tasks and self.plan.kind.transactional:
+            TransactionTasks(self).run_loop()
+            return
         if self.plan.kind.tasks:
             task_programs.TaskProgram(self, number).run_loops()
             return
@@ -235,12 +239,7 @@ class Run:
                 if call.sleep:
                     self.simulation.sleep(call.sleep)
         except (ProducerClosedError, FatalTransactionError) as error:
-            self.note(f"program {number} ends: {error}")
-            ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
-            fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
-            fenced |= self._is_lost(error)
-            if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
-                raise Violation(f"the producer can do nothing more, without need: {error}") from error
+            self.check_end(error)
         finally:
             self._open -= 1
         if number:
@@ -252,6 +251,15 @@ class Run:
                 self.closed = True
         self.simulation.sleep(5.0)  # for what comes late
 
+    def check_end(self, error: OttlaError) -> None:
+        """Check that there is a reason why the producer can do nothing more."""
+        self.note(f"the program ends: {error}")
+        ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
+        fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
+        fenced |= self._is_lost(error)
+        if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
+            raise Violation(f"the producer can do nothing more, without need: {error}") from error
+
     def _is_lost(self, error: OttlaError) -> bool:
         """Return whether a coordinator had an internal error when it was asked again for the last epoch, as Kafka's."""
         cause = error.__cause__
@@ -261,17 +269,21 @@ class Run:
 
     def _initialize(self) -> None:
         """Call `init_transactions`, again while the transactional id is denied."""
-        denials = [fault for fault in self.plan.faults if isinstance(fault, DeniedTransactionalId)]
-        for _ in range(len(denials) + 1):
+        for denied_until in self.denials():
             try:
                 self._until_known(self.producer.init_transactions)
             except FatalTransactionError:
                 raise
             except TransactionError:
-                self.simulation.sleep(max((fault.until for fault in denials), default=0.0) - self.simulation.clock())
+                self.simulation.sleep(denied_until - self.simulation.clock())
             else:
                 return
         raise Violation("init_transactions is denied")
+
+    def denials(self) -> Sequence[float]:
+        """The end of the last denial of the transactional id, as often as `init_transactions` may have to be called."""
+        denials = [fault.until for fault in self.plan.faults if isinstance(fault, DeniedTransactionalId)]
+        return [max(denials, default=0.0)] * (len(denials) + 1)
 
     def _call(self, program: int, call: Call) -> None:
         match call:
@@ -334,7 +346,7 @@ class Run:
         self.note(f"{record} is refused: {why}")
 
     def _transaction(self, program: int, call: Transaction) -> None:
-        group = self._consumer()
+        group = self.consumer()
         self.note("begin_transaction()")
         self.producer.begin_transaction()
         first = len(self.sent)
@@ -358,14 +370,17 @@ class Run:
         except AbortableTransactionError as error:
             self.note(f"the transaction must be aborted: {error}")
             outcome = ABORTED
-            needed = isinstance(error.__cause__, DeliveryError) or group != self._consumer()
-            if self.plan.kind.patient and not needed:
-                raise Violation(f"the transaction failed without need: {error}") from error
+            self.check_failure(error, moved=group != self.consumer())
         finally:
             self.transactions.note(outcome, written or self.sent[first:], call.offset)
         if outcome is ABORTED:
             self.note("abort_transaction()")
             self._until_known(self.producer.abort_transaction)
+
+    def check_failure(self, error: AbortableTransactionError, *, moved: bool) -> None:
+        """Check that a transaction had to fail: for a record, or because its consumer has *moved*."""
+        if self.plan.kind.patient and not (isinstance(error.__cause__, DeliveryError) or moved):
+            raise Violation(f"the transaction failed without need: {error}") from error
 
     def _await(self, records: Sequence[Sent]) -> None:
         """Wait for the outcome of records."""
@@ -376,7 +391,7 @@ class Run:
         limit = self.longest_wait(began)
         in_time("a wait", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
 
-    def _consumer(self) -> ConsumerGroupMetadata:
+    def consumer(self) -> ConsumerGroupMetadata:
         """The consumer whose offset a transaction commits, as it is now."""
         generation = self.simulation.cluster.groups[GROUP].generation_id
         return (

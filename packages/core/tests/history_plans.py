@@ -160,6 +160,10 @@ class Transaction(Call):
     commits: bool
     awaited: Sequence[int] = ()
     """The places of records whose outcome is waited for before anything else is called."""
+    block: bool = False
+    """Whether tasks write it in a block, whose task may be cancelled, instead of by calls."""
+    asks: bool = False
+    """Whether the program asks again for an outcome after its task was cancelled."""
 
 
 class PluginChoice(enum.Enum):
@@ -299,6 +303,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unclean": Kind(replicated=True, unclean=True, patient=True),
     "awaiting": Kind(transactional=True, awaiting=True, patient=True),
     "tasks": Kind(tasks=True, patient=True, crowded=True),
+    "cancelled": Kind(transactional=True, tasks=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -317,8 +322,10 @@ def plan(name: str, seed: int) -> Plan:
     ]
     if kind.transactional:
         programs = [_transactions(calls, programs[0], awaiting=kind.awaiting)]
-    plugin = calls.choice(tuple(PluginChoice)) if kind.tasks else PluginChoice.DEFAULT
-    if kind.tasks:
+    if kind.transactional and kind.tasks:
+        programs = [_cancelled(calls, programs[0])]
+    plugin = calls.choice(tuple(PluginChoice)) if kind.tasks and not kind.transactional else PluginChoice.DEFAULT
+    if kind.tasks and not kind.transactional:
         tables = plugin in (PluginChoice.DEFAULT, PluginChoice.KEYS_TOGETHER)
         programs = [_tasks(calls, tables=tables) for _ in range(calls.choice((1, 1, 1, 2)))]
     transaction_version = chance.choice((0, 1, 2))
@@ -515,6 +522,25 @@ def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool) -> S
             )
         )
     return transactions
+
+
+def _cancelled(chance: Chance, transactions: Sequence[Call]) -> Sequence[Call]:
+    """Give the records of transactions to tasks, and cancel some of those that write or end them."""
+    tasks = chance.choice((1, 2, 5))
+    moments = chance.choice(((None,), (None, 0.0, 0.001, 0.01, 0.05, 0.3), (0.0, 0.002), (0.5, 3.0, 30.0)))
+    block = chance.choice((0.0, 0.5, 1.0))
+    asks = chance.choice((0.0, 0.5, 1.0))
+    return [
+        attrs.evolve(
+            transaction,
+            sends=[attrs.evolve(send, task=chance.randrange(tasks)) for send in transaction.sends],
+            cancelled_after=chance.choice(moments),
+            block=chance.happens(block),
+            asks=chance.happens(asks),
+        )
+        for transaction in transactions
+        if isinstance(transaction, Transaction)
+    ]
 
 
 def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:

@@ -400,6 +400,31 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["tasks"],
     ),
+    # Transactions of tasks
+    "result of a cancelled call has to be asked for": PlantedBug(
+        module="aio.transaction_results",
+        before="        call.leave()\n",
+        after="        pass\n",
+        kinds=["cancelled"],
+    ),
+    "result of a cancelled commit is that of the next one": PlantedBug(
+        module="transactions.manager",
+        before="            self._state.forget_result()\n",
+        after="",
+        kinds=["cancelled"],
+    ),
+    "block does not wait for the cancelled one before": PlantedBug(
+        module="transactions.manager",
+        before="        return result if ends and result is not None and not result.required else None\n",
+        after="        return None\n",
+        kinds=["cancelled"],
+    ),
+    "cancelled call drops its result": PlantedBug(
+        module="producer.transactions",
+        before="        self.pending.required = False\n",
+        after="        self.pending.unclaimed = False\n",
+        kinds=["cancelled"],
+    ),
     # Transactions
     "commit before all batches are acknowledged": PlantedBug(
         module="transactions.transaction_request_source",
