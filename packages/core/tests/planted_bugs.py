@@ -403,7 +403,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     # Transactions of tasks
     "result of a cancelled call has to be asked for": PlantedBug(
         module="aio.transaction_results",
-        before="        call.leave()\n",
+        before="        call.stop_waiting()\n",
         after="        pass\n",
         kinds=["cancelled"],
     ),

@@ -61,7 +61,7 @@ async def ready(simulation: Simulated) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_cancelled_commit_has_taken_effect_and_refuses_the_next_transaction() -> None:
+def test_a_cancelled_commit_has_taken_effect() -> None:
     with simulated(1, config=CONFIG) as simulation:
 
         async def main(producer: AsyncProducer) -> None:

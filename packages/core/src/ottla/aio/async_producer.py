@@ -240,8 +240,8 @@ class AsyncProducer:
         The block's own error is raised, with a note if the abort failed, too. A task that is cancelled during the
         commit does not stop it: the transaction is committed, or fails. The next block waits for that first.
         """
-        if (left := self._producer._transactional("begin_transaction").left_end()) is not None:
-            await result_of(left)
+        if (unawaited := self._producer._transactional("begin_transaction").unawaited_end()) is not None:
+            await result_of(unawaited)
         self.begin_transaction()
         try:
             yield self

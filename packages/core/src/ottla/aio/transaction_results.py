@@ -22,8 +22,8 @@ async def result_of(call: TransactionCall[T]) -> T:
         if not call.ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(call.seconds):
-                    await UntilCalled(call.on_end, if_closed=call.leave)
+                    await UntilCalled(call.on_end, if_closed=call.stop_waiting)
     except BaseException:  # cancelled; or the coroutine is closed in its wait
-        call.leave()
+        call.stop_waiting()
         raise
     return call.get()

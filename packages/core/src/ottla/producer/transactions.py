@@ -55,7 +55,7 @@ class TransactionCall(Generic[T]):
         self.pending.wait_until_ended(self.seconds)
         return self.get()
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Note that the caller waits no longer, and needs no result before it makes other calls."""
         self.pending.required = False
 
@@ -108,9 +108,9 @@ class Transactions:
         # The error reports the failed records, so `flush` and `close` need not.
         return self._call(pending, timeout, self._report, if_failed=self.accumulator.report)
 
-    def left_end(self) -> TransactionCall[None] | None:
+    def unawaited_end(self) -> TransactionCall[None] | None:
         """The end of the last transaction, if it goes on although the task that waited for it was cancelled."""
-        pending = self.manager.left_end
+        pending = self.manager.unawaited_end
         return None if pending is None else self._call(pending, None, lambda: None)
 
     def prepare(self, timeout: float | None) -> TransactionCall[PreparedTransaction]:

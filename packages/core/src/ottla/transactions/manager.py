@@ -84,7 +84,7 @@ class TransactionManager:
             return state.begin_result(method)
 
     @property
-    def left_end(self) -> TransactionalRequestResult | None:
+    def unawaited_end(self) -> TransactionalRequestResult | None:
         """The result of the call that ends the transaction now, if no caller has to get it."""
         result = self._state.result
         ends = self._state.state in (State.COMMITTING, State.ABORTING)
