@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from long_forms import LONG
 
+from ottla.errors import FlushTimeoutError, IllegalStateError, TransactionTimeoutError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.proxy import Cut, CuttingProxy
@@ -71,6 +74,38 @@ def test_randomly_cut_connections_leave_whole_transactions_as_reported(
     assert found == kept
     assert offset == position
     assert proxy.cuts > CUTS // 4
+
+
+@pytest.mark.parametrize("level", [2, 0])
+def test_an_abort_at_a_frozen_broker_leaves_a_producer_that_writes(kafka: KafkaCluster, level: int) -> None:
+    """The broker begins the transaction when it goes on, after the producer has asked for the end of it."""
+    topic = new_id()
+    kafka.create_topic(topic, partitions=PARTITIONS)
+    try:
+        set_feature(kafka.address(1), TRANSACTION_VERSION, level)
+        with transactional(kafka, request_timeout_ms=500, retry_backoff_max_ms=100, linger_ms=0) as producer:
+            producer.init_transactions()
+            with producer.transaction():
+                send(producer, topic, [b"before"])
+            time.sleep(1.0)  # else the coordinator refuses the next transaction, because it still ends this one
+            kafka.pause(1)
+            try:
+                producer.begin_transaction()
+                send(producer, topic, [b"aborted"])
+                with pytest.raises(FlushTimeoutError):
+                    producer.flush(1.0)  # the response to the first request does not come within its time-out
+                with suppress(TransactionTimeoutError):
+                    producer.abort_transaction(0.5)
+            finally:
+                kafka.resume(1)
+            with suppress(IllegalStateError):  # it has ended
+                producer.abort_transaction()
+            with producer.transaction():
+                send(producer, topic, [b"after"])
+    finally:
+        set_feature(kafka.address(1), TRANSACTION_VERSION, 2)
+
+    assert committed(kafka, topic) == [[b"before", b"after"]] * PARTITIONS
 
 
 def test_feature_changes_of_brokers_during_production_lose_nothing(kafka: KafkaCluster) -> None:

@@ -39,6 +39,19 @@ class CurrentTransaction:
         """Return whether the transaction may be started in this epoch, or is started already."""
         return self.started or not self.needs_new_epoch
 
+    @property
+    def needs_end(self) -> bool:
+        """Return whether EndTxn has to be sent: brokers have the transaction, or may have it.
+
+        If they have it, and the next epoch were requested without this, they would fence the producer: before KIP-890,
+        InitProducerId ends an open transaction in an epoch that is not the caller's.
+        """
+        return self.started or self.maybe_started
+
+    @property
+    def _may_begin_late(self) -> bool:
+        return self.maybe_started and not self.started
+
     def begin(self, cluster_version: int) -> Self:
         """Return the transaction with the version that its requests use; call it before the first one."""
         if self.started or self.version == cluster_version:
@@ -69,12 +82,15 @@ class CurrentTransaction:
         return attrs.evolve(self, version=None, needs_new_epoch=False)
 
     def end(self, *, next_epoch_assigned: bool) -> Self:
-        """Return the transaction after EndTxn has succeeded; with KIP-890 its response assigns the next epoch."""
+        """Return the transaction after EndTxn has succeeded; with KIP-890 its response assigns the next epoch.
+
+        If brokers may have had the transaction, the request that began it may still arrive.
+        """
         return attrs.evolve(
             self,
             started=False,
             maybe_started=False,
-            needs_new_epoch=self.needs_new_epoch or (self.uses_v2 and not next_epoch_assigned),
+            needs_new_epoch=self.needs_new_epoch or self._may_begin_late or (self.uses_v2 and not next_epoch_assigned),
         )
 
     def complete(self, *, uncertain: bool) -> Self:
@@ -82,11 +98,10 @@ class CurrentTransaction:
         # A prepared transaction's epoch is not used again, so that a repeated `complete` cannot end a later one. If a
         # response was lost, the coordinator may have an open transaction in this epoch.
         reusable = self.uses_v2 or not self.prepared
-        lost = self.maybe_started and not self.started
         return attrs.evolve(
             self,
             started=False,
             maybe_started=False,
             prepared=False,
-            needs_new_epoch=self.needs_new_epoch or uncertain or lost or not reusable,
+            needs_new_epoch=self.needs_new_epoch or uncertain or self._may_begin_late or not reusable,
         )

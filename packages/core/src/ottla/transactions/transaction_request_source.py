@@ -209,6 +209,7 @@ class TransactionRequestSource:
                 producer_id_and_epoch=producer_id_and_epoch,
                 commit=state.state is State.COMMITTING,
                 txn_v2=state.current.uses_v2,
+                maybe_open=not state.current.started,
             )
         return request
 

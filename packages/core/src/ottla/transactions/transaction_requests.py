@@ -215,12 +215,16 @@ class TxnOffsetCommit(CoordinatorRequest):
 
 @attrs.frozen(kw_only=True)
 class EndTxn(CoordinatorRequest):
-    """Commit the transaction, or abort it."""
+    """Commit the transaction, or abort it.
+
+    *maybe_open*: it is not known whether brokers have the transaction, because a response was lost.
+    """
 
     transactional_id: str
     producer_id_and_epoch: ProducerIdAndEpoch
     commit: bool
     txn_v2: bool
+    maybe_open: bool = False
 
     kind = CoordinatorRequestKind.END
     message = END_TXN
@@ -242,7 +246,10 @@ class EndTxn(CoordinatorRequest):
 
     def handle(self, response: Any) -> TransactionEnded | RequestFailed:
         """The end of the transaction, or the failure of the request."""
-        failure = self.failure(error_code(response.error_code))
+        code = error_code(response.error_code)
+        if self.maybe_open and code is ErrorCode.INVALID_TXN_STATE:
+            return TransactionEnded(None)  # brokers do not have it
+        failure = self.failure(code)
         if failure is not None:
             return failure
         if response.producer_id < 0:

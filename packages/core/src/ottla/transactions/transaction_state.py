@@ -130,7 +130,7 @@ class TransactionState:
             self.current = CurrentTransaction()
             self.transition_to(State.UNINITIALIZED)
             self.end_result()
-        elif self.state in (State.COMMITTING, State.ABORTING) and not self.current.started:
+        elif self.state in (State.COMMITTING, State.ABORTING) and not self.current.needs_end:
             self.complete()
 
     def complete(self) -> None:
