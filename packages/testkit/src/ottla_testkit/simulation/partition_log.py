@@ -88,6 +88,8 @@ class PartitionLog:
 
     def _is_early(self, batch: RecordBatch, verification: Verification) -> bool:
         """Return whether another batch has to come first: one that was refused before, or the one with number 0."""
+        if batch.epoch > verification.epoch:  # that was a late copy of a batch of an earlier transaction
+            return False
         first = verification.from_zero and batch.producer_id not in self.producers.entries
         return batch.sequence > (0 if first else verification.lowest)
 
