@@ -93,7 +93,7 @@ FOUND_AT_THE_LIMIT = {
 
 def limit(plugin: str) -> float:
     """Return seconds: few where the suite waits so long, else enough for a busy machine."""
-    return 1.0 if plugin in FOUND_AT_THE_LIMIT else 30.0
+    return 1.0 if plugin in FOUND_AT_THE_LIMIT else 90.0
 
 
 @each_of(WRONG)
