@@ -478,8 +478,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "epoch used again after an uncertain abort": PlantedBug(
         module="transactions.current_transaction",
-        before="needs_new_epoch=self.needs_new_epoch or uncertain or lost or not reusable",
-        after="needs_new_epoch=self.needs_new_epoch or lost or not reusable",
+        before="needs_new_epoch=self.needs_new_epoch or uncertain or self._may_begin_late or not reusable",
+        after="needs_new_epoch=self.needs_new_epoch or self._may_begin_late or not reusable",
         kinds=["aborting"],
     ),
 }
