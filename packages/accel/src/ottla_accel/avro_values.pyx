@@ -4,7 +4,7 @@ Data of other types, and data that does not fit, is left to the caller, who has 
 Plain means exactly these types: a subclass may have a method of its own for anything.
 """
 
-from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError
+from cpython.dict cimport PyDict_CheckExact
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_CheckExact, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsDouble, PyLong_CheckExact
@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 from ottla_accel.avro_kinds cimport (
     ARRAY, BOOLEAN, BYTES, CONSTANT, DECIMAL, DOUBLE, ENUM, FIXED_DECIMAL, FLOAT, INT, LONG, MAP, RECORD, STRING, Kind,
 )
+from ottla_accel.locks cimport dict_item, list_item
 from ottla_accel.varints cimport write_varint
 
 cdef extern from "Python.h":
@@ -26,6 +27,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 cdef int MOST_DEPTH = 200
+cdef object MISSING = object()
 
 
 cdef class Out:
@@ -151,16 +153,14 @@ cdef class Type:
 
     cdef bint write_record(self, dict data, Out out, int depth) except -1:
         cdef Py_ssize_t number
-        cdef PyObject* found
         cdef Type child
         cdef bytes default
         if "-type" in data:  # fastavro compares it with the name of the record
             return False
         for number in range(len(self.names)):
-            found = PyDict_GetItemWithError(data, self.names[number])
+            field = dict_item(<PyObject*>data, <PyObject*>self.names[number], <PyObject*>MISSING)
             child = <Type>self.children[number]
-            if found is not NULL:
-                field = <object>found
+            if field is not MISSING:
                 if not child.write(field, out, depth):
                     return False
             else:
@@ -176,9 +176,9 @@ cdef class Type:
         if count:
             out.long(count)
         for number in range(count):
-            if PyList_GET_SIZE(data) != count:  # it was changed meanwhile
+            item = list_item(<PyObject*>data, number, <PyObject*>MISSING)
+            if item is MISSING or PyList_GET_SIZE(data) != count:  # it was changed meanwhile
                 return False
-            item = data[number]
             if not child.write(item, out, depth):
                 return False
         out.long(0)

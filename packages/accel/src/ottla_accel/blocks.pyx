@@ -1,7 +1,11 @@
 """Blocks of memory that completed batches had, kept for the next ones. `blocks.pxd` says where blocks come from."""
 
+import os
+
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memmove
+
+from ottla_accel.locks cimport Mutex, forget_holder, lock, unlock
 
 cdef struct Kept:
     uint8_t* at
@@ -11,7 +15,8 @@ cdef Py_ssize_t MIN_KEPT_BYTES = 32 * 1024  # the C library reuses smaller ones 
 cdef Py_ssize_t MAX_KEPT_BYTES = 16 * 1024 * 1024
 cdef enum: MAX_KEPT_BLOCKS = 32
 cdef Py_ssize_t GROWTH_TO_KEPT = 8  # how many times as much memory as it needs a growing batch takes of what is kept
-cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first; guarded by the GIL
+cdef Mutex mutex  # of all that follows
+cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 cdef Py_ssize_t used_bytes = 0, most_used_bytes = 0  # of blocks of this size that batches have, now and at the most
 
@@ -27,6 +32,15 @@ cdef void count_use(Py_ssize_t before, Py_ssize_t after) noexcept:
     so batches and kept memory together take hardly more than batches alone once did, which `buffer.memory` limits.
     A batch grows to an eighth of a kept block before it takes it (`take_larger`), and until then the block is kept.
     """
+    if counted(before) == counted(after):
+        return
+    lock(&mutex)
+    count_use_locked(before, after)
+    unlock(&mutex)
+
+
+cdef void count_use_locked(Py_ssize_t before, Py_ssize_t after) noexcept:
+    """`count_use`, for the holder of the mutex."""
     global used_bytes, most_used_bytes
     used_bytes += counted(after) - counted(before)
     most_used_bytes = max(most_used_bytes, used_bytes)
@@ -36,7 +50,7 @@ cdef void count_use(Py_ssize_t before, Py_ssize_t after) noexcept:
 
 
 cdef void forget_kept(Py_ssize_t place) noexcept:
-    """Remove a block from `kept`, because it was taken or freed."""
+    """Remove a block from `kept`, because it was taken or freed. For the holder of the mutex."""
     global kept_blocks, kept_bytes
     kept_blocks -= 1
     kept_bytes -= kept[place].capacity
@@ -49,8 +63,13 @@ cdef void keep(uint8_t* at, Py_ssize_t capacity) noexcept:
     The system would zero each page of new memory, which takes longer than writing to it.
     """
     global kept_blocks, kept_bytes, used_bytes
-    used_bytes -= counted(capacity)
-    if not MIN_KEPT_BYTES <= capacity <= MAX_KEPT_BYTES:
+    if capacity < MIN_KEPT_BYTES:
+        free_block(at, capacity)
+        return
+    lock(&mutex)
+    used_bytes -= capacity
+    if capacity > MAX_KEPT_BYTES:
+        unlock(&mutex)
         free_block(at, capacity)
         return
     while kept_blocks == MAX_KEPT_BLOCKS or kept_bytes + capacity > MAX_KEPT_BYTES:
@@ -59,19 +78,22 @@ cdef void keep(uint8_t* at, Py_ssize_t capacity) noexcept:
     kept[kept_blocks].at, kept[kept_blocks].capacity = at, capacity
     kept_blocks += 1
     kept_bytes += capacity
+    unlock(&mutex)
 
 
 cdef uint8_t* take_kept(Py_ssize_t min_bytes, Py_ssize_t max_bytes, Py_ssize_t* capacity) noexcept:
     """Return kept memory of a completed batch, between *min_bytes* and *max_bytes*, or NULL."""
     cdef Py_ssize_t place
-    cdef uint8_t* found
+    cdef uint8_t* found = NULL
+    lock(&mutex)
     for place in range(kept_blocks - 1, -1, -1):
         if min_bytes <= kept[place].capacity <= max_bytes:
             found, capacity[0] = kept[place].at, kept[place].capacity
             forget_kept(place)
-            count_use(0, capacity[0])
-            return found
-    return NULL
+            count_use_locked(0, capacity[0])
+            break
+    unlock(&mutex)
+    return found
 
 
 cdef uint8_t* take_larger(Py_ssize_t size, Py_ssize_t* capacity) noexcept:
@@ -94,3 +116,14 @@ cdef uint8_t* resized(uint8_t* at, Py_ssize_t before, Py_ssize_t after) noexcept
         memcpy(moved, at, min(before, after))
         free_block(at, before)
     return moved
+
+
+def _after_fork():
+    """Start again without kept memory, if a thread that the child does not have was changing it."""
+    global kept_blocks, kept_bytes
+    if forget_holder(&mutex):
+        kept_blocks = kept_bytes = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,7 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from ottla_accel.locks cimport Mutex
 
 ctypedef struct Fact:
     int64_t timestamp_ms
@@ -31,7 +34,8 @@ cdef class NativeColumns:
     cdef Py_ssize_t _limit
     cdef int64_t _highest
     cdef readonly object lock
-    cdef bint _closed
+    cdef Mutex _mutex
+    cdef Py_ssize_t _closed  # 1: no record is added any more, and the facts do not change
     cdef bint _keyed
     cdef object _facts_after_close
     cdef list _callbacks
@@ -48,10 +52,25 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2
+    cdef Py_ssize_t put_whole(
+        self,
+        const uint8_t* key,
+        Py_ssize_t key_size,
+        const uint8_t* value,
+        Py_ssize_t value_size,
+        const uint8_t* headers,
+        Py_ssize_t headers_size,
+        int64_t timestamp_ms,
+        object on_delivery,
+        PyObject* delivery,
+    ) except -2
     cdef int prepare_callbacks(self) except -1
     cdef int add_callback(self, object callback) except -1
     cdef int remove_callback(self) except -1
     cdef int _grow(self, Py_ssize_t needed) except -1
     cdef bint _move_to_kept(self, Py_ssize_t size) noexcept
-    cdef int _check_records(self) except -1
+    cdef Bytes _take(self)
+    cdef int _give_back(self, Bytes section) except -1
+    cdef object _replayed(self, const uint8_t* at)
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept
+    cdef Fact _fact(self, Py_ssize_t index) noexcept

@@ -1,8 +1,9 @@
 """Columns of a batch that encode each record when it is appended, so that sealing need not encode any.
 
 A record's bytes are copied once, from the caller's objects to the memory that the socket sends. The times and sizes
-that deliveries report are stored separately. Appending holds the GIL and runs no Python code, so it is atomic; the
-lock is for operations of several steps, such as moving records from other columns.
+that deliveries report are stored separately. Appending runs no Python code, and holds the GIL or, without one, a mutex:
+so it is one step for other threads. The lock is for operations of several steps, such as moving records from other
+columns.
 """
 
 from array import array
@@ -19,9 +20,8 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ottla_accel.blocks cimport count_use, free_block, keep, new_block, resized, take_kept, take_larger
-from ottla_accel.slots cimport (
-    fill, has_references, new_object, new_tuple, read_slot, replace_slot, reuse_tuple, write_slot,
-)
+from ottla_accel.locks cimport has_references, load, lock, lock_both, store, unlock
+from ottla_accel.slots cimport fill, forget_hash, new_object, new_tuple, read_slot, replace_slot, write_slot
 from ottla_accel.varints cimport read_varint, varint_size, write_varint
 
 from ottla_accel.layout import check, check_tuples, offsets
@@ -140,11 +140,11 @@ cdef class CallbackCaller:
     cdef int32_t key_size, value_size  # the sizes in the metadata
 
     cdef int call(self, Py_ssize_t index, callback) except -1:
-        cdef Fact* fact
+        cdef Fact fact
         cdef int64_t time_ms
-        if not 0 <= index < self.columns._count:
+        if not 0 <= index < load(&self.columns._count):
             raise IndexError(f"there is no record {index} to call back for")
-        fact = &self.columns._facts[index]
+        fact = self.columns._fact(index)
         if self.delivery is None or not has_references(<PyObject*>self.delivery, 1):
             self.delivery = new_object(DELIVERY)
             self._make_metadata()
@@ -156,10 +156,12 @@ cdef class CallbackCaller:
             # A callback may have kept the metadata, or set another one on the delivery.
             if (
                 read_slot(<PyObject*>self.delivery, DELIVERY_METADATA) != <PyObject*>self.metadata
-                or not reuse_tuple(<PyObject*>self.metadata, 2)
+                or not has_references(<PyObject*>self.metadata, 2)
             ):
                 self._make_metadata()
                 replace_slot(<PyObject*>self.delivery, DELIVERY_METADATA, self.metadata)
+            else:
+                forget_hash(<PyObject*>self.metadata)
         time_ms = fact.timestamp_ms if self.log_append_time_ms < 0 else self.log_append_time_ms
         if self.time is None or time_ms != self.time_ms:
             self.time, self.time_ms = time_ms, time_ms
@@ -216,51 +218,52 @@ cdef class NativeColumns:
         cdef bytes section = encode_headers(headers) if headers else b"\0"
         cdef const uint8_t* key_start = start_of(key)
         cdef const uint8_t* value_start = start_of(value)
-        cdef Py_ssize_t index = -1
+        cdef const uint8_t* section_start = start_of(section)
+        cdef Py_ssize_t index
         if on_delivery is not None:
             self.prepare_callbacks()
         with self.lock:
-            # Between a callback and its record, no code runs that might send another record.
-            if on_delivery is not None:
-                self.add_callback(on_delivery)
-            try:
-                index = self.put_parts(
-                    key_start, size_of(key), value_start, size_of(value), start_of(section), len(section), timestamp
-                )
-            finally:
-                if index < 0 and on_delivery is not None:
-                    self.remove_callback()
+            index = self.put_whole(
+                key_start, size_of(key), value_start, size_of(value), section_start, len(section), timestamp,
+                on_delivery, NULL,
+            )
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):
         """Set the limit of the records' memory to *memory* bytes."""
+        lock(&self._mutex)
         self._limit = memory
+        unlock(&self._mutex)
 
     def close(self):
         """Refuse all further records."""
-        self._closed = True
+        lock(&self._mutex)
+        store(&self._closed, 1)
+        unlock(&self._mutex)
 
     def memory(self):
         """Return the memory of the records, of their facts and of their callbacks."""
-        return self._size + self._count * FACT + callback_bytes(self)
+        lock(&self._mutex)
+        cdef Py_ssize_t used = self._size + self._count * FACT + callback_bytes(self)
+        unlock(&self._mutex)
+        return used
 
     def __len__(self):
-        return self._count
+        return load(&self._count)  # without the mutex: in a forked child its holder may be gone
 
     def size_estimate(self):
         """Return the exact size of the records section, in bytes."""
-        return self._size
+        return load(&self._size)
 
     def encode(self, int magic):
         """Return the section without a copy; in a format before v2, the core's own columns encode the records again."""
-        self._check_records()
+        cdef Bytes section = self._take()
         if magic != 2:
-            encoded = self._replayed().encode(magic)
-            self.release()
-            return encoded
-        cdef Bytes section = Bytes()
-        section._bytes, section._size, section._capacity = self._bytes, self._size, self._capacity
-        self._bytes, self._capacity, self._closed = NULL, 0, True
+            try:
+                return self._replayed(section._bytes).encode(magic)
+            except BaseException:  # a format that cannot hold the records: they stay here
+                self._give_back(section)
+                raise
         return Encoded(
             chunks=[memoryview(section)],
             first_timestamp=self._facts[0].timestamp_ms,
@@ -268,67 +271,129 @@ cdef class NativeColumns:
             count=self._count,
         )
 
+    cdef Bytes _take(self):
+        """Close the columns and take the records out of them. Raises ValueError if there are none."""
+        cdef Bytes section = Bytes()
+        lock(&self._mutex)
+        section._bytes, section._size, section._capacity = self._bytes, self._size, self._capacity
+        if section._bytes is not NULL:
+            self._bytes, self._capacity = NULL, 0
+            store(&self._closed, 1)
+        unlock(&self._mutex)
+        check_records(section._bytes)
+        return section
+
+    cdef int _give_back(self, Bytes section) except -1:
+        lock(&self._mutex)
+        if self._bytes is NULL:
+            self._bytes, self._capacity = section._bytes, section._capacity
+            section._bytes, section._capacity = NULL, 0
+        unlock(&self._mutex)
+        return 0
+
     def extend(self, NativeColumns other not None, indexes):
         """Append these records of other columns while there is room; return their number."""
-        cdef int64_t[::1] all_wanted = array("q", indexes)  # first, because it may run code that moves the records
-        cdef const uint8_t* at = other._bytes
-        cdef Py_ssize_t position = 0, place, wanted, taken = 0
-        cdef Parts parts
-        for place in range(all_wanted.shape[0]):
-            wanted = all_wanted[place]
-            if at is NULL or not 0 <= wanted < other._count or other is self:
-                raise IndexError(f"there is no record {wanted} to copy")
-            if wanted < position:
-                at, position = other._bytes, 0
-            while position <= wanted:
-                at = other._read(at, position, &parts)
-                position += 1
-            if self.put_parts(
-                parts.key, other._facts[wanted].key_size, parts.value, other._facts[wanted].value_size,
-                parts.headers, parts.headers_size, other._facts[wanted].timestamp_ms,
-            ) < 0:
-                break
-            taken += 1
+        _start, taken = self.extend_at(other, indexes)
         return taken
+
+    def extend_at(self, NativeColumns other not None, indexes):
+        """`extend`, and return the index of the first record here, too."""
+        cdef int64_t[::1] all_wanted = array("q", indexes)  # first, because it may run code that moves the records
+        cdef const uint8_t* at
+        cdef Py_ssize_t position = 0, place, wanted, taken = 0, start
+        cdef Parts parts
+        if other is self:
+            raise IndexError("columns have no other records of their own to copy")
+        lock_both(&self._mutex, &other._mutex)
+        try:
+            at, start = other._bytes, self._count
+            for place in range(all_wanted.shape[0]):
+                wanted = all_wanted[place]
+                if at is NULL or not 0 <= wanted < other._count:
+                    raise IndexError(f"there is no record {wanted} to copy")
+                if wanted < position:
+                    at, position = other._bytes, 0
+                while position <= wanted:
+                    at = other._read(at, position, &parts)
+                    position += 1
+                if self.put_parts(
+                    parts.key, other._facts[wanted].key_size, parts.value, other._facts[wanted].value_size,
+                    parts.headers, parts.headers_size, other._facts[wanted].timestamp_ms,
+                ) < 0:
+                    break
+                taken += 1
+        finally:
+            unlock(&self._mutex)
+            unlock(&other._mutex)
+        return start, taken
 
     def keys(self):
         """Return the keys of all records, before `encode`."""
-        self._check_records()
-        cdef const uint8_t* at = self._bytes
+        cdef const uint8_t* at
         cdef Py_ssize_t index
         cdef Parts parts
-        keys = []
-        for index in range(self._count):
-            at = self._read(at, index, &parts)
-            keys.append(part_of(parts.key, self._facts[index].key_size))
+        cdef list keys = []
+        lock(&self._mutex)
+        try:
+            check_records(self._bytes)
+            at = self._bytes
+            for index in range(self._count):
+                at = self._read(at, index, &parts)
+                keys.append(part_of(parts.key, self._facts[index].key_size))
+        finally:
+            unlock(&self._mutex)
         return keys
 
     def release(self):
         """Release the records, which other columns have taken over; keep their number and their facts."""
-        keep(self._bytes, self._capacity)
-        self._bytes, self._capacity, self._closed = NULL, 0, True
+        lock(&self._mutex)
+        cdef uint8_t* released = self._bytes
+        cdef Py_ssize_t capacity = self._capacity
+        self._bytes, self._capacity = NULL, 0
+        store(&self._closed, 1)
+        unlock(&self._mutex)
+        keep(released, capacity)
 
     def facts(self):
         """Return the facts that deliveries report of each record; also after `encode`."""
+        lock(&self._mutex)
         cdef Py_ssize_t index, count = self._count  # the current one: creating arrays may run code that appends
-        if self._facts_after_close is not None:
-            return self._facts_after_close
+        cdef bint closed = self._closed, keyed = self._keyed
+        facts = self._facts_after_close
+        unlock(&self._mutex)
+        if facts is not None:
+            return facts
         timestamps, key_sizes, value_sizes = array("q", bytes(8 * count)), None, array("i", bytes(4 * count))
         cdef int64_t[::1] times = timestamps
         cdef int32_t[::1] values = value_sizes
         cdef int32_t[::1] keys
+        if keyed:
+            key_sizes = array("i", bytes(4 * count))
+            keys = key_sizes
+        lock(&self._mutex)
         for index in range(count):
             times[index] = self._facts[index].timestamp_ms
             values[index] = self._facts[index].value_size
-        if self._keyed:
-            key_sizes = array("i", bytes(4 * count))
-            keys = key_sizes
-            for index in range(count):
+            if keyed:
                 keys[index] = self._facts[index].key_size
+        unlock(&self._mutex)
         facts = Facts(timestamps, key_sizes, value_sizes)
-        if self._closed and count == self._count:
-            self._facts_after_close = facts
+        if closed:
+            lock(&self._mutex)
+            if self._facts_after_close is None:  # set once: another thread may be taking a reference to it
+                self._facts_after_close = facts
+            unlock(&self._mutex)
         return facts
+
+    cdef Fact _fact(self, Py_ssize_t index) noexcept:
+        """Return the facts of one record; without the mutex once they do not change any more."""
+        cdef Fact fact
+        if load(&self._closed):
+            return self._facts[index]
+        lock(&self._mutex)
+        fact = self._facts[index]
+        unlock(&self._mutex)
+        return fact
 
     # Callbacks of records: stored separately, so that none needs a tuple
 
@@ -338,9 +403,12 @@ cdef class NativeColumns:
         if self._callbacks is None:
             return given
         indexed = IndexedCallbacks.__new__(IndexedCallbacks)
-        indexed._callbacks, indexed._indexes, indexed._given = self._callbacks, self._called_back, given
+        indexed._given = given
+        lock(&self._mutex)
+        indexed._callbacks, indexed._indexes = self._callbacks, self._called_back
         self._callbacks, self._called_back, self._called_back_capacity = None, NULL, 0
-        return indexed
+        unlock(&self._mutex)
+        return indexed if indexed._callbacks is not None else given
 
     def run_callbacks(self, callbacks, batch, long long base_offset, long long log_append_time_ms, raised):
         """Call each callback of a pair with its record's delivery; *raised*() in an except block if it raises."""
@@ -372,15 +440,15 @@ cdef class NativeColumns:
     ):
         """Return the metadata of the records from *first* to before *end*, in a batch with this base offset."""
         cdef Py_ssize_t index
-        cdef Fact* fact
+        cdef Fact fact
         cdef int64_t time_ms, last_ms = -1
         cdef object time = None
         cdef list found = []
-        if not 0 <= first <= end <= self._count:
-            raise IndexError(f"there are {self._count} records, and not those from {first} to before {end}")
+        if not 0 <= first <= end <= load(&self._count):
+            raise IndexError(f"there are {len(self)} records, and not those from {first} to before {end}")
         for index in range(first, end):
             made = new_tuple(METADATA, 6)
-            fact = &self._facts[index]  # only now: the garbage collector may have run code that appends
+            fact = self._fact(index)
             time_ms = fact.timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
             if time is None or time_ms != last_ms:
                 time, last_ms = time_ms, time_ms
@@ -396,17 +464,24 @@ cdef class NativeColumns:
     cdef int prepare_callbacks(self) except -1:
         """Create the list of callbacks. This may run the garbage collector, and with it code that adds a callback."""
         cdef list made
-        if self._callbacks is None:
+        cdef bint missing = <PyObject*>self._callbacks is <PyObject*>None  # a hint only, without the mutex
+        if missing:
             made = []
+            lock(&self._mutex)
             if self._callbacks is None:
                 self._callbacks = made
+            unlock(&self._mutex)
         return 0
 
     cdef int add_callback(self, callback) except -1:
-        """Add the callback of the next record before the record, so that nothing can fail after the record is put."""
+        """Add the callback of the next record before the record, so that nothing can fail after the record is put.
+
+        Like `put_parts` it is for the holder of the mutex, after `prepare_callbacks`.
+        """
         cdef Py_ssize_t place, capacity
         cdef void* memory
-        self.prepare_callbacks()
+        if self._callbacks is None:  # another thread has taken them
+            self._callbacks = []
         place = len(self._callbacks)
         if place == self._called_back_capacity:
             capacity = max(2 * place, 4)
@@ -423,6 +498,38 @@ cdef class NativeColumns:
         self._callbacks.pop()
         return 0
 
+    cdef Py_ssize_t put_whole(
+        self,
+        const uint8_t* key,
+        Py_ssize_t key_size,
+        const uint8_t* value,
+        Py_ssize_t value_size,
+        const uint8_t* headers,
+        Py_ssize_t headers_size,
+        int64_t timestamp_ms,
+        on_delivery,
+        PyObject* delivery,
+    ) except -2:
+        """`put_parts`, with the callback unless it is None, and the index for a new *delivery* unless that is NULL.
+
+        For other threads this is one step. No code runs in it that might send another record.
+        """
+        cdef Py_ssize_t index = -1
+        lock(&self._mutex)
+        try:
+            if delivery is not NULL:
+                write_slot(delivery, DELIVERY_INDEX, self._count)  # before the record: a new int may need memory
+            if on_delivery is not None:
+                self.add_callback(on_delivery)
+            try:
+                index = self.put_parts(key, key_size, value, value_size, headers, headers_size, timestamp_ms)
+            finally:
+                if index < 0 and on_delivery is not None:
+                    self.remove_callback()
+        finally:
+            unlock(&self._mutex)
+        return index
+
     cdef Py_ssize_t put_parts(
         self,
         const uint8_t* key,
@@ -433,7 +540,10 @@ cdef class NativeColumns:
         Py_ssize_t headers_size,
         int64_t timestamp_ms,
     ) except -2:
-        """`append` for checked parts: size -1 is null, headers are encoded. Returns -1 if there is no room."""
+        """`append` for checked parts: size -1 is null, headers are encoded. Returns -1 if there is no room.
+
+        For the holder of the mutex.
+        """
         cdef Py_ssize_t index = self._count
         cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
         if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
@@ -452,12 +562,12 @@ cdef class NativeColumns:
         to = _write_part(to, key, key_size)
         to = _write_part(to, value, value_size)
         memcpy(to, headers, headers_size)
-        self._size += needed
+        store(&self._size, self._size + needed)
         self._facts[index] = Fact(timestamp_ms, <int32_t>key_size, <int32_t>value_size)
         self._keyed |= key_size >= 0
         if index == 0 or timestamp_ms > self._highest:
             self._highest = timestamp_ms
-        self._count = index + 1
+        store(&self._count, index + 1)
         return index
 
     cdef int _grow(self, Py_ssize_t needed) except -1:
@@ -502,11 +612,6 @@ cdef class NativeColumns:
 
     # Reading what was written
 
-    cdef int _check_records(self) except -1:
-        if self._bytes is NULL:
-            raise ValueError("there are no records: none was appended, or they were encoded or released")
-        return 0
-
     cdef const uint8_t* _read(self, const uint8_t* at, Py_ssize_t index, Parts* parts) noexcept:
         """Read the parts of the record at *at*; return the start of the next one."""
         cdef int64_t body, ignored
@@ -519,9 +624,8 @@ cdef class NativeColumns:
         parts.headers_size = end - parts.headers
         return end
 
-    def _replayed(self):
-        """Return the records in columns that can encode old formats."""
-        cdef const uint8_t* at = self._bytes
+    cdef object _replayed(self, const uint8_t* at):
+        """Return the records, which begin at *at*, in columns that can encode old formats."""
         cdef Py_ssize_t index
         cdef Parts parts
         columns = ObjectColumns(2 ** 62)
@@ -538,6 +642,12 @@ cdef class NativeColumns:
 
 LockingColumns.register(NativeColumns)
 CallbackRunner.register(NativeColumns)
+
+
+cdef inline int check_records(const uint8_t* records) except -1:
+    if records is NULL:
+        raise ValueError("there are no records: none was appended, or they were encoded or released")
+    return 0
 
 
 cdef inline Py_ssize_t callback_bytes(NativeColumns columns) noexcept:

@@ -9,7 +9,8 @@ from pkgutil import resolve_name
 
 from cpython.object cimport PyObject
 
-from ottla_accel.slots cimport fill, has_references, new_object, new_tuple, read_slot, slot_of
+from ottla_accel.locks cimport has_references
+from ottla_accel.slots cimport fill, new_object, new_tuple, read_slot, slot_of
 
 from ottla_accel import __version__
 

@@ -8,13 +8,13 @@ from functools import partial
 from types import MethodType
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_GetItemWithError
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ottla_accel.columns cimport NativeColumns
+from ottla_accel.locks cimport Mutex, dict_item, list_item, lock, slot, unchanging, unlock
 from ottla_accel.murmur2 cimport hash_of
 from ottla_accel.slots cimport member_offset, new_object, read_slot, write_slot
 from ottla_accel.varints cimport varint_size, write_varint
@@ -75,7 +75,7 @@ cdef Py_ssize_t DELIVERY_BATCH, DELIVERY_INDEX
 cdef Py_ssize_t PARTIAL_FUNC = member_offset(partial.__dict__["func"])
 
 cdef const uint8_t* NO_HEADERS = b"\0"
-cdef Py_ssize_t HEADERS_KEPT = 64 * 1024
+cdef enum: SMALL_HEADERS = 1024  # bytes that need no allocation
 cdef type BATCH = ProducerBatch
 cdef type PARTIAL = partial
 cdef type METHOD = MethodType
@@ -92,11 +92,10 @@ cdef class QuickSend:
     cdef object _slow
     cdef type _delivery
     cdef object _checked_callback
+    cdef Mutex _mutex  # of `_checked_callback`; the others are not set again
     cdef bint _sticky
     cdef bint _hashes
     cdef bint _ignores_keys
-    cdef uint8_t* _headers
-    cdef Py_ssize_t _headers_capacity  # memory of more than HEADERS_KEPT bytes is not kept
 
     def __init__(self, *, dict routes, producer, slow, type delivery, bint sticky, bint hashes, bint ignores_keys):
         self._routes = routes
@@ -108,23 +107,18 @@ cdef class QuickSend:
         self._ignores_keys = ignores_keys
         self._checked_callback = UNCHECKED
 
-    def __dealloc__(self):
-        PyMem_Free(self._headers)
-
     def send(
         self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None,
         timeout=None,
     ):
         """`Producer.send`."""
-        cdef PyObject* found
         cdef object batch, delivery
         cdef long long chosen = -1
         if timeout is not None:
             check_timeout(timeout)
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
-            found = self._open_batch(topic, key, partition, &chosen)
-            if found is not NULL:
-                batch = <object>found  # a reference of our own, because its queue may release it
+            batch = self._open_batch(topic, key, partition, &chosen)
+            if batch is not None:
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
                     return delivery
@@ -138,43 +132,41 @@ cdef class QuickSend:
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery, timeout=timeout,
         )
 
-    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:
-        """Return the batch for the record, as a borrowed reference; NULL if this is not a simple case.
+    cdef object _open_batch(self, topic, key, partition, long long* of_key):
+        """Return the batch for the record; None if this is not a simple case.
 
         *of_key* becomes the partition of the key, if it was hashed.
         """
-        cdef PyObject* route
-        cdef PyObject* queues
-        cdef PyObject* batch
+        cdef PyObject* at
         cdef long long chosen, partitions
         cdef int overflow = 0, too_many = 0
         if type(topic) is not str:
-            return NULL
-        route = PyDict_GetItemWithError(self._routes, topic)
-        if route is NULL:
-            return NULL
+            return None
+        route = dict_item(<PyObject*>self._routes, <PyObject*>topic, Py_None)
+        if route is None:
+            return None
+        at = <PyObject*>route
         if partition is None and (key is None or self._ignores_keys):
-            batch = read_slot(route, ROUTE_STICKY_BATCH) if self._sticky else NULL
-            return NULL if batch is Py_None else batch
-        partitions = PyLong_AsLongLongAndOverflow(read_slot(read_slot(route, ROUTE_VIEW), VIEW_PARTITIONS), &too_many)
+            return slot(at, ROUTE_STICKY_BATCH) if self._sticky else None
+        # Of a route, only the sticky batch is set again.
+        partitions = PyLong_AsLongLongAndOverflow(read_slot(read_slot(at, ROUTE_VIEW), VIEW_PARTITIONS), &too_many)
         if too_many or partitions <= 0:
-            return NULL
+            return None
         if partition is not None:
             if not PyLong_CheckExact(<PyObject*>partition):
-                return NULL
+                return None
             chosen = PyLong_AsLongLongAndOverflow(<PyObject*>partition, &overflow)
         elif self._hashes:
             chosen = hash_of(<const uint8_t*>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
             chosen %= partitions
             of_key[0] = chosen
         else:
-            return NULL
-        queues = read_slot(route, ROUTE_QUEUES)
+            return None
         # There are more queues than partitions after a topic was created again with fewer.
-        if overflow or not 0 <= chosen < min(partitions, PyList_GET_SIZE(queues)):
-            return NULL
-        batch = read_slot(PyList_GET_ITEM(queues, chosen), QUEUE_OPEN)
-        return NULL if batch is Py_None else batch
+        if overflow or not 0 <= chosen < partitions:
+            return None
+        queue = list_item(read_slot(at, ROUTE_QUEUES), chosen, Py_None)
+        return None if queue is None else slot(<PyObject*>queue, QUEUE_OPEN)
 
     cdef object _append(self, batch, value, key, headers, timestamp_ms, on_delivery):
         """Append the record and return its delivery, or None if it was not appended."""
@@ -185,7 +177,7 @@ cdef class QuickSend:
         cdef int overflow = 0
         if type(batch) is not BATCH:
             return None
-        columns = read_slot(<PyObject*>batch, BATCH_COLUMNS)
+        columns = read_slot(<PyObject*>batch, BATCH_COLUMNS)  # which is not set again
         if type(<object>columns) is not NativeColumns:
             return None
         native = <NativeColumns>columns
@@ -197,11 +189,11 @@ cdef class QuickSend:
                 return None
         else:
             return None
-        # This may run the garbage collector and with it another send, so it comes before the number of records is read.
+        # This may run the garbage collector and with it another send, so it comes first.
         delivery = new_object(self._delivery)
         write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
         if on_delivery is None and is_empty(<PyObject*>headers):
-            index = put(native, delivery, value, key, NO_HEADERS, 1, timestamp)
+            index = put(native, delivery, value, key, NO_HEADERS, 1, timestamp, None)
         else:
             index = self._put_general(native, delivery, value, key, headers, timestamp, on_delivery)
         return None if index < 0 else delivery
@@ -210,72 +202,88 @@ cdef class QuickSend:
         self, NativeColumns native, delivery, value, key, headers, int64_t timestamp, on_delivery
     ) except -2:
         """Put a record with headers or a callback; return its index, or -1 if it was not put."""
-        cdef const uint8_t* section = NO_HEADERS
-        cdef Py_ssize_t index, size = 1
-        # Steps that can fail, or that can run the garbage collector and with it another send, come first. Then the
-        # headers are encoded, into memory that all sends share, and the record is put.
+        cdef uint8_t small[SMALL_HEADERS]
+        cdef uint8_t* large = NULL
+        cdef const uint8_t* section
+        cdef Py_ssize_t size
+        # Steps that can fail, or that can run the garbage collector and with it another send, come first.
         if on_delivery is not None:
-            if callback_key(<PyObject*>on_delivery) != <PyObject*>self._checked_callback:
-                self._checked_callback = check_callback(on_delivery)
+            self._check_callback(on_delivery)
             native.prepare_callbacks()
-        if not is_empty(<PyObject*>headers):
-            size = self._encode_headers(<PyObject*>headers)
+        if is_empty(<PyObject*>headers):
+            return put(native, delivery, value, key, NO_HEADERS, 1, timestamp, on_delivery)
+        try:
+            size = encode_headers(headers, small, &large)
             if size < 0:
                 return -1
-            section = self._headers
-        if on_delivery is None:
-            index = put(native, delivery, value, key, section, size, timestamp)
-        else:
-            index = put_with_callback(native, delivery, value, key, section, size, timestamp, on_delivery)
-        if self._headers_capacity > HEADERS_KEPT:
-            PyMem_Free(self._headers)
-            self._headers, self._headers_capacity = NULL, 0
-        return index
+            section = small
+            if large is not NULL:
+                section = large
+            return put(native, delivery, value, key, section, size, timestamp, on_delivery)
+        finally:
+            PyMem_Free(large)
 
-    cdef Py_ssize_t _encode_headers(self, PyObject* headers) except -2:
-        """Encode headers into the shared memory; return their size, or -1 if they are not a simple case."""
-        cdef bint listed = PyList_CheckExact(headers)
-        if not listed and not PyTuple_CheckExact(headers):
+    cdef int _check_callback(self, on_delivery) except -1:
+        # Only the address is compared. If it is that of the key, the callback keeps the key alive.
+        if callback_key(<PyObject*>on_delivery) == <PyObject*>self._checked_callback:
+            return 0
+        checked = check_callback(on_delivery)
+        lock(&self._mutex)
+        before = self._checked_callback  # released after the mutex
+        self._checked_callback = checked
+        unlock(&self._mutex)
+        return 0
+
+
+cdef Py_ssize_t encode_headers(headers, uint8_t* small, uint8_t** large) except -2:
+    """Encode headers into the *small* memory or, if they are large, into new memory. Return their size.
+
+    -1: they are not a simple case.
+    """
+    cdef bint listed = PyList_CheckExact(<PyObject*>headers)
+    if not listed and not PyTuple_CheckExact(<PyObject*>headers):
+        return -1
+    cdef object kept = unchanging(<PyObject*>headers) if listed else headers
+    cdef PyObject* items = <PyObject*>kept
+    listed = PyList_CheckExact(items)
+    cdef Py_ssize_t count = PyList_GET_SIZE(items) if listed else PyTuple_GET_SIZE(items)
+    cdef Py_ssize_t position, needed = varint_size(count), name_size, content_size
+    cdef PyObject* header
+    cdef PyObject* content
+    cdef const char* name
+    for position in range(count):
+        header = PyList_GET_ITEM(items, position) if listed else PyTuple_GET_ITEM(items, position)
+        if not PyTuple_CheckExact(header) or PyTuple_GET_SIZE(header) != 2:
             return -1
-        cdef Py_ssize_t count = PyList_GET_SIZE(headers) if listed else PyTuple_GET_SIZE(headers)
-        cdef Py_ssize_t position, needed = varint_size(count), name_size, content_size
-        cdef PyObject* header
-        cdef PyObject* content
-        cdef const char* name
-        for position in range(count):
-            header = PyList_GET_ITEM(headers, position) if listed else PyTuple_GET_ITEM(headers, position)
-            if not PyTuple_CheckExact(header) or PyTuple_GET_SIZE(header) != 2:
-                return -1
-            content = PyTuple_GET_ITEM(header, 1)
-            if not PyUnicode_CheckExact(PyTuple_GET_ITEM(header, 0)):
-                return -1
-            if content is not Py_None and not PyBytes_Check_(content):
-                return -1
-            try:
-                PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
-            except UnicodeEncodeError:
-                return -1
-            content_size = -1 if content is Py_None else PyBytes_Size_(content)
-            needed += varint_size(name_size) + name_size + varint_size(content_size) + max(content_size, 0)
-        cdef void* memory
-        if needed > self._headers_capacity:
-            memory = PyMem_Realloc(self._headers, needed)
-            if memory is NULL:
-                raise MemoryError
-            self._headers, self._headers_capacity = <uint8_t*>memory, needed
-        cdef uint8_t* to = write_varint(self._headers, count)
-        for position in range(count):
-            header = PyList_GET_ITEM(headers, position) if listed else PyTuple_GET_ITEM(headers, position)
-            content = PyTuple_GET_ITEM(header, 1)
-            name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
-            to = write_varint(to, name_size)
-            memcpy(to, name, name_size)
-            content_size = -1 if content is Py_None else PyBytes_Size_(content)
-            to = write_varint(to + name_size, content_size)
-            if content_size > 0:
-                memcpy(to, PyBytes_AsString_(content), content_size)
-                to += content_size
-        return needed
+        content = PyTuple_GET_ITEM(header, 1)
+        if not PyUnicode_CheckExact(PyTuple_GET_ITEM(header, 0)):
+            return -1
+        if content is not Py_None and not PyBytes_Check_(content):
+            return -1
+        try:
+            PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
+        except UnicodeEncodeError:
+            return -1
+        content_size = -1 if content is Py_None else PyBytes_Size_(content)
+        needed += varint_size(name_size) + name_size + varint_size(content_size) + max(content_size, 0)
+    cdef uint8_t* to = small
+    if needed > SMALL_HEADERS:
+        large[0] = to = <uint8_t*>PyMem_Malloc(needed)
+        if to is NULL:
+            raise MemoryError
+    to = write_varint(to, count)
+    for position in range(count):
+        header = PyList_GET_ITEM(items, position) if listed else PyTuple_GET_ITEM(items, position)
+        content = PyTuple_GET_ITEM(header, 1)
+        name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(header, 0), &name_size)
+        to = write_varint(to, name_size)
+        memcpy(to, name, name_size)
+        content_size = -1 if content is Py_None else PyBytes_Size_(content)
+        to = write_varint(to + name_size, content_size)
+        if content_size > 0:
+            memcpy(to, PyBytes_AsString_(content), content_size)
+            to += content_size
+    return needed
 
 
 cdef inline PyObject* callback_key(PyObject* callback) noexcept:
@@ -295,11 +303,11 @@ cdef inline bint is_empty(PyObject* headers) noexcept:
 
 
 cdef inline Py_ssize_t put(
-    NativeColumns native, delivery, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp
+    NativeColumns native, delivery, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp,
+    on_delivery,
 ) except -2:
     """Put the record of this delivery. From here on nothing runs that might put another one."""
-    write_slot(<PyObject*>delivery, DELIVERY_INDEX, native._count)
-    return native.put_parts(
+    return native.put_whole(
         NULL if key is None else <const uint8_t*>PyBytes_AS_STRING(key),
         -1 if key is None else PyBytes_GET_SIZE(key),
         NULL if value is None else <const uint8_t*>PyBytes_AS_STRING(value),
@@ -307,21 +315,9 @@ cdef inline Py_ssize_t put(
         section,
         section_size,
         timestamp,
+        on_delivery,
+        <PyObject*>delivery,
     )
-
-
-cdef Py_ssize_t put_with_callback(
-    NativeColumns native, delivery, value, key, const uint8_t* section, Py_ssize_t section_size, int64_t timestamp,
-    on_delivery,
-) except -2:
-    cdef Py_ssize_t index = -1
-    native.add_callback(on_delivery)
-    try:
-        index = put(native, delivery, value, key, section, section_size, timestamp)
-    finally:
-        if index < 0:
-            native.remove_callback()
-    return index
 
 
 cdef inline int64_t now_ms() noexcept nogil:

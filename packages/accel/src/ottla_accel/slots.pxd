@@ -38,21 +38,12 @@ cdef extern from *:
         PyTuple_SET_ITEM(made, index, item);
         Py_XDECREF(before);
     }
-    static int ottla_has_references(PyObject* made, Py_ssize_t number) {
-        return Py_REFCNT(made) == number;
-    }
-    static int ottla_reuse_tuple(PyObject* made, Py_ssize_t references) {
-        if (Py_REFCNT(made) != references) return 0;
-        ottla_forget_hash(made);
-        return 1;
-    }
     """
     # Return a tuple of a subclass, whose items `fill` sets.
     object new_tuple "ottla_new_tuple"(object cls, Py_ssize_t size)
     void fill "ottla_fill"(object made, Py_ssize_t index, object item)
-    # Return whether there are exactly *number* references. If all are the caller's, the object may be filled again.
-    bint has_references "ottla_has_references"(PyObject* made, Py_ssize_t number)
-    bint reuse_tuple "ottla_reuse_tuple"(PyObject* made, Py_ssize_t references)
+    # Prepare a tuple to be filled again, to which the caller alone has references.
+    void forget_hash "ottla_forget_hash"(PyObject* made) noexcept
     Py_ssize_t ottla_slot_offset(object descriptor)
     # Return the offset of an attribute that a class in C stores as an object; -1: it is computed.
     Py_ssize_t member_offset "ottla_member_offset"(object descriptor)
@@ -69,7 +60,8 @@ cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
 
 
 cdef inline PyObject* read_slot(PyObject* owner, Py_ssize_t offset) noexcept:
-    # Return a borrowed reference; NULL when the attribute was never set.
+    # Return a borrowed reference; NULL when the attribute was never set. For an attribute that is not set again, or an
+    # object that no other thread has: `locks.slot` is for others.
     return (<PyObject**>(<char*>owner + offset))[0]
 
 
