@@ -40,6 +40,7 @@ setup(
             "cdivision": True,
             "initializedcheck": False,
             "binding": False,
+            "freethreading_compatible": True,
         },
     ),
 )
