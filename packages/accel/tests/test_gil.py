@@ -1,46 +1,28 @@
-"""Without the GIL the compiled code is not loaded, and the core encodes in Python."""
+"""A Python without the GIL stays without it: no module of this package enables it when it is imported."""
 
 from __future__ import annotations
 
-import importlib
+import os
 import subprocess
 import sys
-
-import pytest
-
-import ottla_accel
+import sysconfig
 
 PROGRAM = """
-import logging
-import sys
-sys._is_gil_enabled = lambda: False
-from ottla import InvalidPluginError, Producer
-logging.basicConfig(format="%(levelname)s %(message)s")
-with Producer(bootstrap_servers="127.0.0.1:1") as producer:
-    print(type(producer._engine.plugins.encoder).__name__)
-try:
-    Producer(bootstrap_servers="127.0.0.1:1", record_encoder="native")
-except InvalidPluginError as error:
-    print(error)
-print([name for name in sys.modules if name.startswith("ottla_accel.") and name != "ottla_accel.gil"])
+import importlib, pkgutil, sys
+import ottla_accel
+names = [module.name for module in pkgutil.iter_modules(ottla_accel.__path__, "ottla_accel.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names) > 10, getattr(sys, "_is_gil_enabled", lambda: True)())
 """
 
 
-def test_without_the_gil_the_import_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+def test_the_gil_is_as_it_was_before_the_compiled_code_was_imported() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    # -W error: the interpreter warns where it enables the GIL for a module.
+    command = [sys.executable, "-W", "error", "-c", PROGRAM]
 
-    with pytest.raises(ImportError, match="needs the GIL, and this Python runs without it, so the core encodes"):
-        importlib.reload(ottla_accel)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
-
-def test_without_the_gil_a_producer_warns_and_encodes_in_python() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
-
-    encoder, error, compiled = done.stdout.splitlines()
-    [warning] = [line for line in done.stderr.splitlines() if "is left out: " in line]
-    assert (encoder, compiled) == ("ObjectEncoder", "[]")
-    assert warning.startswith("WARNING ")
-    for line in (warning, error):
-        assert "encoder 'native' of ottla-accel" in line
-        assert "cannot be imported: ImportError: ottla-accel needs the GIL" in line
-        assert line.endswith("record.encoder=python avoids this message")
+    free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    assert (done.stdout.split(), done.stderr) == (["True", str(not free_threaded)], "")

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from broker_on_a_socket import SocketBroker
 
 from ottla import Delivery, OttlaError, Producer
-from ottla.interfaces import AvroKind, AvroType, Header
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.partition_queue import TopicQueues
+from ottla.accumulator.topic_routes import Route
+from ottla.interfaces import AvroKind, AvroType, Header, TopicView
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.recordbatch.sealed_records import finish
 from ottla_accel.avro_values import avro_values
 from ottla_accel.columns import NativeColumns
+from ottla_accel.sending import QuickSend
 from ottla_testkit.simulation import SimulatedCluster
 
 pytestmark = pytest.mark.unmeasured
@@ -80,6 +84,8 @@ class Work:
 
 def parsed(columns: NativeColumns) -> Sequence[Record]:
     """The records of columns, as a consumer reads them."""
+    if not len(columns):
+        return ()
     section = finish(columns.encode(2), magic=2, compressor=None)
     [batch] = parse_batches(b"".join(section.wire_chunks()), compressors={})
     return batch.records
@@ -152,8 +158,6 @@ def test_appends_of_several_threads_are_each_there_once(limit: int) -> None:
         columns.close()
         for index, callback in columns.take_callbacks([]):
             called_back[number, index] = callback
-        if not len(columns):
-            continue
         facts = columns.facts()
         for index, record in enumerate(parsed(columns)):
             writer_number, each = placed.pop((number, index))
@@ -265,6 +269,142 @@ def test_memory_that_is_kept_has_one_user_at_a_time() -> None:
     for number in range(WRITERS):
         work.write(lambda number=number: writer(number))  # type: ignore[misc]
     work.run()
+
+
+# `send` in C
+
+
+class Queue:
+    """A queue with one sticky batch, whose `send` is that of C. Full batches are replaced, as by the core."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.full: deque[ProducerBatch] = deque()
+        topic = TopicQueues("t")
+        topic.view = TopicView(partitions=1, available=(0,), queued_bytes=())
+        topic.reach(1)
+        self.route = Route(topic)
+        self._lock = threading.Lock()
+        self.route.sticky_batch = self._new_batch()
+        self.send: Callable[..., Delivery] = QuickSend(
+            routes={"t": self.route},
+            producer=cast("Any", lambda: self),
+            slow=lambda _queue, _topic, value, key, *, on_delivery, **_others: self._slow(value, key, on_delivery),
+            delivery=Delivery,
+            sticky=True,
+            hashes=False,
+            ignores_keys=True,
+        ).send
+
+    def begin(self) -> None:
+        """Close the sticky batch, and begin the next one."""
+        with self._lock:
+            self._begin()
+
+    def _begin(self) -> ProducerBatch:
+        batch = self.route.sticky_batch
+        assert batch is not None
+        batch.close()
+        made = self.route.sticky_batch = self._new_batch()
+        self.full.append(batch)
+        return made
+
+    def _slow(self, value: bytes | None, key: bytes | None, on_delivery: Any) -> Delivery:
+        with self._lock:
+            while True:
+                batch = self.route.sticky_batch
+                assert batch is not None
+                index = batch.append(key, value, (), NOW, on_delivery)
+                if index is not None:
+                    return Delivery(batch, index)
+                self._begin()
+
+    def _new_batch(self) -> ProducerBatch:
+        batch = ProducerBatch(topic="t", partition=0, columns=NativeColumns(self.limit), now=0.0)
+        batch.held_bytes = self.limit
+        return batch
+
+
+@pytest.mark.parametrize("limit", [600, 16_000], ids=["small", "large"])
+def test_no_record_of_four_threads_is_lost(limit: int) -> None:
+    queue, work = Queue(limit), Work()
+    arrived = Counter[bytes | None]()
+    callback = print
+
+    def writer(thread: int) -> None:
+        send = queue.send
+        for number in range(10_000):
+            value = b"%d-%d" % (thread, number)
+            if number % 4:
+                send("t", value)
+            else:
+                send("t", value, b"key", headers=[("name", value)], on_delivery=callback)
+
+    def take() -> None:
+        while queue.full:
+            arrived.update(record.value for record in parsed(queue.full.popleft().columns))
+
+    for thread in range(4):
+        work.write(lambda thread=thread: writer(thread))  # type: ignore[misc]
+    work.repeat(take)
+    work.repeat(lambda: (time.sleep(0.001), queue.begin()))
+    work.run()
+    queue.begin()
+    take()
+
+    assert len(arrived) == 40_000
+    assert set(arrived.values()) == {1}
+
+
+def test_each_delivery_has_the_index_of_its_record() -> None:
+    queue, work = Queue(2_000), Work()
+    sent: list[tuple[bytes, Delivery]] = []
+
+    def writer(thread: int) -> None:
+        for number in range(3_000):
+            value = b"%d-%d" % (thread, number)
+            sent.append((value, queue.send("t", value)))
+
+    for thread in range(WRITERS):
+        work.write(lambda thread=thread: writer(thread))  # type: ignore[misc]
+    work.run()
+    queue.begin()
+
+    content = {batch: [record.value for record in parsed(batch.columns)] for batch in queue.full}
+    assert [content[delivery._batch][delivery._index] for _value, delivery in sent] == [value for value, _ in sent]
+
+
+def test_records_that_are_moved_into_an_open_batch_keep_their_index() -> None:
+    """Those of an unassigned batch, while other threads send to the same partition."""
+    queue, work = Queue(100_000), Work()
+    source = ProducerBatch(topic="t", partition=-1, columns=NativeColumns(10_000), now=0.0)
+    for number in range(3):
+        source.append(None, b"moved %d" % number, (), NOW, None)
+    source.close()
+    moved: list[tuple[ProducerBatch, int]] = []
+
+    def writer() -> None:
+        for _ in range(20_000):
+            queue.send("t", b"sent")
+
+    def mover() -> None:
+        batch = queue.route.sticky_batch
+        assert batch is not None
+        start, taken = batch.take_from(source, [0, 1, 2], memory=100_000)
+        if taken == 3:
+            moved.append((batch, start))
+        time.sleep(0)
+
+    work.write(writer)
+    work.write(writer)
+    work.repeat(mover)
+    work.run()
+    queue.begin()
+
+    content = {batch: [record.value for record in parsed(batch.columns)] for batch in queue.full}
+    assert moved
+    for batch, start in moved:
+        assert content[batch][start : start + 3] == [b"moved 0", b"moved 1", b"moved 2"]
 
 
 # Producers

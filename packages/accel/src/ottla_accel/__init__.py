@@ -1,7 +1,3 @@
 """The part of Ottla that runs for every record, in C. Import nothing from here: the core finds it by an entry point."""
 
-from ottla_accel.gil import check_gil
-
 __version__ = "0.1.0"
-
-check_gil()

@@ -253,11 +253,10 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         """
         with self._lock:
             columns = self._columns
-            start = len(columns)
             if self.closed:
-                return start, 0
+                return len(columns), 0
             columns.allow(memory)
-            taken = columns.extend(source.columns, indexes)
+            start, taken = self._locking.extend_at(source.columns, indexes)
             columns.allow(max(columns.memory(), self.held_bytes))
             return start, taken
 

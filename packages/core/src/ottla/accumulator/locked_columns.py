@@ -120,6 +120,10 @@ class LockedColumns:
         self._count += count
         return count
 
+    def extend_at(self, other: Columns, indexes: Sequence[int], /) -> tuple[int, int]:
+        """`extend`, with the index of the first record here."""
+        return len(self), self.extend(other, indexes)
+
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records, before `encode`."""
         keys: Any = self._call("keys")

@@ -48,6 +48,13 @@ class LockingColumns(ABC):
         """Append a record and return its index, or None if there is no room, or the columns take no more."""
 
     @abstractmethod
+    def extend_at(self, other: Columns, indexes: Sequence[int], /) -> tuple[int, int]:
+        """`extend`, but return the index of the first record here, too, and the number of records.
+
+        For the holder of the lock. Columns that a `send` in C appends to without the lock do both in one step.
+        """
+
+    @abstractmethod
     def take_callbacks(self, given: list[tuple[int, RecordCallback]]) -> Callbacks:
         """Remove all callbacks, and return them and those *given*, in the order of their records."""
 

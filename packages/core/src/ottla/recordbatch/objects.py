@@ -353,6 +353,10 @@ class ObjectColumns:
         other._forget_callbacks(indexes)
         return len(values)
 
+    def extend_at(self, other: Columns, indexes: Sequence[int], /) -> tuple[int, int]:
+        """`extend`, with the index of the first record here."""
+        return len(self._values), self.extend(other, indexes)
+
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records; only before `encode`."""
         return self._keys or [None] * len(self._values)
