@@ -17,7 +17,7 @@ from ottla import Delivery, OttlaError, Producer
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.topic_routes import Route
-from ottla.interfaces import AvroKind, AvroType, Header, TopicView
+from ottla.interfaces import AvroKind, AvroType, Columns, Header, TopicView
 from ottla.recordbatch.parse import Record, parse_batches
 from ottla.recordbatch.sealed_records import finish
 from ottla_accel.avro_values import avro_values
@@ -82,7 +82,7 @@ class Work:
             self.raised.append(error)
 
 
-def parsed(columns: NativeColumns) -> Sequence[Record]:
+def parsed(columns: Columns) -> Sequence[Record]:
     """The records of columns, as a consumer reads them."""
     if not len(columns):
         return ()
@@ -148,10 +148,14 @@ def test_appends_of_several_threads_are_each_there_once(limit: int) -> None:
         if count:
             assert len(columns.keys()) >= count
 
+    def closer() -> None:
+        time.sleep(0.002)
+        batches.close(len(batches.all) - 1)
+
     for number in range(WRITERS):
         work.write(lambda number=number: writer(number))  # type: ignore[misc]
     work.repeat(reader)
-    work.repeat(lambda: (time.sleep(0.002), batches.close(len(batches.all) - 1)))
+    work.repeat(closer)
     work.run()
 
     for number, columns in enumerate(batches.all):
@@ -344,10 +348,14 @@ def test_no_record_of_four_threads_is_lost(limit: int) -> None:
         while queue.full:
             arrived.update(record.value for record in parsed(queue.full.popleft().columns))
 
+    def begin() -> None:
+        time.sleep(0.001)
+        queue.begin()
+
     for thread in range(4):
         work.write(lambda thread=thread: writer(thread))  # type: ignore[misc]
     work.repeat(take)
-    work.repeat(lambda: (time.sleep(0.001), queue.begin()))
+    work.repeat(begin)
     work.run()
     queue.begin()
     take()
@@ -451,7 +459,11 @@ def test_each_record_of_each_thread_arrives_with_its_own_offset(split: bool) -> 
     reported: list[tuple[tuple[int, int], int, int]] = []
 
     def recorder(which: tuple[int, int]) -> Callable[[Delivery], object]:
-        return lambda delivery: reported.append((which, delivery.metadata.partition, delivery.metadata.offset))
+        def record(delivery: Delivery) -> None:
+            metadata = delivery.result(0)
+            reported.append((which, metadata.partition, metadata.offset))
+
+        return record
 
     with producer_for(cluster, linger_ms=2, batch_size=20_000) as producer:
 

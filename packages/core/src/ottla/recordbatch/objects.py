@@ -417,7 +417,7 @@ class ObjectColumns:
                 nulls=self._nulls,
             )
         else:
-            self._refuse_headers(magic)
+            _refuse_headers(self._headers, magic)
             section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
         self._facts = facts
         self._count = count
@@ -498,13 +498,14 @@ class ObjectColumns:
         occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)
         return max(bisect_right(list(occupied), self._limit) - 1, 0 if self._values else 1)
 
-    def _refuse_headers(self, magic: int) -> None:
-        for index, section in enumerate(self._headers or ()):
-            if section != _NO_HEADERS:
-                raise no_headers(magic, index=index)
-
 
 interruptible_functions.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
+
+
+def _refuse_headers(headers: list[bytes] | None, magic: int) -> None:
+    for index, section in enumerate(headers or ()):
+        if section != _NO_HEADERS:
+            raise no_headers(magic, index=index)
 
 
 def _joined(
