@@ -350,7 +350,7 @@ class ObjectColumns:
         if self._headers is not None:
             self._quick_limit = -1
         self._callbacks = _joined(self._callbacks, count, chosen(other._callbacks), len(values), filler=None)
-        other._forget_callbacks(indexes)
+        _forget_callbacks(other, indexes)
         return len(values)
 
     def extend_at(self, other: Columns, indexes: Sequence[int], /) -> tuple[int, int]:
@@ -417,7 +417,7 @@ class ObjectColumns:
                 nulls=self._nulls,
             )
         else:
-            _refuse_headers(self._headers, magic)
+            self._refuse_headers(magic)
             section = message_set(magic, keys=keys, values=values, timestamps=timestamps)
         self._facts = facts
         self._count = count
@@ -484,11 +484,6 @@ class ObjectColumns:
     def _drop_records(self) -> None:
         self._keys, self._values, self._headers = None, [], None
 
-    def _forget_callbacks(self, indexes: Sequence[int]) -> None:
-        if self._callbacks is not None:
-            for index in indexes:
-                self._callbacks[index] = None
-
     def _fitting(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, headers: Sequence[bytes] | None
     ) -> int:
@@ -498,14 +493,19 @@ class ObjectColumns:
         occupied = accumulate((sum(parts, each) for parts in zip(*sizes, strict=True)), initial=self._used)
         return max(bisect_right(list(occupied), self._limit) - 1, 0 if self._values else 1)
 
+    def _refuse_headers(self, magic: int) -> None:
+        for index, section in enumerate(self._headers or ()):
+            if section != _NO_HEADERS:
+                raise no_headers(magic, index=index)
+
 
 interruptible_functions.allow_break_off(ObjectColumns.put, lambda names: names["self"].break_off())
 
 
-def _refuse_headers(headers: list[bytes] | None, magic: int) -> None:
-    for index, section in enumerate(headers or ()):
-        if section != _NO_HEADERS:
-            raise no_headers(magic, index=index)
+def _forget_callbacks(columns: ObjectColumns, indexes: Sequence[int]) -> None:
+    if columns._callbacks is not None:
+        for index in indexes:
+            columns._callbacks[index] = None
 
 
 def _joined(
