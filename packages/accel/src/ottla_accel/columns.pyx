@@ -146,7 +146,7 @@ cdef class CallbackCaller:
             raise IndexError(f"there is no record {index} to call back for")
         fact = self.columns._fact(index)
         if self.delivery is None or not has_references(<PyObject*>self.delivery, 1):
-            self.delivery = new_object(DELIVERY)
+            self.delivery = new_object(<PyObject*>DELIVERY)
             self._make_metadata()
             write_slot(<PyObject*>self.delivery, DELIVERY_BATCH, self.batch)
             write_slot(<PyObject*>self.delivery, DELIVERY_INDEX, index_object(index))

@@ -77,7 +77,7 @@ def offset_of(str slot):
     path, _, attribute = slot.rpartition(".")
     cls, value = resolve_name(path), object()
     cdef Py_ssize_t offset = slot_of(cls, attribute)
-    owner = new_object(cls)
+    owner = new_object(<PyObject*>cls)
     object.__setattr__(owner, attribute, value)
     if offset + <Py_ssize_t>sizeof(PyObject*) > cls.__basicsize__ or read_slot(<PyObject*>owner, offset) != <PyObject*>value:
         refuse_interpreter(f"{slot} is not where its descriptor says")

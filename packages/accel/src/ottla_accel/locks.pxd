@@ -15,6 +15,7 @@ from cpython.object cimport PyObject
 
 cdef extern from *:
     """
+    #include <structmember.h>
     #ifdef Py_GIL_DISABLED
     typedef PyMutex ottla_mutex;
     #define ottla_lock(mutex) PyMutex_Lock(mutex)
@@ -33,13 +34,11 @@ cdef extern from *:
     #define ottla_store(to, value) _Py_atomic_store_ssize_release(to, value)
 
     static inline PyObject* ottla_slot(PyObject* owner, Py_ssize_t offset) {
-        /* As the descriptor of a slot does, whose __set__ takes the same lock. */
-        PyObject* found;
-        Py_BEGIN_CRITICAL_SECTION(owner);
-        found = *(PyObject**)((char*)owner + offset);
-        Py_XINCREF(found);
-        Py_END_CRITICAL_SECTION();
-        return found != NULL ? found : Py_NewRef(Py_None);
+        /* As the descriptor of a slot does, without a lock as a rule. */
+        PyMemberDef member = {"slot", Py_T_OBJECT_EX, offset, 0, NULL};
+        PyObject* found = PyMember_GetOne((const char*)owner, &member);
+        if (found == NULL) PyErr_Clear();
+        return found != Py_None ? found : NULL;
     }
     static inline PyObject* ottla_list_item(PyObject* list, Py_ssize_t index, PyObject* missing) {
         PyObject* found = PyList_GetItemRef(list, index);
@@ -71,7 +70,7 @@ cdef extern from *:
 
     static inline PyObject* ottla_slot(PyObject* owner, Py_ssize_t offset) {
         PyObject* found = *(PyObject**)((char*)owner + offset);
-        return Py_NewRef(found != NULL ? found : Py_None);
+        return found != Py_None ? Py_XNewRef(found) : NULL;
     }
     static inline PyObject* ottla_list_item(PyObject* list, Py_ssize_t index, PyObject* missing) {
         return Py_NewRef(index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, index) : missing);
@@ -99,8 +98,8 @@ cdef extern from *:
     Py_ssize_t load "ottla_load"(Py_ssize_t* number) noexcept nogil
     void store "ottla_store"(Py_ssize_t* number, Py_ssize_t value) noexcept nogil
 
-    # Return what a slot has, and None if it has nothing.
-    object slot "ottla_slot"(PyObject* owner, Py_ssize_t offset)
+    # Return a reference to what a slot has, which the caller releases; NULL: it has nothing, or None.
+    PyObject* new_reference "ottla_slot"(PyObject* owner, Py_ssize_t offset) noexcept
     # Return what a list or a dict with str keys has there, or *missing* if it has nothing.
     object list_item "ottla_list_item"(PyObject* items, Py_ssize_t index, PyObject* missing)
     object dict_item "ottla_dict_item"(PyObject* items, PyObject* key, PyObject* missing)

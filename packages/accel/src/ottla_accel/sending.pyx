@@ -14,9 +14,9 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ottla_accel.columns cimport NativeColumns
-from ottla_accel.locks cimport Mutex, dict_item, list_item, lock, slot, unchanging, unlock
+from ottla_accel.locks cimport Mutex, dict_item, list_item, lock, new_reference, unchanging, unlock
 from ottla_accel.murmur2 cimport hash_of
-from ottla_accel.slots cimport member_offset, new_object, read_slot, write_slot
+from ottla_accel.slots cimport member_offset, new_owner, read_slot
 from ottla_accel.varints cimport varint_size, write_varint
 
 from ottla_accel.layout import offsets
@@ -112,13 +112,14 @@ cdef class QuickSend:
         timeout=None,
     ):
         """`Producer.send`."""
-        cdef object batch, delivery
+        cdef PyObject* batch
+        cdef object delivery
         cdef long long chosen = -1
         if timeout is not None:
             check_timeout(timeout)
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
             batch = self._open_batch(topic, key, partition, &chosen)
-            if batch is not None:
+            if batch is not NULL:
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
                     return delivery
@@ -132,8 +133,8 @@ cdef class QuickSend:
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery, timeout=timeout,
         )
 
-    cdef object _open_batch(self, topic, key, partition, long long* of_key):
-        """Return the batch for the record; None if this is not a simple case.
+    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:
+        """Return a new reference to the batch for the record; NULL if this is not a simple case.
 
         *of_key* becomes the partition of the key, if it was hashed.
         """
@@ -141,61 +142,49 @@ cdef class QuickSend:
         cdef long long chosen, partitions
         cdef int overflow = 0, too_many = 0
         if type(topic) is not str:
-            return None
+            return NULL
         route = dict_item(<PyObject*>self._routes, <PyObject*>topic, Py_None)
         if route is None:
-            return None
+            return NULL
         at = <PyObject*>route
         if partition is None and (key is None or self._ignores_keys):
-            return slot(at, ROUTE_STICKY_BATCH) if self._sticky else None
+            return new_reference(at, ROUTE_STICKY_BATCH) if self._sticky else NULL
         # Of a route, only the sticky batch is set again.
         partitions = PyLong_AsLongLongAndOverflow(read_slot(read_slot(at, ROUTE_VIEW), VIEW_PARTITIONS), &too_many)
         if too_many or partitions <= 0:
-            return None
+            return NULL
         if partition is not None:
             if not PyLong_CheckExact(<PyObject*>partition):
-                return None
+                return NULL
             chosen = PyLong_AsLongLongAndOverflow(<PyObject*>partition, &overflow)
         elif self._hashes:
             chosen = hash_of(<const uint8_t*>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
             chosen %= partitions
             of_key[0] = chosen
         else:
-            return None
+            return NULL
         # There are more queues than partitions after a topic was created again with fewer.
         if overflow or not 0 <= chosen < partitions:
-            return None
+            return NULL
         queue = list_item(read_slot(at, ROUTE_QUEUES), chosen, Py_None)
-        return None if queue is None else slot(<PyObject*>queue, QUEUE_OPEN)
+        return NULL if queue is None else new_reference(<PyObject*>queue, QUEUE_OPEN)
 
-    cdef object _append(self, batch, value, key, headers, timestamp_ms, on_delivery):
-        """Append the record and return its delivery, or None if it was not appended."""
+    cdef object _append(self, PyObject* batch, value, key, headers, timestamp_ms, on_delivery):
+        """Append the record and return its delivery, or None if it was not appended. Takes over the reference."""
         cdef PyObject* columns
-        cdef NativeColumns native
         cdef Py_ssize_t index
         cdef int64_t timestamp
-        cdef int overflow = 0
-        if type(batch) is not BATCH:
-            return None
-        columns = read_slot(<PyObject*>batch, BATCH_COLUMNS)  # which is not set again
-        if type(<object>columns) is not NativeColumns:
-            return None
-        native = <NativeColumns>columns
-        if timestamp_ms is None:
-            timestamp = now_ms()
-        elif PyLong_CheckExact(<PyObject*>timestamp_ms):
-            timestamp = PyLong_AsLongLongAndOverflow(<PyObject*>timestamp_ms, &overflow)
-            if overflow or timestamp < 0:
-                return None
-        else:
-            return None
         # This may run the garbage collector and with it another send, so it comes first.
-        delivery = new_object(self._delivery)
-        write_slot(<PyObject*>delivery, DELIVERY_BATCH, batch)
+        delivery = new_owner(<PyObject*>self._delivery, DELIVERY_BATCH, batch)
+        if Py_TYPE(batch) is not <PyTypeObject*>BATCH:
+            return None
+        columns = read_slot(batch, BATCH_COLUMNS)  # which is not set again
+        if Py_TYPE(columns) is not <PyTypeObject*>NativeColumns or not read_time(timestamp_ms, &timestamp):
+            return None
         if on_delivery is None and is_empty(<PyObject*>headers):
-            index = put(native, delivery, value, key, NO_HEADERS, 1, timestamp, None)
+            index = put(<NativeColumns>columns, delivery, value, key, NO_HEADERS, 1, timestamp, None)
         else:
-            index = self._put_general(native, delivery, value, key, headers, timestamp, on_delivery)
+            index = self._put_general(<NativeColumns>columns, delivery, value, key, headers, timestamp, on_delivery)
         return None if index < 0 else delivery
 
     cdef Py_ssize_t _put_general(
@@ -284,6 +273,18 @@ cdef Py_ssize_t encode_headers(headers, uint8_t* small, uint8_t** large) except 
             memcpy(to, PyBytes_AsString_(content), content_size)
             to += content_size
     return needed
+
+
+cdef inline bint read_time(timestamp_ms, int64_t* timestamp) except -1:
+    """Read the time of a record, or of now for None. Return False if this is not a simple case."""
+    cdef int overflow = 0
+    if timestamp_ms is None:
+        timestamp[0] = now_ms()
+        return True
+    if not PyLong_CheckExact(<PyObject*>timestamp_ms):
+        return False
+    timestamp[0] = PyLong_AsLongLongAndOverflow(<PyObject*>timestamp_ms, &overflow)
+    return not overflow and timestamp[0] >= 0
 
 
 cdef inline PyObject* callback_key(PyObject* callback) noexcept:

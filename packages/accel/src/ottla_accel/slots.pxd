@@ -19,6 +19,12 @@ cdef extern from *:
     static PyObject* ottla_new(PyObject* cls) {
         return ((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
     }
+    static inline PyObject* ottla_new_owner(PyObject* cls, Py_ssize_t offset, PyObject* thing) {
+        PyObject* made = ottla_new(cls);
+        if (made == NULL) Py_DECREF(thing);
+        else *(PyObject**)((char*)made + offset) = thing;
+        return made;
+    }
     /* Since Python 3.14 a tuple keeps its hash, and -1 says that it is not computed; the allocator writes 0. */
     static void ottla_forget_hash(PyObject* made) {
     #if PY_VERSION_HEX >= 0x030E0000
@@ -48,7 +54,9 @@ cdef extern from *:
     # Return the offset of an attribute that a class in C stores as an object; -1: it is computed.
     Py_ssize_t member_offset "ottla_member_offset"(object descriptor)
     # Return an instance whose __init__ was not called.
-    object new_object "ottla_new"(object cls)
+    object new_object "ottla_new"(PyObject* cls)
+    # The same, with one slot set to *thing*; takes over that reference, also if it raises.
+    object new_owner "ottla_new_owner"(PyObject* cls, Py_ssize_t offset, PyObject* thing)
 
 
 cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
@@ -61,7 +69,7 @@ cdef inline Py_ssize_t slot_of(object cls, str name) except -1:
 
 cdef inline PyObject* read_slot(PyObject* owner, Py_ssize_t offset) noexcept:
     # Return a borrowed reference; NULL when the attribute was never set. For an attribute that is not set again, or an
-    # object that no other thread has: `locks.slot` is for others.
+    # object that no other thread has: `locks.new_reference` is for others.
     return (<PyObject**>(<char*>owner + offset))[0]
 
 
