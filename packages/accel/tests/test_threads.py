@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -593,4 +595,35 @@ def test_data_that_another_thread_changes_is_encoded_whole_or_not_at_all() -> No
 
     work.write(encoder)
     work.repeat(change)
+    work.run()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_can_encode_whatever_other_threads_did() -> None:
+    """They do not run in the child, so a mutex that one of them held would be held there forever."""
+    work = Work()
+
+    def encode(size: int) -> None:
+        columns = NativeColumns(1 << 20)
+        columns.append(None, bytes(size), (), NOW)
+        columns.encode(2)
+
+    def fork() -> None:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                encode(50_000)
+                os._exit(0)
+            deadline = time.monotonic() + HANG_GUARD / 2
+            while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            if ended == (0, 0):
+                os.kill(child, signal.SIGKILL)
+                ended = os.waitpid(child, 0)
+            assert ended == (child, 0)
+
+    work.write(fork)
+    work.repeat(lambda: encode(40_000))
+    work.repeat(lambda: encode(60_000))
     work.run()

@@ -1,11 +1,9 @@
 """Blocks of memory that completed batches had, kept for the next ones. `blocks.pxd` says where blocks come from."""
 
-import os
-
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memmove
 
-from ottla_accel.locks cimport Mutex, forget_holder, lock, unlock
+from ottla_accel.locks cimport Mutex, lock, unlock
 
 cdef struct Kept:
     uint8_t* at
@@ -116,14 +114,3 @@ cdef uint8_t* resized(uint8_t* at, Py_ssize_t before, Py_ssize_t after) noexcept
         memcpy(moved, at, min(before, after))
         free_block(at, before)
     return moved
-
-
-def _after_fork():
-    """Start again without kept memory, if a thread that the child does not have was changing it."""
-    global kept_blocks, kept_bytes
-    if forget_holder(&mutex):
-        kept_blocks = kept_bytes = 0
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

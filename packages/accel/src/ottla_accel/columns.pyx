@@ -249,7 +249,7 @@ cdef class NativeColumns:
         return used
 
     def __len__(self):
-        return load(&self._count)  # without the mutex: in a forked child its holder may be gone
+        return load(&self._count)
 
     def size_estimate(self):
         """Return the exact size of the records section, in bytes."""

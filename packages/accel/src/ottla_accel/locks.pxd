@@ -5,8 +5,9 @@
 #
 # Without it, a `Mutex` makes such a step. Nothing that may run Python code comes between `lock` and `unlock`: a finalizer
 # that sends would wait for its own thread. Creating objects is allowed, since the garbage collector runs between two
-# bytecodes. A thread that waits for a mutex does not keep the collector waiting. A lock of `threading` is taken before a
-# mutex, never after it.
+# bytecodes. A thread that waits for a mutex does not keep the collector waiting; one that holds a mutex does, and also
+# keeps `os.fork` waiting, so that no mutex is held in a child. A lock of `threading` is taken before a mutex, never after
+# it.
 #
 # A slot, a list or a dict that another thread may change must not lend its object, which that thread could free: the
 # functions here return references of the caller's own.
@@ -24,11 +25,6 @@ cdef extern from *:
         /* In one order for all threads, so that no two of them wait for each other. */
         PyMutex_Lock(one < other ? one : other);
         PyMutex_Lock(one < other ? other : one);
-    }
-    static inline int ottla_forget_holder(ottla_mutex* mutex) {
-        int was_held = mutex->_bits != 0;
-        memset(mutex, 0, sizeof(*mutex));
-        return was_held;
     }
     #define ottla_load(from) _Py_atomic_load_ssize_acquire(from)
     #define ottla_store(to, value) _Py_atomic_store_ssize_release(to, value)
@@ -64,7 +60,6 @@ cdef extern from *:
     #define ottla_lock(mutex) ((void)(mutex))
     #define ottla_unlock(mutex) ((void)(mutex))
     #define ottla_lock_both(one, other) ((void)(one), (void)(other))
-    #define ottla_forget_holder(mutex) ((void)(mutex), 0)
     #define ottla_load(from) (*(from))
     #define ottla_store(to, value) ((void)(*(to) = (value)))
 
@@ -92,8 +87,6 @@ cdef extern from *:
     void lock "ottla_lock"(Mutex* mutex) noexcept nogil
     void unlock "ottla_unlock"(Mutex* mutex) noexcept nogil
     void lock_both "ottla_lock_both"(Mutex* one, Mutex* other) noexcept nogil
-    # For a forked child, in which the thread that held the mutex does not run. Return whether one held it.
-    bint forget_holder "ottla_forget_holder"(Mutex* mutex) noexcept nogil
     # For a number that is written under a mutex and read without it. What was written before it can be read after it.
     Py_ssize_t load "ottla_load"(Py_ssize_t* number) noexcept nogil
     void store "ottla_store"(Py_ssize_t* number, Py_ssize_t value) noexcept nogil
