@@ -77,7 +77,9 @@ def test_the_metadata_of_each_package_names_the_supported_pythons() -> None:
 def test_wheels_of_compiled_code_are_built_for_the_supported_pythons() -> None:
     accel = tomllib.loads((ROOT / "packages/accel/pyproject.toml").read_text(encoding="utf-8"))
 
-    assert accel["tool"]["cibuildwheel"]["build"] == [f"cp{version.replace('.', '')}-*" for version in SUPPORTED]
+    tags = [f"cp{version.replace('.', '')}" for version in SUPPORTED]
+    # Without the GIL only for the last one: cibuildwheel has no images for 3.13t.
+    assert accel["tool"]["cibuildwheel"]["build"] == [f"{tag}-*" for tag in (*tags, f"{tags[-1]}t")]
 
 
 def test_readme_names_the_supported_pythons() -> None:
