@@ -464,7 +464,10 @@ cdef class NativeColumns:
     cdef int prepare_callbacks(self) except -1:
         """Create the list of callbacks. This may run the garbage collector, and with it code that adds a callback."""
         cdef list made
-        cdef bint missing = <PyObject*>self._callbacks is <PyObject*>None  # a hint only, without the mutex
+        cdef bint missing
+        lock(&self._mutex)
+        missing = self._callbacks is None
+        unlock(&self._mutex)
         if missing:
             made = []
             lock(&self._mutex)
