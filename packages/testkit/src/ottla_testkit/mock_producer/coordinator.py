@@ -73,6 +73,7 @@ class MockCoordinator:
             version=version,
             node=_NODE,
             coordinates=_NODE,
+            address=("localhost", 9092),
             partitions=None,
             groups=None,
             code=ErrorCode.NONE,

@@ -68,6 +68,8 @@ class SimulatedBroker:
     id: int
     rack: str | None = None
     up: bool = True
+    address: tuple[str, int] | None = None
+    """What it advertises, by default the cluster's `address`."""
     silent: bool = False
     codes: deque[Scripted] = attrs.field(factory=deque)
     errors_by_request: dict[str, deque[ErrorCode]] = attrs.field(factory=dict)
@@ -196,6 +198,7 @@ class SimulatedBroker:
             version=version,
             node=self.id,
             coordinates=self.cluster.coordinates,
+            address=self.cluster.address_of(self.cluster.coordinates),
             partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
             groups=self.cluster.groups,
             code=code,
@@ -266,7 +269,7 @@ class SimulatedCluster:
     seed: int | None = None  # the broker behind the bootstrap server's name, by default the first
     metadata_code: ErrorCode = ErrorCode.NONE
     unlisted: set[int] = attrs.field(factory=set)  # brokers that metadata leaves out: fenced, or about to shut down
-    address: tuple[str, int] | None = None  # what every broker advertises, by default its own name
+    address: tuple[str, int] | None = None  # what every broker advertises, if it has no own address
     transaction_version: int = 2
     features_epoch: int = 1
     coordinator: int | None = None  # the broker that coordinates all transactions and groups, by default the first
@@ -363,6 +366,10 @@ class SimulatedCluster:
             replicated.delete()
         return topic
 
+    def address_of(self, broker: int) -> tuple[str, int]:
+        """Return the host and port that a broker advertises."""
+        return self.brokers[broker].address or self.address or (f"broker-{broker}", 9092)
+
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
         """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
         if name:
@@ -414,7 +421,7 @@ class SimulatedCluster:
                 MetadataResponseBroker(node_id=b.id, host=host, port=port, rack=b.rack)
                 for b in self.brokers.values()
                 if b.up and b.id not in self.unlisted
-                for host, port in [self.address or (f"broker-{b.id}", 9092)]
+                for host, port in [self.address_of(b.id)]
             ],
             topics=[
                 MetadataResponseTopic(

@@ -55,11 +55,12 @@ def coordinate(
     version: int,
     node: int,
     coordinates: int,
+    address: tuple[str, int],
     partitions: Mapping[str, int] | None,
     groups: Mapping[str, SimulatedGroup] | None,
     code: ErrorCode,
 ) -> Any:
-    """Return the response of broker *node*, where broker *coordinates* is the coordinator.
+    """Return the response of broker *node*, where broker *coordinates* is the coordinator, at an *address*.
 
     *partitions* maps each topic to its number of partitions. If it is None, every topic and partition exists. Without
     *groups*, each generation and member of a group is accepted.
@@ -67,7 +68,7 @@ def coordinate(
     With a *code* other than NONE the response only has that code, and nothing is done.
     """
     if message is FIND_COORDINATOR:
-        return _find(coordinates, request, version, code)
+        return _find(coordinates, address, request, version, code)
     if message is INIT_PRODUCER_ID:
         return _initialize(transactions, request, code, here=node == coordinates)
     if code is ErrorCode.NONE and node != coordinates:
@@ -91,9 +92,11 @@ def transactional_ids(request: Any) -> Sequence[str]:
     return [*found, *getattr(request, "coordinator_keys", ())]
 
 
-def _find(coordinates: int, request: Any, version: int, code: ErrorCode) -> FindCoordinatorResponse:
+def _find(
+    coordinates: int, address: tuple[str, int], request: Any, version: int, code: ErrorCode
+) -> FindCoordinatorResponse:
     keys = [request.key] if version <= LAST_WITH_ONE_KEY else request.coordinator_keys
-    found = [_coordinator(key, request.key_type, coordinates, code) for key in keys]
+    found = [_coordinator(key, request.key_type, coordinates, address, code) for key in keys]
     if version > LAST_WITH_ONE_KEY:
         return FindCoordinatorResponse(coordinators=found)
     [one] = found
@@ -102,13 +105,14 @@ def _find(coordinates: int, request: Any, version: int, code: ErrorCode) -> Find
     )
 
 
-def _coordinator(key: str, kind: int, coordinates: int, code: ErrorCode) -> Coordinator:
+def _coordinator(key: str, kind: int, coordinates: int, address: tuple[str, int], code: ErrorCode) -> Coordinator:
     """The coordinator of a key, or an error."""
     if code is ErrorCode.NONE and kind not in (GROUP, TRANSACTION):
         code = ErrorCode.INVALID_REQUEST
     if code is not ErrorCode.NONE:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.name)
-    return Coordinator(key=key, node_id=coordinates, host=f"broker-{coordinates}", port=9092)
+    host, port = address
+    return Coordinator(key=key, node_id=coordinates, host=host, port=port)
 
 
 def _initialize(

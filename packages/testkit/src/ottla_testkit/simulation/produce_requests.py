@@ -103,6 +103,10 @@ class ProduceCluster(Protocol):
         """Whether the coordinator of transactions is up, and has loaded its state."""
         ...
 
+    def address_of(self, broker: int) -> tuple[str, int]:
+        """Return the host and port that a broker advertises."""
+        ...
+
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
         """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
 
@@ -348,7 +352,9 @@ class ProduceAnswer:
                 responses=self._responses[::-1],  # a broker keeps no order
                 throttle_time_ms=self.throttle_ms,
                 node_endpoints=[
-                    NodeEndpoint(node_id=leader, host=f"broker-{leader}", port=9092) for leader in sorted(leaders)
+                    NodeEndpoint(node_id=leader, host=host, port=port)
+                    for leader in sorted(leaders)
+                    for host, port in [self.broker.cluster.address_of(leader)]
                 ],
             )
         )

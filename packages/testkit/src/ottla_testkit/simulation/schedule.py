@@ -5,13 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from ottla_testkit.manual_clock import ManualClock
-
 
 class Schedule:
     """Actions in the order in which they are due; those with the same time, in the order of their addition."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._planned: list[tuple[float, int, Callable[[], object]]] = []
         self._count = 0

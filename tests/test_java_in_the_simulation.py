@@ -1,0 +1,76 @@
+"""Java's producer and Ottla do the same in a simulated cluster, except for differences that are listed with reasons.
+
+Each script runs with both. Compared are the outcomes of calls and of records, the logs, and the requests in their order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pytest
+
+from producer_scripts import SCRIPTS
+from script_runs import JavaProcess, OttlaPeer, Run, ScriptRun
+
+pytestmark = pytest.mark.kafka
+
+AT_ONCE: Final = 12
+"""Scripts that run at the same time. Most of their time is waiting."""
+
+DIFFERENCES: Final = tomllib.loads((Path(__file__).parent / "java_differences.toml").read_text("utf-8"))["difference"]
+
+
+@attrs.frozen
+class Pair:
+    """The runs of one script."""
+
+    java: Future[Run]
+    ottla: Future[Run]
+
+
+@pytest.fixture(scope="module")
+def pairs(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Pair]]:
+    """The runs of all scripts of the tests that were chosen, with one Java."""
+    chosen = {item.callspec.params.get("script") for item in request.session.items if hasattr(item, "callspec")}
+    with JavaProcess.running() as java, ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {
+            name: Pair(
+                pool.submit(ScriptRun(script, java.peer(name.replace(" ", "-"))).run),
+                pool.submit(ScriptRun(script, OttlaPeer()).run),
+            )
+            for name, script in SCRIPTS.items()
+            if name in chosen
+        }
+
+
+def differing(java: Run, ottla: Run) -> Sequence[str]:
+    """The lines that only one of them has."""
+    lines = difflib.unified_diff(java.lines(), ottla.lines(), "java", "ottla", lineterm="", n=0)
+    return [f"{line[0]} {line[1:]}" for line in list(lines)[2:] if not line.startswith("@@")]
+
+
+def listed(script: str) -> Sequence[str]:
+    """The lines in which a script's runs may differ, and do."""
+    return [line for each in DIFFERENCES for line in each["scripts"].get(script, ())]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_java_and_ottla_differ_only_where_it_is_explained(pairs: Mapping[str, Pair], script: str) -> None:
+    java, ottla = pairs[script].java.result(), pairs[script].ottla.result()
+
+    assert differing(java, ottla) == listed(script), "\n".join(["Java:", *java.lines(), "Ottla:", *ottla.lines()])
+    assert java.misunderstood == ottla.misunderstood == []
+    assert ottla.denied_in_vain == []
+
+
+def test_each_difference_has_a_reason_and_a_script() -> None:
+    for each in DIFFERENCES:
+        assert each["reason"].endswith(".")
+        assert each["scripts"]
+        assert each["scripts"].keys() <= SCRIPTS.keys()
