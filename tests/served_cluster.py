@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
+from served_requests import RequestNames, is_routine
 
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import Chance, PendingResponse, RequestFault, Session, SimulatedBroker, SimulatedCluster
@@ -22,7 +23,6 @@ from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.pending_response import Response, when_known
 from ottla_testkit.simulation.planned_network import PlannedRequestFault
 from ottla_testkit.simulation.schedule import Schedule
-from served_requests import RequestNames, is_routine
 
 HANG_GUARD: Final = 30.0
 
@@ -162,8 +162,9 @@ class ServedCluster:
 
     def _process(self, served: ServedBroker, peer: socket.socket, frames: deque[bytes | None]) -> None:
         session = Session()
-        answers = contextlib.suppress(OSError, HangUpError)
-        with contextlib.closing(peer), answers:
+        # A connection ends by `shutdown`: `close` alone sends nothing while the other thread waits for bytes.
+        with contextlib.closing(peer), contextlib.ExitStack() as ending, contextlib.suppress(OSError, HangUpError):
+            ending.callback(_shut_down, peer)
             while (frame := self._next(served, frames)) is not None:
                 with self.changed:
                     answer = self._answer(served, session, frame, peer)
@@ -178,7 +179,6 @@ class ServedCluster:
                     peer.sendall(len(content).to_bytes(4, "big") + content)
         with self.changed:
             served.peers.discard(peer)
-            _shut_down(peer)
 
     def _wake(self, known: threading.Event) -> None:
         with self.changed:

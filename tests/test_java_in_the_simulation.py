@@ -1,6 +1,6 @@
 """Java's producer and Ottla do the same in a simulated cluster, except for differences that are listed with reasons.
 
-Each script runs with both. Compared are the outcomes of calls and of records, the logs, and the requests in their order.
+Each script runs with both. Compared are the outcomes of calls and of records, the logs, and the requests in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 
 import attrs
 import pytest
-
 from producer_scripts import SCRIPTS
 from script_runs import JavaProcess, OttlaPeer, Run, ScriptRun
 
