@@ -117,7 +117,12 @@ def _refusals() -> Iterator[Script]:
 
 def _in_flight() -> Iterator[Script]:
     for kind, head in HEADS.items():
-        for fault in ("refuse 1 NOT_ENOUGH_REPLICAS", "refuse-after-append 1 REQUEST_TIMED_OUT", "unanswered 1", "lost 1"):
+        for fault in (
+            "refuse 1 NOT_ENOUGH_REPLICAS",
+            "refuse-after-append 1 REQUEST_TIMED_OUT",
+            "unanswered 1",
+            "lost 1",
+        ):
             yield _script(
                 f"{kind}: second of three in flight, {fault.split(' ', 1)[0]}",
                 f"{THREE_IN_FLIGHT}* accept 1 1\n* {fault}\n* release 1\nsettle",
@@ -148,27 +153,35 @@ def _in_flight() -> Iterator[Script]:
 def _connections() -> Iterator[Script]:
     for kind, head in HEADS.items():
         for fault in ("lost", "cut-inside", "unanswered", "torn"):
-            yield _script(f"{kind}: connection {fault}", f"* {fault} 1\nsend t 0 a\nsettle\nsend t 0 b\nsettle", head=head)
+            yield _script(
+                f"{kind}: connection {fault}", f"* {fault} 1\nsend t 0 a\nsettle\nsend t 0 b\nsettle", head=head
+            )
     yield _script("transaction: connection lost", "begin\n* lost 1\nsend t 0 a\ncommit", head=TRANSACTIONAL)
     yield _script("transaction: connection unanswered", "begin\n* unanswered 1\nsend t 0 a\ncommit", head=TRANSACTIONAL)
     timeouts = "request.timeout.ms=1500 delivery.timeout.ms=4000"
     for kind, head in HEADS.items():
-        yield _script(f"{kind}: a request is never answered", f"* ignored 1\nsend t 0 a\nsettle", head=f"{head} {timeouts}")
         yield _script(
-            f"{kind}: no request is answered", f"{'* ignored 1%s' % chr(10) * 9}send t 0 a\nsettle", head=f"{head} {timeouts}"
+            f"{kind}: a request is never answered", "* ignored 1\nsend t 0 a\nsettle", head=f"{head} {timeouts}"
+        )
+        yield _script(
+            f"{kind}: no request is answered",
+            f"{'* ignored 1%s' % chr(10) * 9}send t 0 a\nsettle",
+            head=f"{head} {timeouts}",
         )
         yield _script(
             f"{kind}: each is refused until time-out",
             "* refuse 1 NOT_ENOUGH_REPLICAS 500\nsend t 0 a\nsettle",
-            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000",
+            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000 retry.backoff.ms=400 retry.backoff.max.ms=400",
         )
         yield _script(
-            f"{kind}: retries are used up", "* refuse 1 NOT_ENOUGH_REPLICAS 3\nsend t 0 a\nsettle", head=f"{head} retries=2"
+            f"{kind}: retries are used up",
+            "* refuse 1 NOT_ENOUGH_REPLICAS 3\nsend t 0 a\nsettle",
+            head=f"{head} retries=2",
         )
         yield _script(
             f"{kind}: a retry after the append times out",
             "* unanswered 1\n* refuse 1 NOT_ENOUGH_REPLICAS 500\nsend t 0 a\nsettle",
-            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000",
+            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000 retry.backoff.ms=400 retry.backoff.max.ms=400",
         )
     yield _script(
         "idempotent: a time-out, then another record",
@@ -197,7 +210,9 @@ def _leaders() -> Iterator[Script]:
         name = "with hints" if hint else "without hints"
         for kind, head in HEADS.items():
             yield _script(
-                f"{kind}: a leader moves {name}", f"send t 0 a\nsettle\n{hint}* lead t 0 2\nsend t 0 b\nsettle", head=head
+                f"{kind}: a leader moves {name}",
+                f"send t 0 a\nsettle\n{hint}* lead t 0 2\nsend t 0 b\nsettle",
+                head=head,
             )
         yield _script(
             f"idempotent: a leader moves with three in flight, {name}",
@@ -210,7 +225,9 @@ def _leaders() -> Iterator[Script]:
             head=TRANSACTIONAL,
         )
     yield _script(
-        "idempotent: the leader stops", "send t 0 a\nsettle\n* lead t 0 2\n* stop 1\nsend t 0 b\nsettle", head=IDEMPOTENT
+        "idempotent: the leader stops",
+        "send t 0 a\nsettle\n* lead t 0 2\n* stop 1\nsend t 0 b\nsettle",
+        head=IDEMPOTENT,
     )
     yield _script(
         "idempotent: a hint that is older than metadata",
@@ -227,35 +244,89 @@ def _topics() -> Iterator[Script]:
         head = f"{head} linger.ms=20000 delivery.timeout.ms=60000"
         yield _script(f"{kind}: too large, split", f"* limit t 2500\n{batched}\nflush", head=head)
         yield _script(f"{kind}: too large alone", "* limit t 500\nsend t 0 a 1000\nflush\nsend t 0 b\nflush", head=head)
-        yield _script(f"{kind}: a part is too large", "* limit t 2500\nsend t 0 a 1000\nsend t 0 b 3000\nsend t 0 c 1000\nflush", head=head)
+        yield _script(
+            f"{kind}: a part is too large",
+            "* limit t 2500\nsend t 0 a 1000\nsend t 0 b 3000\nsend t 0 c 1000\nflush",
+            head=head,
+        )
     yield _script(
-        "transaction: too large alone", f"* limit t 500\nbegin\nsend t 0 a 1000\nsettle\ncommit{AND_ANOTHER}", head=TRANSACTIONAL
+        "transaction: too large alone",
+        f"* limit t 500\nbegin\nsend t 0 a 1000\nsettle\ncommit{AND_ANOTHER}",
+        head=TRANSACTIONAL,
     )
     again = "* delete t\n* create t 1\n"
     for kind, head in HEADS.items():
-        yield _script(f"{kind}: a topic is made again", f"send t 0 a\nsettle\n{again}send t 0 b\nsettle\nsend t 0 c\nsettle", head=head)
-        yield _script(f"{kind}: a topic is deleted", "send t 0 a\nsettle\n* delete t\nsend t 0 b\nsettle", head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1500 max.block.ms=1000")
-    yield _script("transaction: a topic is made again", f"begin\nsend t 0 a\ncommit\n{again}begin\nsend t 0 b\ncommit", head=TRANSACTIONAL)
+        yield _script(
+            f"{kind}: a topic is made again",
+            f"send t 0 a\nsettle\n{again}send t 0 b\nsettle\nsend t 0 c\nsettle",
+            head=head,
+        )
+        yield _script(
+            f"{kind}: a topic is deleted",
+            "send t 0 a\nsettle\n* delete t\nsend t 0 b\nsettle",
+            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1500 max.block.ms=1000",
+        )
+    yield _script(
+        "transaction: a topic is made again",
+        f"begin\nsend t 0 a\ncommit\n{again}begin\nsend t 0 b\ncommit",
+        head=TRANSACTIONAL,
+    )
     yield _script(
         "idempotent: partitions are added",
         "send t 0 a\nsettle\n* grow t 2\nsend t 1 b\nsettle",
         head=IDEMPOTENT,
     )
-    yield _script("idempotent: a partition that is not there", "send t 5 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500")
-    yield _script("idempotent: a topic that is not there", "send other 0 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500")
+    yield _script(
+        "idempotent: a partition that is not there", "send t 5 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500"
+    )
+    yield _script(
+        "idempotent: a topic that is not there", "send other 0 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500"
+    )
     yield _script("idempotent: a topic that is not allowed", "* deny-topic t\nsend t 0 a\nsettle", head=IDEMPOTENT)
-    yield _script("idempotent: a topic is forbidden later", "send t 0 a\nsettle\n* deny-topic t\nsend t 0 b\nsettle", head=IDEMPOTENT)
-    yield _script("transaction: a topic is forbidden", f"* deny-topic t\nbegin\nsend t 0 a\nsettle\ncommit{AND_ANOTHER}", head=TRANSACTIONAL)
-    yield _script("transaction: a topic is forbidden later", f"begin\nsend t 0 a\nsettle\n* deny-topic t\nsend t 0 b\nsettle\ncommit{AND_ANOTHER}", head=TRANSACTIONAL)
+    yield _script(
+        "idempotent: a topic is forbidden later",
+        "send t 0 a\nsettle\n* deny-topic t\nsend t 0 b\nsettle",
+        head=IDEMPOTENT,
+    )
+    yield _script(
+        "transaction: a topic is forbidden",
+        f"* deny-topic t\nbegin\nsend t 0 a\nsettle\ncommit{AND_ANOTHER}",
+        head=TRANSACTIONAL,
+    )
+    yield _script(
+        "transaction: a topic is forbidden later",
+        f"begin\nsend t 0 a\nsettle\n* deny-topic t\nsend t 0 b\nsettle\ncommit{AND_ANOTHER}",
+        head=TRANSACTIONAL,
+    )
 
 
 def _idempotence() -> Iterator[Script]:
-    yield _script("idempotent: lost state", "send t 0 a\nsettle\n* forget t\nsend t 0 b\nsettle\nsend t 0 c\nsettle", head=IDEMPOTENT)
-    yield _script("idempotent: lost state with three in flight", f"{THREE_IN_FLIGHT}* forget t\n* accept 1 1\n* refuse 1 NOT_ENOUGH_REPLICAS\n* release 1\nsettle", head=IDEMPOTENT)
+    yield _script(
+        "idempotent: lost state",
+        "send t 0 a\nsettle\n* forget t\nsend t 0 b\nsettle\nsend t 0 c\nsettle",
+        head=IDEMPOTENT,
+    )
+    yield _script(
+        "idempotent: lost state with three in flight",
+        f"{THREE_IN_FLIGHT}* forget t\n* accept 1 1\n* refuse 1 NOT_ENOUGH_REPLICAS\n* release 1\nsettle",
+        head=IDEMPOTENT,
+    )
     for code in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"):
-        yield _script(f"idempotent: {code} with three in flight", f"{THREE_IN_FLIGHT}* refuse 1 {code}\n* release 1\nsettle\nsend t 0 e\nsettle", head=IDEMPOTENT)
-        yield _script(f"idempotent: {code} after a record", f"send t 0 a\nsettle\n* refuse 1 {code}\nsend t 0 b\nsettle\nsend t 0 c\nsettle", head=IDEMPOTENT)
-    yield _script("idempotent: two partitions, one refused for good", "send t 0 a\nsettle\n* grow t 2\nsend t 1 b\nsettle\n* refuse 1 INVALID_RECORD\nsend t 0 c\nsettle\nsend t 1 d\nsettle\nsend t 0 e\nsettle", head=IDEMPOTENT)
+        yield _script(
+            f"idempotent: {code} with three in flight",
+            f"{THREE_IN_FLIGHT}* refuse 1 {code}\n* release 1\nsettle\nsend t 0 e\nsettle",
+            head=IDEMPOTENT,
+        )
+        yield _script(
+            f"idempotent: {code} after a record",
+            f"send t 0 a\nsettle\n* refuse 1 {code}\nsend t 0 b\nsettle\nsend t 0 c\nsettle",
+            head=IDEMPOTENT,
+        )
+    yield _script(
+        "idempotent: two partitions, one refused for good",
+        "send t 0 a\nsettle\n* grow t 2\nsend t 1 b\nsettle\n* refuse 1 INVALID_RECORD\nsend t 0 c\nsettle\nsend t 1 d\nsettle\nsend t 0 e\nsettle",
+        head=IDEMPOTENT,
+    )
     for code in ("COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"):
         yield _script(
             f"idempotent: InitProducerId {code}",
@@ -266,6 +337,7 @@ def _idempotence() -> Iterator[Script]:
 
 def _transactions() -> Iterator[Script]:
     for version, head in (("v2", TRANSACTIONAL), ("v1", OLDER_TRANSACTIONAL)):
+
         def script(name: str, text: str, *, head: str = head, version: str = version) -> Script:
             return _script(f"{version}: {name}", text, head=head)
 
@@ -273,36 +345,129 @@ def _transactions() -> Iterator[Script]:
         yield script("an abort", "begin\nsend t 0 a\nsettle\nabort\nbegin\nsend t 0 b\ncommit")
         yield script("an empty commit", "begin\ncommit\nbegin\nsend t 0 b\ncommit")
         yield script("an empty abort", "begin\nabort\nbegin\nsend t 0 b\ncommit")
-        yield script("an abort of queued records", "begin\n* hold 1\nsend t 0 a\n* arrived 1 1\n* later 0.3 release 1\nabort")
+        yield script(
+            "an abort of queued records", "begin\n* hold 1\nsend t 0 a\n* arrived 1 1\n* later 0.3 release 1\nabort"
+        )
         yield script("closed in a transaction", "begin\nsend t 0 a\nsettle")
-        yield script("offsets", "* source s\nbegin\nsend t 0 a\noffsets g s 5\ncommit")
+        yield script("offsets", "* source s\nbegin\nsend t 0 a\nsettle\noffsets g s 5\ncommit")
         yield script("offsets alone", "* source s\nbegin\noffsets g s 5\ncommit")
         yield script("offsets, aborted", "* source s\nbegin\noffsets g s 5\nabort\nbegin\noffsets g s 6\ncommit")
         yield script("two partitions", "* grow t 2\nbegin\nsend t 0 a\nsettle\nsend t 1 b\ncommit")
         yield script("slow markers", "* markers 0.3\nbegin\nsend t 0 a\ncommit\nbegin\nsend t 0 b\ncommit")
-        yield script("slow markers, aborted", "* markers 0.3\nbegin\nsend t 0 a\nsettle\nabort\nbegin\nsend t 0 b\ncommit")
-        yield script("fenced before a record", "begin\nsend t 0 a\ncommit\n* take-over x\nbegin\nsend t 0 b\nsettle\ncommit\nabort")
+        yield script(
+            "slow markers, aborted", "* markers 0.3\nbegin\nsend t 0 a\nsettle\nabort\nbegin\nsend t 0 b\ncommit"
+        )
+        yield script(
+            "fenced before a record",
+            "begin\nsend t 0 a\ncommit\n* take-over x\nbegin\nsend t 0 b\nsettle\ncommit\nabort",
+        )
         yield script("fenced before the commit", "begin\nsend t 0 a\nsettle\n* take-over x\ncommit\nabort")
         yield script("fenced before the abort", "begin\nsend t 0 a\nsettle\n* take-over x\nabort\nbegin")
         yield script("timed out before the commit", "begin\nsend t 0 a\nsettle\n* time-out x\ncommit" + AND_ANOTHER)
         yield script("timed out before the abort", "begin\nsend t 0 a\nsettle\n* time-out x" + AND_ANOTHER)
-        yield script("timed out before a record", "begin\nsend t 0 a\nsettle\n* time-out x\nsend t 0 b\nsettle\ncommit" + AND_ANOTHER)
-        yield script("the coordinator moves before a commit", "begin\nsend t 0 a\nsettle\n* coordinator 2\ncommit\nbegin\nsend t 0 b\ncommit")
-        yield script("the coordinator loads before a commit", "begin\nsend t 0 a\nsettle\n* load\n* later 0.3 loaded\ncommit")
-        yield script("the coordinator loads before a record", "begin\nsend t 0 a\ncommit\n* load\n* later 0.3 loaded\nbegin\nsend t 0 b\ncommit")
-        yield script("the coordinator stops", "begin\nsend t 0 a\nsettle\n* lead t 0 2\n* coordinator 2\n* stop 1\ncommit")
-        for code in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "INVALID_TXN_STATE", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE", "UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT", "UNKNOWN_PRODUCER_ID"):
+        yield script(
+            "timed out before a record",
+            "begin\nsend t 0 a\nsettle\n* time-out x\nsend t 0 b\nsettle\ncommit" + AND_ANOTHER,
+        )
+        yield script(
+            "the coordinator moves before a commit",
+            "begin\nsend t 0 a\nsettle\n* coordinator 2\ncommit\nbegin\nsend t 0 b\ncommit",
+        )
+        yield script(
+            "the coordinator loads before a commit", "begin\nsend t 0 a\nsettle\n* load\n* later 0.3 loaded\ncommit"
+        )
+        yield script(
+            "the coordinator loads before a record",
+            "begin\nsend t 0 a\ncommit\n* load\n* later 0.3 loaded\nbegin\nsend t 0 b\ncommit",
+        )
+        yield script(
+            "the coordinator stops", "begin\nsend t 0 a\nsettle\n* lead t 0 2\n* coordinator 2\n* stop 1\ncommit"
+        )
+        for code in (
+            "NOT_COORDINATOR",
+            "COORDINATOR_NOT_AVAILABLE",
+            "COORDINATOR_LOAD_IN_PROGRESS",
+            "CONCURRENT_TRANSACTIONS",
+            "INVALID_TXN_STATE",
+            "INVALID_PRODUCER_EPOCH",
+            "INVALID_PRODUCER_ID_MAPPING",
+            "PRODUCER_FENCED",
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+            "TRANSACTION_ABORTABLE",
+            "UNKNOWN_SERVER_ERROR",
+            "REQUEST_TIMED_OUT",
+            "UNKNOWN_PRODUCER_ID",
+        ):
             yield script(f"EndTxn {code}", f"begin\nsend t 0 a\nsettle\n* answer 1 EndTxn {code}\ncommit{AND_ANOTHER}")
-        for code in ("COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "GROUP_AUTHORIZATION_FAILED", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "TRANSACTION_ABORTABLE", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_SERVER_ERROR"):
-            yield script(f"TxnOffsetCommit {code}", f"* source s\n* answer 1 TxnOffsetCommit {code}\nbegin\noffsets g s 5\ncommit{AND_ANOTHER}")
-    for code in ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED", "TOPIC_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE", "UNKNOWN_TOPIC_OR_PARTITION", "OPERATION_NOT_ATTEMPTED"):
-        yield _script(f"v1: AddPartitionsToTxn {code}", f"* answer 1 AddPartitionsToTxn {code}\nbegin\nsend t 0 a\nsettle\ncommit{AND_ANOTHER}", head=OLDER_TRANSACTIONAL)
-        yield _script(f"v1: AddOffsetsToTxn {code}", f"* source s\n* answer 1 AddOffsetsToTxn {code}\nbegin\noffsets g s 5\ncommit{AND_ANOTHER}", head=OLDER_TRANSACTIONAL)
-    for code in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TRANSACTION_TIMEOUT", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE", "UNKNOWN_SERVER_ERROR"):
-        yield _script(f"init: InitProducerId {code}", f"* create t 1\n* answer 1 InitProducerId {code}\nnew transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit")
-    for code in ("COORDINATOR_NOT_AVAILABLE", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE", "UNKNOWN_SERVER_ERROR"):
+        for code in (
+            "COORDINATOR_LOAD_IN_PROGRESS",
+            "CONCURRENT_TRANSACTIONS",
+            "NOT_COORDINATOR",
+            "INVALID_PRODUCER_EPOCH",
+            "INVALID_TXN_STATE",
+            "GROUP_AUTHORIZATION_FAILED",
+            "ILLEGAL_GENERATION",
+            "FENCED_INSTANCE_ID",
+            "UNKNOWN_MEMBER_ID",
+            "TRANSACTION_ABORTABLE",
+            "UNKNOWN_TOPIC_OR_PARTITION",
+            "UNKNOWN_SERVER_ERROR",
+        ):
+            yield script(
+                f"TxnOffsetCommit {code}",
+                f"* source s\n* answer 1 TxnOffsetCommit {code}\nbegin\noffsets g s 5\ncommit{AND_ANOTHER}",
+            )
+    for code in (
+        "NOT_COORDINATOR",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "CONCURRENT_TRANSACTIONS",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_TXN_STATE",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "PRODUCER_FENCED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "TRANSACTION_ABORTABLE",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "OPERATION_NOT_ATTEMPTED",
+    ):
+        yield _script(
+            f"v1: AddPartitionsToTxn {code}",
+            f"* answer 1 AddPartitionsToTxn {code}\nbegin\nsend t 0 a\nsettle\ncommit{AND_ANOTHER}",
+            head=OLDER_TRANSACTIONAL,
+        )
+        yield _script(
+            f"v1: AddOffsetsToTxn {code}",
+            f"* source s\n* answer 1 AddOffsetsToTxn {code}\nbegin\noffsets g s 5\ncommit{AND_ANOTHER}",
+            head=OLDER_TRANSACTIONAL,
+        )
+    for code in (
+        "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "CONCURRENT_TRANSACTIONS",
+        "INVALID_PRODUCER_EPOCH",
+        "PRODUCER_FENCED",
+        "INVALID_TRANSACTION_TIMEOUT",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "TRANSACTION_ABORTABLE",
+        "UNKNOWN_SERVER_ERROR",
+    ):
+        yield _script(
+            f"init: InitProducerId {code}",
+            f"* create t 1\n* answer 1 InitProducerId {code}\nnew transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit",
+        )
+    for code in (
+        "COORDINATOR_NOT_AVAILABLE",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        "TRANSACTION_ABORTABLE",
+        "UNKNOWN_SERVER_ERROR",
+    ):
         answers = "\n".join(f"* answer {broker} FindCoordinator {code}" for broker in (1, 2, 3))
-        yield _script(f"init: FindCoordinator {code}", f"* create t 1\n{answers}\nnew transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit")
+        yield _script(
+            f"init: FindCoordinator {code}",
+            f"* create t 1\n{answers}\nnew transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit",
+        )
     yield _script("init: a time-out that is too long", "new transactional.id=x transaction.timeout.ms=1000000\ninit")
     yield _script("init: not called", "* create t 1\nnew transactional.id=x\nbegin")
     yield _script("init: called twice", "init", head=TRANSACTIONAL)

@@ -151,7 +151,8 @@ class JavaPeer:
 
     def outcomes(self) -> Sequence[str]:
         # After a fatal error, Java may report a record twice: `send` does, and the thread that drops all batches.
-        return list(dict.fromkeys(self._records.lines()))
+        first = {line.split()[0]: line for line in reversed(self._records.lines())}
+        return [line for line in self._records.lines() if line == first.pop(line.split()[0], None)]
 
 
 class OttlaPeer:
@@ -216,9 +217,9 @@ class OttlaPeer:
             self._producer.send(
                 topic, content, partition=int(partition), timestamp_ms=1_700_000_000_000, on_delivery=note
             )
-        except (TopicUnavailableError, BufferExhaustedError, RecordTooLargeError, ConnectionFailedError) as error:
-            # Java's send returns a failed future for what it calls an ApiException.
-            self._records.add(value, f"error {_named(error)}")
+        except OttlaError as error:
+            # Java's `send` raises, too, or returns a failed future for what it calls an ApiException.
+            self._records.add(value, f"refused {_named(error)}")
 
 
 class _Outcomes:
@@ -248,7 +249,7 @@ def _named(error: BaseException | None) -> str:
     each = error
     while each is not None:
         match each:
-            case ProducerFencedError() if not isinstance(each.__cause__, BrokerError):
+            case ProducerFencedError():
                 return ErrorCode.PRODUCER_FENCED.name
             case BrokerError():
                 return each.code.name
@@ -317,7 +318,7 @@ class ScriptRun:
         if words[0] == "send" and len(words) == 4:
             words = [*words, "0"]
         outcome = self._peer.call(words)
-        if words[0] == "send" and outcome == "ok":
+        if words[0] == "send":
             self._sent.append(words[3])
         if words[0] not in ("new", "send") or outcome != "ok":
             self._calls.append(f"{words[0]} {outcome}")

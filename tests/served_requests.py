@@ -18,6 +18,8 @@ from ottla_testkit.simulation.brokers import MESSAGES
 
 _ROUTINE: Final = (API_VERSIONS.key, METADATA.key)
 
+_FORMER: Final = f"-> {ErrorCode.NOT_LEADER_OR_FOLLOWER.name}"
+
 
 def is_routine(frame: bytes) -> bool:
     """Return whether a request only asks for versions or metadata: when a client does that is a matter of time."""
@@ -25,8 +27,15 @@ def is_routine(frame: bytes) -> bool:
 
 
 def collapsed(lines: Sequence[str]) -> list[str]:
-    """Return the lines without those that repeat the line before: attempts after a backoff."""
-    return [line for place, line in enumerate(lines) if place == 0 or lines[place - 1] != line]
+    """Return the lines without repeated attempts, whose number is a matter of time.
+
+    These are a line that repeats the one before, and a batch that goes to its former leader once more.
+    """
+    return [
+        line
+        for place, line in enumerate(lines)
+        if (place == 0 or lines[place - 1] != line) and not (line.endswith(_FORMER) and line in lines[:place])
+    ]
 
 
 class RequestNames:

@@ -12,6 +12,7 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -24,6 +25,7 @@ public class JavaProducer implements Runnable {
     private final String name;
     private final BlockingQueue<String[]> commands = new LinkedBlockingQueue<>();
     private KafkaProducer<byte[], byte[]> producer;
+    private volatile String sending;
 
     private JavaProducer(String name) {
         this.name = name;
@@ -99,8 +101,28 @@ public class JavaProducer implements Runnable {
         byte[] value = Arrays.copyOf(text, Math.max(text.length, Integer.parseInt(words[4])));
         ProducerRecord<byte[], byte[]> record =
                 new ProducerRecord<>(words[1], Integer.parseInt(words[2]), 1_700_000_000_000L, null, value);
-        producer.send(record, (metadata, error) ->
-                say("record " + words[3] + " " + (error == null ? "" + metadata.offset() : "error " + named(error))));
+        Thread caller = Thread.currentThread();
+        sending = words[3];
+        try {
+            producer.send(record, (metadata, error) -> report(words[3], caller, metadata, error));
+        } catch (RuntimeException error) {
+            if (sending != null) {
+                say("record " + words[3] + " refused " + named(error));
+            }
+        }
+        sending = null;
+    }
+
+    /** Says the outcome of a record. A callback within `send` is for a record that was not queued. */
+    private void report(String value, Thread caller, RecordMetadata metadata, Exception error) {
+        if (error == null) {
+            say("record " + value + " " + metadata.offset());
+        } else if (Thread.currentThread() == caller && value.equals(sending)) {
+            sending = null;
+            say("record " + value + " refused " + named(error));
+        } else {
+            say("record " + value + " error " + named(error));
+        }
     }
 
     private void say(String what) {
