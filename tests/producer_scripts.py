@@ -29,6 +29,8 @@ IDEMPOTENT: Final = "* create t 1\nnew enable.idempotence=true"
 PLAIN: Final = "* create t 1\nnew enable.idempotence=false"
 TRANSACTIONAL: Final = "* create t 1\nnew transactional.id=x\ninit"
 OLDER_TRANSACTIONAL: Final = "* transactions 1\n* create t 1\nnew transactional.id=x\ninit"
+IMPATIENT: Final = "request.timeout.ms=500 delivery.timeout.ms=1000 retry.backoff.ms=400 retry.backoff.max.ms=400"
+IGNORED: Final = "* ignored 1\n"
 HEADS: Final = {"plain": PLAIN, "idempotent": IDEMPOTENT}
 
 THREE_IN_FLIGHT: Final = """
@@ -165,13 +167,13 @@ def _connections() -> Iterator[Script]:
         )
         yield _script(
             f"{kind}: no request is answered",
-            f"{'* ignored 1%s' % chr(10) * 9}send t 0 a\nsettle",
+            f"{IGNORED * 9}send t 0 a\nsettle",
             head=f"{head} {timeouts}",
         )
         yield _script(
             f"{kind}: each is refused until time-out",
             "* refuse 1 NOT_ENOUGH_REPLICAS 500\nsend t 0 a\nsettle",
-            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000 retry.backoff.ms=400 retry.backoff.max.ms=400",
+            head=f"{head} {IMPATIENT}",
         )
         yield _script(
             f"{kind}: retries are used up",
@@ -181,16 +183,16 @@ def _connections() -> Iterator[Script]:
         yield _script(
             f"{kind}: a retry after the append times out",
             "* unanswered 1\n* refuse 1 NOT_ENOUGH_REPLICAS 500\nsend t 0 a\nsettle",
-            head=f"{head} request.timeout.ms=500 delivery.timeout.ms=1000 retry.backoff.ms=400 retry.backoff.max.ms=400",
+            head=f"{head} {IMPATIENT}",
         )
     yield _script(
         "idempotent: a time-out, then another record",
-        f"{'* ignored 1%s' % chr(10) * 2}send t 0 a\nsettle\nsend t 0 b\nsettle",
+        f"{IGNORED * 2}send t 0 a\nsettle\nsend t 0 b\nsettle",
         head=f"{IDEMPOTENT} request.timeout.ms=1500 delivery.timeout.ms=2500",
     )
     yield _script(
         "transaction: a time-out of a record",
-        f"begin\n{'* ignored 1%s' % chr(10) * 2}send t 0 a\nsettle\ncommit{AND_ANOTHER}",
+        f"begin\n{IGNORED * 2}send t 0 a\nsettle\ncommit{AND_ANOTHER}",
         head=TRANSACTIONAL.replace("=x", "=x request.timeout.ms=1500 delivery.timeout.ms=2500"),
     )
     yield _script("idempotent: a slow response", "* delayed 1 0.3\nsend t 0 a\nsettle", head=IDEMPOTENT)
@@ -277,12 +279,20 @@ def _topics() -> Iterator[Script]:
         head=IDEMPOTENT,
     )
     yield _script(
-        "idempotent: a partition that is not there", "send t 5 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500"
+        "idempotent: a partition that is not there",
+        "send t 0 z\nsettle\nsend t 5 a\nsettle",
+        head=f"{IDEMPOTENT} max.block.ms=500",
     )
     yield _script(
-        "idempotent: a topic that is not there", "send other 0 a\nsettle", head=f"{IDEMPOTENT} max.block.ms=500"
+        "idempotent: a topic that is not there",
+        "send t 0 z\nsettle\nsend other 0 a\nsettle",
+        head=f"{IDEMPOTENT} max.block.ms=500",
     )
-    yield _script("idempotent: a topic that is not allowed", "* deny-topic t\nsend t 0 a\nsettle", head=IDEMPOTENT)
+    yield _script(
+        "idempotent: a topic that is not allowed",
+        "* create u 1\n* deny-topic t\nsend u 0 z\nsettle\nsend t 0 a\nsettle",
+        head=IDEMPOTENT,
+    )
     yield _script(
         "idempotent: a topic is forbidden later",
         "send t 0 a\nsettle\n* deny-topic t\nsend t 0 b\nsettle",
@@ -301,6 +311,16 @@ def _topics() -> Iterator[Script]:
 
 
 def _idempotence() -> Iterator[Script]:
+    yield _script(
+        "idempotent: the leader has a later epoch",
+        "send t 0 a\nsettle\n* outdate t\nsend t 0 b\nsettle\nsend t 0 c\nsettle\nsend t 0 d\nsettle",
+        head=IDEMPOTENT,
+    )
+    yield _script(
+        "transaction: the leader has a later epoch",
+        f"begin\nsend t 0 a\nsettle\n* outdate t\nsend t 0 b\nsettle\ncommit{AND_ANOTHER}",
+        head=TRANSACTIONAL,
+    )
     yield _script(
         "idempotent: lost state",
         "send t 0 a\nsettle\n* forget t\nsend t 0 b\nsettle\nsend t 0 c\nsettle",

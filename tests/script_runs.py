@@ -199,7 +199,7 @@ class OttlaPeer:
                 group, topic, offset = words
                 self._producer.send_offsets_to_transaction({(topic, 0): int(offset)}, group)
             case "close":
-                self._producer.close(20)
+                self._producer.close(3)
             case _:
                 raise ValueError(command)
 
@@ -374,6 +374,10 @@ class ScriptRun:
                 cluster.topics[first].max_message_bytes = int(words[1])
             case "forget":
                 cluster.topics[first].forget_producers()
+            case "outdate":
+                for entry in cluster.topics[first].log_of(0).producers.entries.values():
+                    entry.epoch += 1
+                    entry.batches.clear()
             case "delete":
                 cluster.delete(first)
             case "grow":

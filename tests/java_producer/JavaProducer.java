@@ -81,7 +81,7 @@ public class JavaProducer implements Runnable {
             case "offsets" -> producer.sendOffsetsToTransaction(
                     Map.of(new TopicPartition(words[2], 0), new OffsetAndMetadata(Long.parseLong(words[3]))),
                     new ConsumerGroupMetadata(words[1]));
-            case "close" -> producer.close(Duration.ofSeconds(20));
+            case "close" -> producer.close(Duration.ofSeconds(3));
             default -> throw new IllegalArgumentException(words[0]);
         }
     }

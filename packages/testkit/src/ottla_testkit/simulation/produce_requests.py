@@ -36,6 +36,9 @@ FIRST_WITH_ABORTABLE = 11
 ACKS = (-1, 0, 1)
 """The numbers of acknowledgements that a request may ask for."""
 
+FROM_THE_LOG = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""Codes of the log's own checks: their response contains the log's first offset, which clients need to go on."""
+
 UNVERIFIED = "Unable to verify the partition has been added to the transaction"
 
 
@@ -266,7 +269,9 @@ class ProduceAnswer:
             code, message = self._admit((topic.name, data.index), batch, log)
         if code == ErrorCode.NONE and topic.refuses(len(data.records or b"")):
             code = ErrorCode.MESSAGE_TOO_LARGE
-        return None if code == ErrorCode.NONE else Appended(code=code, message=message)
+        if code == ErrorCode.NONE:
+            return None
+        return Appended(code=code, message=message, at_log=code in FROM_THE_LOG)
 
     def _refusal(self, topic: SimulatedTopic, partition: int) -> int:
         """Return the code of the checks that come before those of the producer, NONE if they pass."""
