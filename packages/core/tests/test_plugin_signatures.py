@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, Protocol
+
 import pytest
 
 from ottla.errors import InvalidPluginError
 from ottla.plugins.registry import Registry
+from ottla.plugins.registry.kinds import KINDS
+from ottla.plugins.registry.signatures import wrong_signatures
 from plugin_site import Site, plugin_site
 
 site = plugin_site
@@ -136,3 +141,22 @@ def test_methods_of_another_generation_are_refused_with_the_line_to_write(
     refused = refusal(site, source, "interceptor")
 
     assert [part for part in said if part not in refused] == []
+
+
+def test_another_thread_may_write_to_a_contract_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Contract(Protocol):
+        def compress(self, chunks: object) -> bytes: ...
+
+    class Mine:
+        def compress(self, chunks: object) -> bytes:
+            return b""
+
+    is_function = inspect.isfunction
+
+    def is_function_while_python_caches(value: Any) -> bool:
+        Contract._cached_by_python = True  # type: ignore[attr-defined]
+        return is_function(value)
+
+    monkeypatch.setattr("inspect.isfunction", is_function_while_python_caches)
+
+    assert wrong_signatures(Mine(), KINDS["compressor"], Contract) == ()

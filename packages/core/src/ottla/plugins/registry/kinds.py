@@ -247,7 +247,8 @@ BUILT_IN: Final = frozenset(
 
 def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
     """The attributes that an object lacks of a protocol; a method that is None counts as lacking."""
-    declared = {name for name in vars(protocol) if not name.startswith("_")}
+    # A copy: another thread may add to a class's dictionary what Python keeps there.
+    declared = {name for name in vars(protocol).copy() if not name.startswith("_")}
     wanted = declared | set(protocol.__annotations__)
     return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))
 
@@ -263,7 +264,7 @@ def uncallable_methods(found: object, kind: Kind, protocol: Any) -> tuple[str, .
 
 @cache
 def _methods(kind: Kind, protocol: Any) -> Sequence[str]:
-    declared = [vars(each).items() for each in (protocol, *kind.abilities)]
+    declared = [vars(each).copy().items() for each in (protocol, *kind.abilities)]
     return sorted(name for items in declared for name, value in items if callable(value) and not name.startswith("_"))
 
 

@@ -109,7 +109,8 @@ def _calls(*protocols: Any) -> Mapping[str, inspect.Signature]:
     return {
         name: _call(value)
         for protocol in protocols
-        for name, value in vars(protocol).items()
+        # A copy: another thread may add to a class's dictionary what Python keeps there.
+        for name, value in vars(protocol).copy().items()
         if inspect.isfunction(value) and not name.startswith("_")
     }
 
