@@ -165,11 +165,14 @@ class OttlaPeer:
         """The values of records that no broker may have, as their errors say."""
 
     def call(self, words: Sequence[str]) -> str:
+        command = words[0]
         try:
             self._execute(*words)
         except UndeliveredError:
             return "ok"  # Java's flush and close return, whatever became of the records
         except OttlaError as error:
+            if command == "new":
+                raise
             return f"error {_named(error)}"
         return "ok"
 
@@ -318,6 +321,7 @@ class ScriptRun:
         if words[0] == "send" and len(words) == 4:
             words = [*words, "0"]
         outcome = self._peer.call(words)
+        assert words[0] != "new" or outcome == "ok", outcome
         if words[0] == "send":
             self._sent.append(words[3])
         if words[0] not in ("new", "send") or outcome != "ok":

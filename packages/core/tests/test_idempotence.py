@@ -466,6 +466,23 @@ def test_sequences_of_a_refused_batch_are_reused() -> None:
         assert sequences(simulation) == [(0, 0, 0), (0, 1, 1)]
 
 
+@pytest.mark.parametrize("later_by", [1, 3])
+def test_a_refused_epoch_fails_a_batch_and_the_next_epoch_goes_on(later_by: int) -> None:
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        [entry] = simulation.cluster.topics["t"].producers[0].entries.values()
+        entry.epoch += later_by
+        entry.batches.clear()
+        refused = []
+        for value in (b"a", b"b", b"c", b"d"):
+            delivery = simulation.producer.send("t", value)
+            simulation.run_until_idle()
+            refused.append(delivery.exception() is not None)
+
+        assert refused == [number < later_by for number in range(4)]
+
+
 def test_batches_in_flight_after_a_refused_one_arrive_in_order() -> None:
     with simulated(1, config=ONE_BY_ONE) as simulation:
         simulation.producer.send("t", b"first")

@@ -21,8 +21,8 @@ def bump_epoch(
 ) -> ProducerIdAndEpoch | None:
     """Return the producer id with its next epoch, or None if its epochs are used up: a new id is needed.
 
-    It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), or a failed batch of it may have been
-    written.
+    It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), a failed batch of it may have been
+    written, or the leader has refused the epoch.
     """
     if batch_lost:
         logger.info(
@@ -32,7 +32,8 @@ def bump_epoch(
         )
     else:
         logger.info(
-            "%s: %s-%d: a failed batch may have been written; sequence numbers restart at 0 in the next producer epoch",
+            "%s: %s-%d: a failed batch may have been written, or its leader knows a later producer epoch; "
+            "sequence numbers restart at 0 in the next producer epoch",
             client_id,
             *partition,
         )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.idempotent_epoch_bump import bump_epoch
 from ottla.accumulator.partition_sequences import NO_SEQUENCE, PartitionSequences
-from ottla.errors import OttlaError
+from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch, comes_after
 
 
@@ -131,7 +131,8 @@ class Sequences:
             self.failure = error
         if batch.sequence is None:
             return
-        numbers, uncertain = self._numbers(batch), batch.possibly_persisted
+        # A leader with a later epoch of this producer id takes no number of this one.
+        numbers, uncertain = self._numbers(batch), batch.possibly_persisted or _is_outdated(error)
         if numbers.remove(batch, written=False) and uncertain:
             numbers.next_uncertain = self.uncertain = True
             self._in_doubt[batch.topic, batch.partition] = numbers
@@ -237,3 +238,9 @@ class Sequences:
 
     def _numbers(self, batch: ProducerBatch) -> PartitionSequences:
         return self._partitions[batch.topic, batch.partition]
+
+
+def _is_outdated(error: OttlaError) -> bool:
+    """Return whether a broker refused the producer's epoch."""
+    cause = error.__cause__
+    return isinstance(cause, BrokerError) and cause.code is ErrorCode.INVALID_PRODUCER_EPOCH
