@@ -344,14 +344,16 @@ def _idempotence() -> Iterator[Script]:
         )
     yield _script(
         "idempotent: two partitions, one refused for good",
-        "send t 0 a\nsettle\n* grow t 2\nsend t 1 b\nsettle\n* refuse 1 INVALID_RECORD\nsend t 0 c\nsettle\nsend t 1 d\nsettle\nsend t 0 e\nsettle",
+        "send t 0 a\nsettle\n* grow t 2\nsend t 1 b\nsettle\n* refuse 1 INVALID_RECORD\n"
+        "send t 0 c\nsettle\nsend t 1 d\nsettle\nsend t 0 e\nsettle",
         head=IDEMPOTENT,
     )
-    for code in ("COORDINATOR_LOAD_IN_PROGRESS", "CLUSTER_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"):
+    for code in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "REQUEST_TIMED_OUT"):
         yield _script(
             f"idempotent: InitProducerId {code}",
-            "\n".join(f"* answer {broker} InitProducerId {code}" for broker in (1, 2, 3)) + "\nsend t 0 a\nsettle",
-            head=IDEMPOTENT,
+            f"* answer-once InitProducerId {code}\nnew enable.idempotence=true\n* seen InitProducerId\n"
+            "send t 0 a\nsettle\nsend t 0 b\nsettle",
+            head="* create t 1",
         )
 
 
@@ -483,11 +485,22 @@ def _transactions() -> Iterator[Script]:
         "TRANSACTION_ABORTABLE",
         "UNKNOWN_SERVER_ERROR",
     ):
-        answers = "\n".join(f"* answer {broker} FindCoordinator {code}" for broker in (1, 2, 3))
         yield _script(
             f"init: FindCoordinator {code}",
-            f"* create t 1\n{answers}\nnew transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit",
+            f"* create t 1\n* answer-once FindCoordinator {code}\n"
+            "new transactional.id=x\ninit\nbegin\nsend t 0 a\ncommit",
         )
+    for code in ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTION_ABORTABLE"):
+        yield _script(
+            f"init: again after FindCoordinator {code}",
+            f"* create t 1\n* answer-once FindCoordinator {code}\n"
+            "new transactional.id=x\ninit\ninit\nbegin\nsend t 0 a\ncommit",
+        )
+    yield _script(
+        "init: again after InitProducerId INVALID_TRANSACTION_TIMEOUT",
+        "* create t 1\n* answer 1 InitProducerId INVALID_TRANSACTION_TIMEOUT\n"
+        "new transactional.id=x\ninit\ninit\nbegin\nsend t 0 a\ncommit",
+    )
     yield _script("init: a time-out that is too long", "new transactional.id=x transaction.timeout.ms=1000000\ninit")
     yield _script("init: not called", "* create t 1\nnew transactional.id=x\nbegin")
     yield _script("init: called twice", "init", head=TRANSACTIONAL)

@@ -366,9 +366,11 @@ class ScriptRun:
             case "hold" | "release":
                 served.held = command == "hold"
             case "answer":
-                codes: Any = cluster.brokers[int(first)].errors_by_request
-                for _ in range(int(words[3]) if len(words) > 3 else 1):
-                    codes.setdefault(words[1], deque()).append(getattr(ErrorCode, words[2]))
+                self._answer_with(int(first), *words[1:])
+            case "answer-once":
+                shared = deque([getattr(ErrorCode, words[1])])
+                for broker in cluster.brokers.values():
+                    broker.errors_by_request[first] = shared
             case "lead":
                 cluster.topics[first].move_leader(int(words[1]), int(words[2]))
             case "hint":
@@ -414,6 +416,11 @@ class ScriptRun:
                 broker.outdated_metadata = cluster.answer_metadata(broker=int(first))
             case _:
                 raise ValueError(command)
+
+    def _answer_with(self, broker: int, request: str, code: str) -> None:
+        """Plan the error code of a request that is not Produce."""
+        codes = self._served.cluster.brokers[broker].errors_by_request
+        codes.setdefault(request, deque()).append(getattr(ErrorCode, code))
 
     def _logs(self) -> list[str]:
         """The batches of each partition, with those of deleted topics."""
