@@ -152,6 +152,40 @@ def _in_flight() -> Iterator[Script]:
     )
 
 
+def _one_of_three() -> Iterator[Script]:
+    codes = (
+        "UNKNOWN_SERVER_ERROR",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REQUEST_TIMED_OUT",
+        "MESSAGE_TOO_LARGE",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_TXN_STATE",
+        "CONCURRENT_TRANSACTIONS",
+        "KAFKA_STORAGE_ERROR",
+        "UNKNOWN_PRODUCER_ID",
+        "INVALID_RECORD",
+        "TRANSACTION_ABORTABLE",
+    )
+    kinds = {
+        "plain": (PLAIN, "", "send t 0 e\nsettle"),
+        "idempotent": (IDEMPOTENT, "", "send t 0 e\nsettle"),
+        "v2": (TRANSACTIONAL, "begin", f"commit{AND_ANOTHER}"),
+        "v1": (OLDER_TRANSACTIONAL, "begin", f"commit{AND_ANOTHER}"),
+    }
+    for kind, (head, begin, end) in kinds.items():
+        for code in codes:
+            if code == "UNKNOWN_PRODUCER_ID" and begin:
+                continue  # Java repeats the batches behind it until delivery.timeout.ms
+            for number, place in enumerate(("first", "second", "third")):
+                before = f"* accept 1 {number}\n" if number else ""
+                yield _script(
+                    f"{kind}: {code} for the {place} of three",
+                    f"{begin}{THREE_IN_FLIGHT}{before}* refuse 1 {code}\n* release 1\nsettle\n{end}",
+                    head=head,
+                )
+
+
 def _connections() -> Iterator[Script]:
     for kind, head in HEADS.items():
         for fault in ("lost", "cut-inside", "unanswered", "torn"):
@@ -510,7 +544,17 @@ def _transactions() -> Iterator[Script]:
 
 
 def _all() -> Iterator[Script]:
-    for part in (_refusals, _in_flight, _connections, _acks, _leaders, _topics, _idempotence, _transactions):
+    for part in (
+        _refusals,
+        _in_flight,
+        _one_of_three,
+        _connections,
+        _acks,
+        _leaders,
+        _topics,
+        _idempotence,
+        _transactions,
+    ):
         yield from part()
 
 

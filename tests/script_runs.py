@@ -151,8 +151,12 @@ class JavaPeer:
 
     def outcomes(self) -> Sequence[str]:
         # After a fatal error, Java may report a record twice: `send` does, and the thread that drops all batches.
-        first = {line.split()[0]: line for line in reversed(self._records.lines())}
-        return [line for line in self._records.lines() if line == first.pop(line.split()[0], None)]
+        lines: dict[str, str] = {}
+        for line in self._records.lines():
+            value, kind, *_ = line.split()
+            if value not in lines or kind == "refused":
+                lines[value] = line
+        return list(lines.values())
 
 
 class OttlaPeer:
