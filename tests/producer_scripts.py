@@ -506,7 +506,6 @@ def _transactions() -> Iterator[Script]:
         "INVALID_TRANSACTION_TIMEOUT",
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
         "CLUSTER_AUTHORIZATION_FAILED",
-        "TRANSACTION_ABORTABLE",
         "UNKNOWN_SERVER_ERROR",
     ):
         yield _script(
