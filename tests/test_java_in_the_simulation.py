@@ -24,7 +24,8 @@ pytestmark = pytest.mark.kafka
 AT_ONCE: Final = 16
 """Scripts that run at the same time. Most of their time is waiting."""
 
-DIFFERENCES: Final = tomllib.loads((Path(__file__).parent / "java_differences.toml").read_text("utf-8"))["difference"]
+ROOT: Final = Path(__file__).parent.parent
+DIFFERENCES: Final = tomllib.loads((ROOT / "tests" / "java_differences.toml").read_text("utf-8"))["difference"]
 
 
 @attrs.frozen
@@ -93,3 +94,11 @@ def test_each_difference_has_a_reason_and_a_script() -> None:
         assert each["reason"].endswith(".")
         assert each["scripts"]
         assert each["scripts"].keys() <= SCRIPTS.keys()
+
+
+def test_the_page_about_reliability_has_the_numbers_of_scripts() -> None:
+    different = {script for each in DIFFERENCES for script in each["scripts"]}
+    page = " ".join((ROOT / "docs" / "reliability.md").read_text("utf-8").split())
+
+    assert f"each follow {len(SCRIPTS)} scripts" in page
+    assert f"{len(SCRIPTS) - len(different)} of them have no difference" in page
