@@ -1,4 +1,4 @@
-"""Stories of a producer and a simulated cluster of three brokers, as lines that any producer can be driven by.
+"""Scripts for a producer and a simulated cluster of three brokers, as lines that any producer can follow.
 
 A line is a call of the producer (`new` with its settings, `send TOPIC PARTITION VALUE [SIZE]`, `flush`, `init`,
 `begin`, `commit`, `abort`, `offsets GROUP TOPIC OFFSET`), or `settle`: wait for the outcome of all records. A line with
@@ -15,7 +15,7 @@ import attrs
 
 @attrs.frozen
 class Script:
-    """One story: its name, and its lines."""
+    """Its name, and its lines."""
 
     name: str
     lines: Sequence[str]
