@@ -195,6 +195,7 @@ def _connections() -> Iterator[Script]:
     yield _script("transaction: connection lost", "begin\n* lost 1\nsend t 0 a\ncommit", head=TRANSACTIONAL)
     yield _script("transaction: connection unanswered", "begin\n* unanswered 1\nsend t 0 a\ncommit", head=TRANSACTIONAL)
     timeouts = "request.timeout.ms=1500 delivery.timeout.ms=4000"
+    twice = "request.timeout.ms=1500 delivery.timeout.ms=2500"
     for kind, head in HEADS.items():
         yield _script(
             f"{kind}: a request is never answered", "* ignored 1\nsend t 0 a\nsettle", head=f"{head} {timeouts}"
@@ -202,7 +203,7 @@ def _connections() -> Iterator[Script]:
         yield _script(
             f"{kind}: no request is answered",
             f"{IGNORED * 9}send t 0 a\nsettle",
-            head=f"{head} {timeouts}",
+            head=f"{head} {twice}",
         )
         yield _script(
             f"{kind}: each is refused until time-out",
@@ -236,9 +237,12 @@ def _connections() -> Iterator[Script]:
 def _acks() -> Iterator[Script]:
     for acks in ("0", "1"):
         head = f"{PLAIN} acks={acks}"
-        yield _script(f"acks={acks}: accepted", "send t 0 a\nsettle\nsend t 0 b\nsettle", head=head)
-        yield _script(f"acks={acks}: refused", "* refuse 1 NOT_ENOUGH_REPLICAS\nsend t 0 a\nsettle", head=head)
-        yield _script(f"acks={acks}: lost", "* lost 1\nsend t 0 a\nsettle", head=head)
+        # Without acknowledgements, a record has its outcome before its broker has the request.
+        yield _script(f"acks={acks}: accepted", "send t 0 a\nsettle\nsend t 0 b\nsettle\n* seen [b]", head=head)
+        yield _script(
+            f"acks={acks}: refused", "* refuse 1 NOT_ENOUGH_REPLICAS\nsend t 0 a\nsettle\n* seen [a]", head=head
+        )
+        yield _script(f"acks={acks}: lost", "* lost 1\nsend t 0 a\nsettle\n* seen lost", head=head)
 
 
 def _leaders() -> Iterator[Script]:

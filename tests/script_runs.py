@@ -217,8 +217,8 @@ class OttlaPeer:
             error = delivery.error
             if isinstance(error, DeliveryError) and not error.possibly_persisted:
                 self.denied.append(value)
-            done = error is None and delivery.metadata is not None
-            self._records.add(value, str(delivery.metadata.offset) if done else f"error {_named(error)}")
+            metadata = delivery.metadata
+            self._records.add(value, f"error {_named(error)}" if metadata is None else str(metadata.offset))
 
         try:
             self._producer.send(
@@ -320,7 +320,8 @@ class ScriptRun:
 
     def _call(self, words: list[str], servers: str) -> None:
         if words[0] == "new":
-            settings = DEFAULTS | {"bootstrap.servers": servers} | dict(word.split("=", 1) for word in words[1:])
+            given = dict(word.split("=", 1) for word in words[1:])
+            settings = {**DEFAULTS, "bootstrap.servers": servers, **given}
             words = ["new", *(f"{key}={value}" for key, value in settings.items())]
         if words[0] == "send" and len(words) == 4:
             words = [*words, "0"]

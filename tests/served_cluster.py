@@ -169,21 +169,24 @@ class ServedCluster:
                 with self.changed:
                     answer = self._answer(served, session, frame, peer)
                     self.changed.notify_all()
-                    known = threading.Event()
-                    when_known(answer, lambda _content, known=known: self._wake(known))
-                    self.changed.wait_for(lambda known=known: known.is_set() or self._ended or None in frames)
-                if not known.is_set():
-                    break
+                    if not self._wait_until_known(answer, frames):
+                        break
                 content = answer.content if isinstance(answer, PendingResponse) else answer
                 if content is not None:
                     peer.sendall(len(content).to_bytes(4, "big") + content)
         with self.changed:
             served.peers.discard(peer)
 
-    def _wake(self, known: threading.Event) -> None:
-        with self.changed:
-            known.set()
-            self.changed.notify_all()
+    def _wait_until_known(self, answer: Response, frames: deque[bytes | None]) -> bool:
+        """Wait for a response. Return False if the connection ended before it."""
+        known = threading.Event()
+
+        def wake(_content: bytes | None) -> None:
+            self.change(known.set)
+
+        when_known(answer, wake)
+        self.changed.wait_for(lambda: known.is_set() or self._ended or None in frames)
+        return known.is_set()
 
     def _next(self, served: ServedBroker, frames: deque[bytes | None]) -> bytes | None:
         def ready() -> bool:
@@ -235,6 +238,7 @@ class ServedCluster:
 
     def _note(self, what: str) -> int:
         self.requests.append(what)
+        self.changed.notify_all()
         return len(self.requests) - 1
 
     def _note_answer(self, place: int, frame: bytes, content: bytes | None, end: str) -> None:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, error_code
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, GROUP
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
@@ -73,7 +73,7 @@ class RequestNames:
             return self.producer(content.producer_id, content.producer_epoch)
         if message.name == "EndTxn" and not any(codes) and content.producer_id >= 0:
             return self.producer(content.producer_id, content.producer_epoch)
-        return " ".join(ErrorCode(code).name if code in set(ErrorCode) else str(code) for code in codes)
+        return " ".join(error_code(code).name for code in codes)
 
     def _produced(self, request: Any) -> str:
         parts = []
