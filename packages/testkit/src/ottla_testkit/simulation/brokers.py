@@ -367,8 +367,9 @@ class SimulatedCluster:
         return topic
 
     def address_of(self, broker: int) -> tuple[str, int]:
-        """Return the host and port that a broker advertises."""
-        return self.brokers[broker].address or self.address or (f"broker-{broker}", 9092)
+        """Return the host and port that a broker advertises, or did before it was removed."""
+        own = self.brokers[broker].address if broker in self.brokers else None
+        return own or self.address or (f"broker-{broker}", 9092)
 
     def find_topic(self, name: str, topic_id: bytes) -> SimulatedTopic | None:
         """Return a topic by its name or, if that is empty, by its id. Return None if it does not exist."""
