@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 from collections.abc import Callable
 from typing import ClassVar, Final
 
@@ -41,6 +42,8 @@ from ottla_testkit.conformance.harness.rows import NOW, Row, drawn
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
 
 _ROUNDS: Final = 60
+_WHOLE_COLLECTIONS: Final = 3
+"""Rounds that also end in a collection where it has no generations, as on PyPy, and takes a second."""
 _WIRE_COST: Final = 20
 _THREADS: Final = 6
 _NAMELESS: Final = "\ud800"
@@ -252,7 +255,7 @@ class RecordEncoderConformance(SizeRequirements, TableRequirements):
     # Records that move to other columns
 
     def test_records_move_to_other_columns_unchanged(self, encoder: RecordEncoder, chance: random.Random) -> None:
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             before, rows = drawn(chance)[: chance.choice((0, 3))], drawn(chance)
             chosen = sorted(chance.sample(range(len(rows)), chance.randrange(1, len(rows) + 1)))
             source, target = filled(encoder, rows), filled(encoder, before)
@@ -265,7 +268,8 @@ class RecordEncoderConformance(SizeRequirements, TableRequirements):
             else:
                 source.release()
                 del source
-                gc.collect(1)  # what this round made; the other generation may be a large program's
+                if number < _WHOLE_COLLECTIONS or sys.implementation.name == "cpython":
+                    gc.collect(1)  # what this round made; the other generation may be a large program's
             check_bytes(target, moved)
 
     def test_records_move_only_while_they_fit(self, encoder: RecordEncoder, chance: random.Random) -> None:
