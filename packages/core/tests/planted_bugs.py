@@ -408,14 +408,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["cancelled"],
     ),
     "result of a cancelled commit is that of the next one": PlantedBug(
-        module="transactions.manager",
-        before="            self._state.forget_result()\n",
+        module="transactions.transaction_state",
+        before="        result.unclaimed = False\n",
         after="",
         kinds=["cancelled"],
     ),
     "block does not wait for the cancelled one before": PlantedBug(
         module="transactions.manager",
-        before="        return result if ends and result is not None and not result.required else None\n",
+        before="        return None if result.required and self._state.state is State.COMMITTING else result\n",
         after="        return None\n",
         kinds=["cancelled"],
     ),

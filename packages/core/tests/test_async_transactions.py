@@ -130,7 +130,7 @@ def test_a_block_waits_for_the_cancelled_end_of_the_one_before() -> None:
         assert simulation.cluster.topics["t"].committed(0) == [b"0", b"block", b"block", b"2", b"block", b"block"]
 
 
-def test_the_failure_of_a_cancelled_commit_is_raised_by_the_next_call() -> None:
+def test_the_failure_of_a_cancelled_commit_is_raised_once_by_the_next_block() -> None:
     with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
 
         async def main(producer: AsyncProducer) -> None:
@@ -142,7 +142,6 @@ def test_the_failure_of_a_cancelled_commit_is_raised_by_the_next_call() -> None:
             with pytest.raises(AbortableTransactionError, match="failed by the test"):
                 async with producer.transaction():
                     pytest.fail("the block has begun")
-            await producer.abort_transaction()
             async with producer.transaction():
                 await producer.send("t", b"committed")
 
@@ -190,3 +189,82 @@ def test_the_program_goes_on_while_a_closed_loop_had_a_commit() -> None:
         simulation.producer.commit_transaction()
 
         assert simulation.cluster.topics["t"].committed(0) == [b"v"]
+
+
+def test_an_abort_that_ran_out_of_time_lets_the_next_block_begin() -> None:
+    with simulated(1, config=CONFIG | {"max.block.ms": 50}) as simulation:
+
+        async def aborted(producer: AsyncProducer) -> None:
+            async with producer.transaction():
+                await producer.send("t", b"aborted")
+                while not simulation.log():
+                    await asyncio.sleep(0)
+                simulation.network.holding = True
+                raise ZeroDivisionError
+
+        async def main(producer: AsyncProducer) -> None:
+            with pytest.raises(ZeroDivisionError) as raised:
+                await aborted(producer)
+            assert "abort_transaction was not done within" in raised.value.__notes__[0]
+            simulation.network.holding = False
+            async with producer.transaction():
+                await producer.send("t", b"committed")
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
+
+
+def test_records_of_a_cancelled_abort_do_not_fail_the_next_flush() -> None:
+    with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            for waits in (False, True):
+                producer.begin_transaction()
+                await producer.send("t", b"aborted")
+                await cancelled(producer.abort_transaction())
+                if waits:
+                    await ready(simulation)
+                async with producer.transaction():
+                    await producer.send("t", b"committed")
+                    report = await producer.flush()
+                    assert report.failed == 0
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"] * 2
+
+
+@pytest.mark.parametrize("waits_for", ["its topic", "memory"])
+def test_a_record_that_waits_is_not_queued_in_the_next_transaction(waits_for: str) -> None:
+    with simulated(1, config=CONFIG | {"buffer.memory": 3_000, "batch.size": 1_000}) as simulation:
+        pool = simulation.pool
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            if waits_for == "memory":
+                simulation.network.holding = True
+                await producer.send("t", bytes(1_500))
+                waiting = asyncio.create_task(producer.send("t", bytes(1_500)))
+            else:
+                simulation.network.holding = True
+                waiting = asyncio.create_task(producer.send("u", b"v"))
+            await asyncio.sleep(0)
+            aborting = asyncio.create_task(producer.abort_transaction())
+            await asyncio.sleep(0)
+            if waits_for == "its topic":
+                await aborting
+                producer.begin_transaction()
+                simulation.cluster.create("u", 1)
+            simulation.network.holding = False
+            await aborting
+            if waits_for == "memory":
+                producer.begin_transaction()
+            with pytest.raises(IllegalStateError, match=r"send cannot be called now|until its transaction had ended"):
+                await waiting
+            await producer.commit_transaction()
+
+        in_a_loop(simulation, main)
+
+        assert all(not topic.committed(0) for topic in simulation.cluster.topics.values())
+        assert pool.free == pool.capacity

@@ -17,13 +17,20 @@ LAST_EPOCH = 32_767
 
 
 def bump_epoch(
-    used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool, client_id: str
+    used: ProducerIdAndEpoch, partition: tuple[str, int], *, batch_lost: bool, outdated: bool, client_id: str
 ) -> ProducerIdAndEpoch | None:
-    """Return the producer id with its next epoch, or None if its epochs are used up: a new id is needed.
+    """Return the producer id with its next epoch, or None if a new id is needed: its epochs are used up, or *outdated*.
 
     It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), a failed batch of it may have been
-    written, or the leader has refused the epoch.
+    written, or the leader knows a later epoch. Whoever has that one would be taken for this producer in the next epoch.
     """
+    if outdated:
+        logger.info(
+            "%s: %s-%d: the leader knows a later producer epoch; sequence numbers restart at 0 with a new producer id",
+            client_id,
+            *partition,
+        )
+        return None
     if batch_lost:
         logger.info(
             "%s: %s-%d: the leader lacks a batch; sequence numbers restart at 0 in the next producer epoch",
@@ -32,8 +39,7 @@ def bump_epoch(
         )
     else:
         logger.info(
-            "%s: %s-%d: a failed batch may have been written, or its leader knows a later producer epoch; "
-            "sequence numbers restart at 0 in the next producer epoch",
+            "%s: %s-%d: a failed batch may have been written; sequence numbers restart at 0 in the next producer epoch",
             client_id,
             *partition,
         )

@@ -23,6 +23,7 @@ class PartitionSequences:
     `known_to_broker`: brokers hold state of this producer id, so that they refuse a batch out of order. Before that
     they take any first number, and two batches in flight at once could be written in the wrong order.
     `next_uncertain`: a batch failed that may have been written; so the broker's next number is not certain.
+    `outdated`: a broker knows a later epoch of the producer id; another producer may use it.
     `out_of_order`: a broker refused the first batch in flight, because it lacks the batches before it.
     `split_in_doubt`: a batch that may have been written was split, and brokers do not recognize its parts as
     duplicates.
@@ -33,6 +34,7 @@ class PartitionSequences:
     last_acknowledged: int = NO_SEQUENCE
     known_to_broker: bool = False
     next_uncertain: bool = False
+    outdated: bool = False
     out_of_order: bool = False
     split_in_doubt: bool = False
     on_the_wire: int = 0
@@ -60,7 +62,7 @@ class PartitionSequences:
         self.producer_id_and_epoch = producer_id_and_epoch
         self.next = 0
         self.last_acknowledged = NO_SEQUENCE
-        self.next_uncertain = self.out_of_order = self.split_in_doubt = False
+        self.next_uncertain = self.outdated = self.out_of_order = self.split_in_doubt = False
         self.acknowledged_later.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:

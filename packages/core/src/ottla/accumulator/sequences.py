@@ -132,8 +132,10 @@ class Sequences:
         if batch.sequence is None:
             return
         # A leader with a later epoch of this producer id takes no number of this one.
-        numbers, uncertain = self._numbers(batch), batch.possibly_persisted or _is_outdated(error)
+        numbers, outdated = self._numbers(batch), _is_outdated(error)
+        uncertain = batch.possibly_persisted or outdated
         if numbers.remove(batch, written=False) and uncertain:
+            numbers.outdated |= outdated
             numbers.next_uncertain = self.uncertain = True
             self._in_doubt[batch.topic, batch.partition] = numbers
 
@@ -218,6 +220,7 @@ class Sequences:
                 numbers.producer_id_and_epoch,
                 partition,
                 batch_lost=numbers.out_of_order,
+                outdated=numbers.outdated,
                 client_id=self._client_id,
             )
         if self.producer_id_and_epoch is None:

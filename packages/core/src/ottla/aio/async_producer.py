@@ -238,11 +238,17 @@ class AsyncProducer:
         """A transaction for an `async with` block: committed at its end, aborted when it raises or is cancelled.
 
         The block's own error is raised, with a note if the abort failed, too. A task that is cancelled during the
-        commit does not stop it: the transaction is committed, or fails. The next block waits for that first.
+        commit does not stop it: the transaction is committed, or fails. The next block waits for that first: if the
+        commit fails, it aborts that transaction, and raises the error.
         """
-        if (unawaited := self._producer._transactional("begin_transaction").unawaited_end()) is not None:
-            await result_of(unawaited)
-        self.begin_transaction()
+        try:
+            if (unawaited := self._producer._transactional("begin_transaction").unawaited_end()) is not None:
+                await result_of(unawaited)
+            self.begin_transaction()
+        except AbortableTransactionError as error:  # a commit whose task was cancelled has failed
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                await self.abort_transaction()
+            raise
         try:
             yield self
         except GeneratorExit:  # the coroutine is closed, and cannot wait

@@ -85,7 +85,7 @@ def build_nonblocking_send(
     from ottla.accumulator.try_appender import TryAppender
     from ottla.producer.nonblocking_send import NonblockingSend, SendParts
 
-    queueing, encoder = engine.queueing, engine.plugins.encoder
+    queueing, encoder, transactions = engine.queueing, engine.plugins.encoder, engine.transactions
     delivery = encoder.awaited_delivery() if isinstance(encoder, QuickSender) else Delivery
     slow = NonblockingSend(
         SendParts(
@@ -100,6 +100,7 @@ def build_nonblocking_send(
             interceptors=engine.interceptors,
             batching=engine.config.batching,
             check=check,
+            transaction=(lambda: 0) if transactions is None else lambda: transactions.manager.begun,
             delivery=delivery,
         )
     )

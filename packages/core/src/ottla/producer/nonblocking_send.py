@@ -18,6 +18,7 @@ from ottla.accumulator.topic_routes import Route
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.config import BatchingConfig
 from ottla.config.wait_limit import WaitLimit, check_timeout
+from ottla.errors import IllegalStateError
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.record_headers import checked_headers
@@ -36,6 +37,7 @@ class SendParts:
     """The parts of a producer that queue records.
 
     `check` raises if the producer takes no records now, or ever; `delivery` is the class of its deliveries.
+    `transaction` returns the number of the transaction that is open.
     """
 
     appender: TryAppender
@@ -43,6 +45,7 @@ class SendParts:
     interceptors: Interceptors | None
     batching: BatchingConfig
     check: Callable[[], object]
+    transaction: Callable[[], int]
     delivery: type[Delivery] = Delivery
 
 
@@ -137,6 +140,7 @@ class PendingSend:
         self._intercepted: InterceptedRecord | None = None
         self._partition: int | None = None
         self._timestamp_ms: int | datetime | None = None
+        self._transaction = parts.transaction()
         if parts.interceptors is not None:
             self._intercepted = parts.interceptors.begin(topic, given[3], on_delivery)
 
@@ -182,6 +186,12 @@ class PendingSend:
 
     def _advance(self) -> Step:
         wait = self.step if isinstance(self.step, MemoryWait | MetadataWait) else None
+        if self.step is not None and self._parts.transaction() != self._transaction:
+            if wait is not None:
+                wait.cancel()
+            raise IllegalStateError(
+                "the record waited to be queued until its transaction had ended; it is in no transaction"
+            )
         if self._record is None:
             made = self._serialized()
             if isinstance(made, Lookup):

@@ -355,7 +355,12 @@ class Producer:
         The block's own error is raised, with a note if the abort failed, too. When the commit raises
         AbortableTransactionError, the transaction has been aborted, and another one may be begun.
         """
-        self.begin_transaction()
+        try:
+            self.begin_transaction()
+        except AbortableTransactionError as error:  # the one before has failed, after its commit ran out of time
+            with noted_on(error, OttlaError, doing="aborting the transaction"):
+                self.abort_transaction()
+            raise
         try:
             yield self
         except BaseException as error:

@@ -92,7 +92,8 @@ class Transactions:
     def begin(self) -> None:
         """Allow records to be queued."""
         self._check("begin_transaction")
-        self.manager.begin_transaction()
+        if self.manager.begin_transaction():
+            self.accumulator.report()  # else a flush of this transaction would raise for records of the last one
 
     def send_offsets(self, offsets: object, group: object, timeout: float | None) -> TransactionCall[None]:
         """Add a group's offsets to the transaction; there is a result when the brokers have them."""
@@ -108,10 +109,15 @@ class Transactions:
         # The error reports the failed records, so `flush` and `close` need not.
         return self._call(pending, timeout, self._report, if_failed=self.accumulator.report)
 
-    def unawaited_end(self) -> TransactionCall[None] | None:
-        """The end of the last transaction, if it goes on although the task that waited for it was cancelled."""
+    def unawaited_end(self) -> TransactionCall[object] | None:
+        """The end of the last transaction, if it goes on although nobody waits for it, or has to."""
         pending = self.manager.unawaited_end
-        return None if pending is None else self._call(pending, None, lambda: None)
+        if pending is None:
+            return None
+        report = self.accumulator.report
+        # After an abort, failed records need no report; after a commit, the next report counts its records.
+        result: Callable[[], object] = report if pending.method == "abort_transaction" else lambda: None
+        return self._call(pending, None, result, if_failed=report)
 
     def prepare(self, timeout: float | None) -> TransactionCall[PreparedTransaction]:
         """Leave the end of the transaction to another process; there is a result when every record is written."""

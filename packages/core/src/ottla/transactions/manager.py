@@ -55,12 +55,19 @@ class TransactionManager:
             state.transition_to(State.INITIALIZING)
             return state.begin_result("init_transactions")
 
-    def begin_transaction(self) -> None:
-        """Allow records to be queued."""
+    @property
+    def begun(self) -> int:
+        """How many transactions were begun or joined: equal numbers are the same transaction."""
+        return self._state.begun
+
+    def begin_transaction(self) -> bool:
+        """Allow records to be queued. Return whether the last transaction was aborted and nobody got the result."""
         with self._state.lock:
+            forgotten = self._state.state is State.READY and self._state.forget_result()
             self._state.require("begin_transaction", State.READY)
-            self._state.forget_result()
             self._state.transition_to(State.IN_TRANSACTION)
+            self._state.begun += 1
+            return forgotten
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
         """Queue a group's offsets for the transaction. The result ends once the I/O thread has sent them."""
@@ -87,8 +94,9 @@ class TransactionManager:
     def unawaited_end(self) -> TransactionalRequestResult | None:
         """The result of the call that ends the transaction now, if no caller has to get it."""
         result = self._state.result
-        ends = self._state.state in (State.COMMITTING, State.ABORTING)
-        return result if ends and result is not None and not result.required else None
+        if result is None or self._state.state not in (State.COMMITTING, State.ABORTING):
+            return None
+        return None if result.required and self._state.state is State.COMMITTING else result
 
     def prepare(self) -> TransactionalRequestResult:
         """Refuse further records. Does not block: the result ends once all records are written.
@@ -118,6 +126,7 @@ class TransactionManager:
             state.sequences.take_producer_id(ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch))
             state.current = CurrentTransaction(version=shared.level, started=True)
             state.transition_to(State.JOINED)
+            state.begun += 1
 
     def leave(self) -> TransactionalRequestResult:
         """Refuse further records for the joined transaction. Does not block: the result ends once all are written."""

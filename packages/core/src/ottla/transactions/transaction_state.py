@@ -56,6 +56,8 @@ class TransactionState:
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
     keep_prepared: bool = attrs.field(default=False, init=False)
     cluster_version: int = attrs.field(default=0, init=False)
+    begun: int = attrs.field(default=0, init=False)
+    """How many transactions were begun or joined."""
 
     # Methods for callers' threads
 
@@ -75,10 +77,19 @@ class TransactionState:
             f"{self.state.value}; {NEXT_STEPS[self.state]}"
         )
 
-    def forget_result(self) -> None:
-        """Forget a result that no caller has to get: the next call of its method is about another transaction."""
-        if self.result is not None and self.result.ended and not self.result.required:
-            self.result.unclaimed = False
+    def forget_result(self) -> bool:
+        """Forget a result that no caller has to get, and return whether it is that of an abort.
+
+        The next call of its method is about another transaction. A successful abort has nothing to say.
+        """
+        result = self.result
+        if result is None or not result.ended or not result.unclaimed or result.error is not None:
+            return False
+        aborted = result.method == "abort_transaction"
+        if result.required and not aborted:
+            return False
+        result.unclaimed = False
+        return aborted
 
     def begin_result(self, method: str) -> TransactionalRequestResult:
         """Create the result for the caller of *method*; the previous result ends."""
