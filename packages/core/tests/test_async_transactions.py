@@ -130,7 +130,7 @@ def test_a_block_waits_for_the_cancelled_end_of_the_one_before() -> None:
         assert simulation.cluster.topics["t"].committed(0) == [b"0", b"block", b"block", b"2", b"block", b"block"]
 
 
-def test_the_failure_of_a_cancelled_commit_is_raised_once_by_the_next_block() -> None:
+def test_the_next_block_raises_the_failure_of_a_cancelled_commit() -> None:
     with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
 
         async def main(producer: AsyncProducer) -> None:

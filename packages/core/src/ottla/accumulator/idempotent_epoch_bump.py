@@ -22,7 +22,7 @@ def bump_epoch(
     """Return the producer id with its next epoch, or None if a new id is needed: its epochs are used up, or *outdated*.
 
     It logs the reason: the leader of *partition* lacks a batch (*batch_lost*), a failed batch of it may have been
-    written, or the leader knows a later epoch. Whoever has that one would be taken for this producer in the next epoch.
+    written, or the leader knows a later epoch, which another producer uses: in the next epoch, both would be one.
     """
     if outdated:
         logger.info(

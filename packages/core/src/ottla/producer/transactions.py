@@ -110,7 +110,7 @@ class Transactions:
         return self._call(pending, timeout, self._report, if_failed=self.accumulator.report)
 
     def unawaited_end(self) -> TransactionCall[object] | None:
-        """The end of the last transaction, if it goes on although nobody waits for it, or has to."""
+        """The end of the last transaction, if it goes on and no caller has to get its result."""
         pending = self.manager.unawaited_end
         if pending is None:
             return None

@@ -61,7 +61,7 @@ class TransactionManager:
         return self._state.begun
 
     def begin_transaction(self) -> bool:
-        """Allow records to be queued. Return whether the last transaction was aborted and nobody got the result."""
+        """Allow records to be queued. Return whether the last one was aborted, and no caller got the result."""
         with self._state.lock:
             forgotten = self._state.state is State.READY and self._state.forget_result()
             self._state.require("begin_transaction", State.READY)
