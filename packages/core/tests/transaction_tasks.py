@@ -13,7 +13,6 @@ from simulated_loop import SimulatedLoop
 
 from history_plans import Send, Transaction
 from invariants import ABORTED, COMMITTED, REFUSALS, UNKNOWN, Sent, Violation, in_time, value_of
-from ottla.accumulator.delivery import Delivery
 from ottla.aio import AsyncProducer
 from ottla.errors import (
     AbortableTransactionError,
@@ -223,7 +222,7 @@ class TransactionTasks:
                 key=call.key,
                 partition=call.partition,
                 timestamp_ms=number,
-                on_delivery=lambda delivery: self._on_delivery(record, call, delivery),
+                on_delivery=lambda delivery: run.on_delivery(record, call, delivery),
             )
             record.queued_at = clock()
             run.note(f"{record} is queued")
@@ -233,9 +232,6 @@ class TransactionTasks:
             run.leave_out(record, repr(error))
             raise
         in_time("send", began=record.sent_at, ended=clock(), timeout=limit, faults=run.plan.faults)
-
-    def _on_delivery(self, record: Sent, call: Send, delivery: Delivery) -> None:
-        self._run.on_delivery(record, call, delivery)
 
     def _check_failure(self, error: AbortableTransactionError) -> None:
         """Check that a transaction failed because a record did, or because its consumer is in a later generation."""

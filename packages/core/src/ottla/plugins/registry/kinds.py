@@ -245,11 +245,15 @@ BUILT_IN: Final = frozenset(
 """The distributions of Ottla that have plugins; their plugins are the built-in ones."""
 
 
+def declared_in(protocol: Any) -> Mapping[str, Any]:
+    """The public names that a protocol declares with a value, such as methods."""
+    # A copy: another thread may add to a class's dictionary what Python keeps there.
+    return {name: value for name, value in vars(protocol).copy().items() if not name.startswith("_")}
+
+
 def missing_attributes(found: object, protocol: Any) -> tuple[str, ...]:
     """The attributes that an object lacks of a protocol; a method that is None counts as lacking."""
-    # A copy: another thread may add to a class's dictionary what Python keeps there.
-    declared = {name for name in vars(protocol).copy() if not name.startswith("_")}
-    wanted = declared | set(protocol.__annotations__)
+    wanted = set(declared_in(protocol)) | set(protocol.__annotations__)
     return tuple(sorted(name for name in wanted if getattr(found, name, None) is None))
 
 
@@ -264,8 +268,8 @@ def uncallable_methods(found: object, kind: Kind, protocol: Any) -> tuple[str, .
 
 @cache
 def _methods(kind: Kind, protocol: Any) -> Sequence[str]:
-    declared = [vars(each).copy().items() for each in (protocol, *kind.abilities)]
-    return sorted(name for items in declared for name, value in items if callable(value) and not name.startswith("_"))
+    declared = [declared_in(each).items() for each in (protocol, *kind.abilities)]
+    return sorted(name for items in declared for name, value in items if callable(value))
 
 
 def check_flags(found: object, kind: Kind, protocol: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ottla import hookspecs
 from ottla.errors.similar_names import most_similar
-from ottla.plugins.registry.kinds import Kind, missing_attributes
+from ottla.plugins.registry.kinds import Kind, declared_in, missing_attributes
 
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ITERATED: Final = {"cut_rows"}
@@ -109,9 +109,8 @@ def _calls(*protocols: Any) -> Mapping[str, inspect.Signature]:
     return {
         name: _call(value)
         for protocol in protocols
-        # A copy: another thread may add to a class's dictionary what Python keeps there.
-        for name, value in vars(protocol).copy().items()
-        if inspect.isfunction(value) and not name.startswith("_")
+        for name, value in declared_in(protocol).items()
+        if inspect.isfunction(value)
     }
 
 
