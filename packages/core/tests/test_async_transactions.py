@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from ottla.aio import AsyncProducer
+from ottla.aio import AsyncProducer, async_producer
 from ottla.errors import AbortableTransactionError, IllegalStateError, OttlaError, TransactionTimeoutError
+from ottla.producer.producer import queue_table
 from simulated_producer import Simulated, simulated
 
 CONFIG = {"transactional.id": "mine"}
@@ -237,30 +239,20 @@ def test_records_of_a_cancelled_abort_do_not_fail_the_next_flush() -> None:
 
 @pytest.mark.parametrize("waits_for", ["its topic", "memory"])
 def test_a_record_that_waits_is_not_queued_in_the_next_transaction(waits_for: str) -> None:
-    with simulated(1, config=CONFIG | {"buffer.memory": 3_000, "batch.size": 1_000}) as simulation:
+    with simulated(1, config=CONFIG) as simulation:
         pool = simulation.pool
 
         async def main(producer: AsyncProducer) -> None:
+            await producer.partitions_for("t")
             producer.begin_transaction()
-            if waits_for == "memory":
-                simulation.network.holding = True
-                await producer.send("t", bytes(1_500))
-                waiting = asyncio.create_task(producer.send("t", bytes(1_500)))
-            else:
-                simulation.network.holding = True
-                waiting = asyncio.create_task(producer.send("u", b"v"))
+            held = pool.reserve_some(min_bytes=1, max_bytes=pool.capacity) if waits_for == "memory" else 0
+            waiting = asyncio.create_task(producer.send("t" if held else "u", b"v"))
             await asyncio.sleep(0)
-            aborting = asyncio.create_task(producer.abort_transaction())
-            await asyncio.sleep(0)
-            if waits_for == "its topic":
-                await aborting
-                producer.begin_transaction()
-                simulation.cluster.create("u", 1)
-            simulation.network.holding = False
-            await aborting
-            if waits_for == "memory":
-                producer.begin_transaction()
-            with pytest.raises(IllegalStateError, match=r"send cannot be called now|until its transaction had ended"):
+            await producer.abort_transaction()
+            producer.begin_transaction()
+            simulation.cluster.create("u", 1)
+            pool.release(held)
+            with pytest.raises(IllegalStateError, match=r"until its transaction had ended"):
                 await waiting
             await producer.commit_transaction()
 
@@ -268,3 +260,30 @@ def test_a_record_that_waits_is_not_queued_in_the_next_transaction(waits_for: st
 
         assert all(not topic.committed(0) for topic in simulation.cluster.topics.values())
         assert pool.free == pool.capacity
+
+
+def test_a_table_whose_thread_starts_late_is_not_in_the_next_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    begun = threading.Event()
+
+    def late(*given: Any, **options: Any) -> Any:
+        assert begun.wait(20)
+        return queue_table(*given, **options)
+
+    monkeypatch.setattr(async_producer, "queue_table", late)
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            table = asyncio.create_task(producer.send_table("t", pyarrow.table({"value": [b"v"]})))
+            await asyncio.sleep(0)
+            await producer.abort_transaction()
+            producer.begin_transaction()
+            begun.set()
+            with pytest.raises(IllegalStateError, match=r"until its transaction had ended"):
+                await table
+            await producer.commit_transaction()
+
+        in_a_loop(simulation, main)
+
+        assert not simulation.cluster.topics["t"].committed(0)

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from ottla.accumulator.append_permission import AppendPermission
+from ottla.accumulator.append_permission import AppendPermission, OpenTransaction
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_memory import BatchMemory
@@ -85,7 +85,7 @@ class RecordAccumulator:
     """The queued batches of a producer, and the choice of those that may leave.
 
     The methods are for the I/O thread, except those of the appenders, `close_open_batches`, and all from `flush` on.
-    *sequences* numbers batches, and decides which may leave; *admit* raises when no record may be queued.
+    *sequences* numbers batches, and decides which may leave; *transactions* are those of a transactional producer.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RecordAccumulator:
         seal: Callable[[ProducerBatch, int], SealedRecords],
         key_partitioner: KeyPartitioner | None,
         sequences: Sequences,
-        admit: Callable[[], object] | None = None,
+        transactions: OpenTransaction | None = None,
         counters: Counters | None = None,
         io_loop: IoLoop,
         environment: Environment = SYSTEM,
@@ -109,7 +109,8 @@ class RecordAccumulator:
         """Plugins that hang under the lock."""
         self.pool = pool
         """The memory of all batches."""
-        self._permission = AppendPermission(admit)
+        self.permission = AppendPermission(transactions)
+        """Decides whether new records may be queued."""
         self.journal = Journal(linger=times.linger, clock=environment.clock)
         """What batches wait for, for the stories of their records."""
         self._completion = BatchCompletion(
@@ -134,7 +135,7 @@ class RecordAccumulator:
             completion=self._completion,
             pool=pool,
             columns=columns,
-            permission=self._permission,
+            permission=self.permission,
             times=times,
             io_loop=io_loop,
             journal=self.journal,
@@ -145,7 +146,7 @@ class RecordAccumulator:
         """Queues records with keys until the *key_partitioner* chooses their partitions. For any thread."""
         self.appender = PartitionAppender(parts, BatchMemory(sizes=sizes, pool=pool), keyed=self.keyed_appender)
         """Queues new records for partitions. For any thread."""
-        self._readiness = Readiness(linger=times.linger, sequences=sequences, pool=pool, permission=self._permission)
+        self._readiness = Readiness(linger=times.linger, sequences=sequences, pool=pool, permission=self.permission)
         self._lone_batch = LoneBatch(batches=self._batches, readiness=self._readiness, sequences=sequences, times=times)
         self._drained = DrainedBatches(
             seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal
@@ -451,7 +452,7 @@ class RecordAccumulator:
         """
         self.unretrieved.hold()
         with self._guard.within(LOCK_TIMEOUT_SECONDS) as entered:
-            self._permission.refusal = refusal
+            self.permission.refusal = refusal
             if entered and self.hanging.batch_of_encoder() is None:
                 self.appender.refuse_records(CloseReason.CLOSE)
         self.pool.close(refusal)

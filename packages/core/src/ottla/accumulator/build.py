@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.append_permission import OpenTransaction
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.io_loop_interface import IoLoop
@@ -66,7 +67,7 @@ def build_queueing(
     slow: Callable[[], frozenset[int]] = frozenset,
     keys_may_wait: bool = True,
     sequences: Sequences,
-    admit: Callable[[], object] | None = None,
+    transactions: OpenTransaction | None = None,
     io_loop: IoLoop,
     environment: Environment,
     counters: Counters | None = None,
@@ -94,7 +95,7 @@ def build_queueing(
         seal=sealer.seal,
         key_partitioner=key_partitioner,
         sequences=sequences,
-        admit=admit,
+        transactions=transactions,
         counters=counters,
         io_loop=io_loop,
         environment=environment,

@@ -50,13 +50,14 @@ class MemoryWait:
     the record is not to be sent any more, call `cancel`, which returns that memory.
     """
 
-    __slots__ = ("_pool", "_waiter", "began_at", "queue")
+    __slots__ = ("_pool", "_waiter", "began_at", "queue", "transaction")
 
-    def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float) -> None:
+    def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float, transaction: int) -> None:
         self._pool = pool
         self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes)
         self.queue = needed.queue
         self.began_at = now
+        self.transaction = transaction
 
     @property
     def ready(self) -> bool:
@@ -154,13 +155,15 @@ class RecordAppender(ABC):
         """Queue a record of *size* bytes, waiting for memory, and return its batch and index.
 
         *timeout* limits the whole call in seconds; None means `max.block.ms`. *waited* is how much of it is over, for
-        metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing was queued.
+        metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises, also if another transaction has
+        begun meanwhile; then nothing was queued.
         """
         charge = self._memory.charge(size)
         for_memory = 0.0
+        transaction = self._permission.transaction
         while True:
             with self._lock:
-                placed = self._place(topic, partition, record, charge)
+                placed = self._place(topic, partition, record, charge, transaction)
             if not isinstance(placed, MemoryNeeded):
                 if waited > SHORTEST:
                     note_wait(placed, waited - for_memory, for_memory)
@@ -173,7 +176,7 @@ class RecordAppender(ABC):
                     )
                     waited += reserving
                     for_memory += reserving
-                    found = self._append_with(claim, queue, record, charge)
+                    found = self._append_with(claim, queue, record, charge, transaction)
             except BufferExhaustedError:
                 self._close_for_memory(queue)
                 raise
@@ -198,20 +201,21 @@ class RecordAppender(ABC):
         *event_loop*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
+        transaction = self._permission.transaction if wait is None else wait.transaction
         while True:
             if wait is None:
                 with self._lock:
-                    placed = self._place(topic, partition, record, charge, event_loop)
+                    placed = self._place(topic, partition, record, charge, transaction, event_loop)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
-                wait = MemoryWait(self._pool, placed, self._clock())
+                wait = MemoryWait(self._pool, placed, self._clock(), transaction)
                 if not wait.ready:
                     self._wake()
             if not wait.ready:
                 return wait
             with self._claim() as claim:
                 wait.take(claim)
-                found = self._append_with(claim, wait.queue, record, charge, event_loop)
+                found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
                     note_wait(found, 0.0, seconds)
@@ -233,10 +237,16 @@ class RecordAppender(ABC):
             raise
 
     def _place(
-        self, topic: str, partition: int, record: NewRecord, charge: int, event_loop: EventLoop | None = None
+        self,
+        topic: str,
+        partition: int,
+        record: NewRecord,
+        charge: int,
+        transaction: int,
+        event_loop: EventLoop | None = None,
     ) -> Placed | MemoryNeeded:
         """Queue a record if there is memory. Under the lock."""
-        self._permission.check()
+        self._permission.check(transaction)
         queue = self._queue_of(topic, partition)
         placed = self._append_to_open(queue, record, charge)
         if placed is not None:
@@ -248,11 +258,17 @@ class RecordAppender(ABC):
         return MemoryNeeded(queue, needed, charge)
 
     def _append_with(
-        self, claim: Claim, queue: PartitionQueue, record: NewRecord, charge: int, event_loop: EventLoop | None = None
+        self,
+        claim: Claim,
+        queue: PartitionQueue,
+        record: NewRecord,
+        charge: int,
+        transaction: int,
+        event_loop: EventLoop | None = None,
     ) -> Placed | None:
         """Append a record after a wait for memory. Return None if others have used the memory up."""
         with self._lock:
-            self._permission.check()
+            self._permission.check(transaction)
             placed = self._append_to_open(queue, record, charge)  # another thread may have begun a batch, or made room
             if placed is not None:
                 return placed

@@ -174,6 +174,8 @@ class AsyncProducer:
             on_progress = LoopProgress(asyncio.get_running_loop(), on_progress)
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         cancellation = Cancellation()
+        # Now: when the thread begins, another task may have ended this transaction.
+        transaction = self._producer._engine.queueing.accumulator.permission.transaction
         return await on_a_thread(
             name="send_table",
             call=lambda: queue_table(
@@ -187,6 +189,7 @@ class AsyncProducer:
                 on_progress=on_progress,
                 timeout=timeout,
                 cancellation=cancellation,
+                transaction=transaction,
             ),
             cancellation=cancellation,
         )

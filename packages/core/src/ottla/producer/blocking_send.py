@@ -6,9 +6,9 @@ thread then blocks in `network.metadata` (`Metadata.wait_for`) or in `accumulato
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from ottla.accumulator.append_permission import CheckSendable
 from ottla.accumulator.batch import UNASSIGNED, NewRecord, size_of
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.partitioner_calls import ask_partitioner
@@ -26,9 +26,10 @@ class BlockingSend:
     *timeout* limits a whole call in seconds; None means `max.block.ms`. *waited* is how much of it is over.
     """
 
-    def __init__(self, engine: Engine, check_sendable: Callable[[], object]) -> None:
+    def __init__(self, engine: Engine, check_sendable: CheckSendable) -> None:
         queueing = engine.queueing
         self._check_sendable = check_sendable
+        self._permission = queueing.accumulator.permission
         self._batching = engine.config.batching
         self._routes = queueing.routes
         self._appender = queueing.accumulator.appender
@@ -53,16 +54,17 @@ class BlockingSend:
     ) -> tuple[Route, float]:
         """The route of a topic, with that partition, and the seconds that the call has waited altogether.
 
-        Raises for a record that cannot be sent, before it waits.
+        Raises for a record that cannot be sent, before it waits, and after that if its transaction has ended meanwhile.
         """
         check_record(topic, partition, size_of(record), self._batching)
-        started_at = self._clock()
+        transaction, started_at = self._permission.transaction, self._clock()
         route = self._routes.known.get(topic) or self.find_route(topic, waited=waited, timeout=timeout)
         if partition is not None and partition >= route.view.partitions:
             self._check_sendable()
             waited_before = waited + self._clock() - started_at
             with self._metadata_wait.timed(self._clock):
                 route = self._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
+        self._check_sendable(transaction)
         return route, waited + self._clock() - started_at
 
     def append(

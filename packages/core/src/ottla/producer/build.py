@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.accumulator.append_permission import CheckSendable
 from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.io_loop_interface import EventLoop
@@ -74,7 +75,7 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
 
 
 def build_nonblocking_send(
-    engine: Engine, check: Callable[[], object], *, event_loop: EventLoop
+    engine: Engine, check: CheckSendable, *, event_loop: EventLoop
 ) -> tuple[NonblockingSend, Callable[..., Delivery | PendingSend]]:
     """The `NonblockingSend` of a producer with these parts, and the function to call: a `send` that never blocks.
 
@@ -85,7 +86,7 @@ def build_nonblocking_send(
     from ottla.accumulator.try_appender import TryAppender
     from ottla.producer.nonblocking_send import NonblockingSend, SendParts
 
-    queueing, encoder, transactions = engine.queueing, engine.plugins.encoder, engine.transactions
+    queueing, encoder = engine.queueing, engine.plugins.encoder
     delivery = encoder.awaited_delivery() if isinstance(encoder, QuickSender) else Delivery
     slow = NonblockingSend(
         SendParts(
@@ -100,7 +101,7 @@ def build_nonblocking_send(
             interceptors=engine.interceptors,
             batching=engine.config.batching,
             check=check,
-            transaction=(lambda: 0) if transactions is None else lambda: transactions.manager.begun,
+            permission=queueing.accumulator.permission,
             delivery=delivery,
         )
     )
@@ -132,6 +133,7 @@ def build_serializer(engine: Engine) -> RecordSerializer:
         value=PartSerializer("value", engine.plugins.value_serializer),
         max_block=engine.max_lookup,
         clock=engine.clock,
+        permission=engine.queueing.accumulator.permission,
     )
 
 
@@ -161,7 +163,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         backoff=backoff,
         slow=lambda: latency_stats.slow,
         sequences=transactions.sequences,
-        admit=transactions.admit,
+        transactions=transactions.manager,
         io_loop=io_handoff,
         environment=environment,
         counters=counters,

@@ -5,12 +5,13 @@ A record that cannot be queued immediately becomes a `PendingSend`, which return
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import attrs
 
+from ottla.accumulator.append_permission import AppendPermission, CheckSendable
 from ottla.accumulator.batch import NewRecord, size_of
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.record_appender import MemoryWait
@@ -18,7 +19,6 @@ from ottla.accumulator.topic_routes import Route
 from ottla.accumulator.try_appender import TryAppender, Wait
 from ottla.config import BatchingConfig
 from ottla.config.wait_limit import WaitLimit, check_timeout
-from ottla.errors import IllegalStateError
 from ottla.interfaces import Header, Headers
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.record_headers import checked_headers
@@ -37,15 +37,14 @@ class SendParts:
     """The parts of a producer that queue records.
 
     `check` raises if the producer takes no records now, or ever; `delivery` is the class of its deliveries.
-    `transaction` returns the number of the transaction that is open.
     """
 
     appender: TryAppender
     serializer: RecordSerializer
     interceptors: Interceptors | None
     batching: BatchingConfig
-    check: Callable[[], object]
-    transaction: Callable[[], int]
+    check: CheckSendable
+    permission: AppendPermission
     delivery: type[Delivery] = Delivery
 
 
@@ -140,7 +139,7 @@ class PendingSend:
         self._intercepted: InterceptedRecord | None = None
         self._partition: int | None = None
         self._timestamp_ms: int | datetime | None = None
-        self._transaction = parts.transaction()
+        self._transaction = parts.permission.transaction
         if parts.interceptors is not None:
             self._intercepted = parts.interceptors.begin(topic, given[3], on_delivery)
 
@@ -186,19 +185,13 @@ class PendingSend:
 
     def _advance(self) -> Step:
         wait = self.step if isinstance(self.step, MemoryWait | MetadataWait) else None
-        if self.step is not None and self._parts.transaction() != self._transaction:
-            if wait is not None:
-                wait.cancel()
-            raise IllegalStateError(
-                "the record waited to be queued until its transaction had ended; it is in no transaction"
-            )
         if self._record is None:
             made = self._serialized()
             if isinstance(made, Lookup):
                 return made
             self._record = self._checked_record(made)
         if not isinstance(wait, MemoryWait):
-            self._parts.check()
+            self._parts.check(self._transaction)
         placed = self._parts.appender.append(self.topic, self._partition, self._record, wait=wait)
         return placed if isinstance(placed, MemoryWait | MetadataWait) else self._parts.delivery(*placed)
 

@@ -11,6 +11,7 @@ from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NotRequired, Self, TypedDict, Unpack, overload
 
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.batch import UNASSIGNED
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import partition_of
@@ -120,7 +121,7 @@ class Producer:
             name=f"{engine.plugins.client_id} (made at {creation_place()})",
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
-        self._check_sendable = partial(_check_sendable, self._lifecycle, self._transactions)
+        self._check_sendable = partial(_check_sendable, self._lifecycle, queueing.accumulator.permission)
         self._blocking_send = BlockingSend(engine, self._check_sendable)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
@@ -526,6 +527,7 @@ class TableOptions(TypedDict):
     on_progress: Callable[[TableProgress], object] | None
     timeout: float | None
     cancellation: NotRequired[Cancellation]
+    transaction: NotRequired[int]
 
 
 def queue_table(
@@ -555,11 +557,10 @@ def _importing_tables(method: str) -> Iterator[None]:
         raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
 
 
-def _check_sendable(state: lifecycle.Lifecycle, transactions: Transactions | None) -> None:
-    """Raise if the producer takes no records: it is closed, or no transaction is open."""
+def _check_sendable(state: lifecycle.Lifecycle, permission: AppendPermission, transaction: int | None = None) -> None:
+    """Raise if the producer takes no records, or none in this *transaction*: it is closed, or another one is open."""
     state.check()
-    if transactions is not None:
-        transactions.manager.check_open()
+    permission.check(transaction)
 
 
 def _undelivered(report: DeliveryReport, unretrieved: int, error: DeliveryError | None) -> UndeliveredError:

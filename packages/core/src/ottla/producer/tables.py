@@ -49,14 +49,19 @@ def send_table(
     timeout: float | None,
     delivery: TableDelivery | None = None,
     cancellation: Cancellation | None = None,
+    transaction: int | None = None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave.
 
     *delivery*, an empty one, gets the rows and is returned: a caller that has it misses no row when it is interrupted.
-    Once the *cancellation* is made, on another thread, no more rows are queued, and its error is raised.
+    Once the *cancellation* is made, on another thread, no more rows are queued, and its error is raised. Nor are they
+    once another transaction is open than that of the number *transaction*, by default the one that is open now.
     """
     if timeout is not None:
         check_timeout(timeout)
+    permission = engine.queueing.accumulator.permission
+    if transaction is None:
+        transaction = permission.transaction
     if delivery is None:
         calls = None
         if on_progress is not None:
@@ -74,7 +79,13 @@ def send_table(
         headers=headers,
         formats=formats,
         sizes=TableSizes.of(engine.config.batching),
-        waits=TableWaits(timeout=timeout, clock=engine.clock, cancellation=cancellation or Cancellation()),
+        waits=TableWaits(
+            timeout=timeout,
+            clock=engine.clock,
+            cancellation=cancellation or Cancellation(),
+            permission=permission,
+            transaction=transaction,
+        ),
         delivery=delivery,
     )
     send = partial(sending.send, table) if topic_column is None else partial(sending.send_topics, table, topic_column)
@@ -258,12 +269,18 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> Ta
         )
     if partition < 0:
         raise InvalidRecordError(f"a sealed batch for topic {topic!r} is for partition {partition}")
-    started_at = engine.clock()
+    permission = queueing.accumulator.permission
+    transaction, started_at = permission.transaction, engine.clock()
     route = queueing.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
         queueing.routes.await_partition(topic, partition, waited=engine.clock() - started_at)
     queued = queueing.accumulator.appender.enqueue(
-        topic, partition, sealed_columns(section), sealed=section, waited=engine.clock() - started_at
+        topic,
+        partition,
+        sealed_columns(section),
+        sealed=section,
+        waited=engine.clock() - started_at,
+        check=partial(permission.check, transaction),
     )
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))

@@ -130,7 +130,7 @@ class PieceQueue:
             sealed=sealed.section,
             waited=self.waits.seconds,
             timeout=self.waits.timeout,
-            check=self.waits.cancellation.check,
+            check=self.waits.check,
             on_queued=partial(self.delivery.add, offset=piece.offset, rows=piece.rows),
         )
 
@@ -144,10 +144,10 @@ class PieceQueue:
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
         columns = refused_columns(len(rows))
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
-            if self.waits.cancellation.error is None:
-                batch = self._queue.refuse(topic, columns, failed)
-            else:  # not counted: by now the producer may be in another transaction, which these rows are not to fail
+            if self.waits.given_up:  # not counted, as that could fail another transaction
                 batch = refused_batch(topic, columns, failed)
+            else:
+                batch = self._queue.refuse(topic, columns, failed)
             self.delivery.add(batch, offset=offset, rows=rows)
             if retrieved:
                 for index in range(len(rows)):

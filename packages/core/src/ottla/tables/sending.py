@@ -195,7 +195,7 @@ class TableSending:
         )
         with memory.returned():
             for chunk in read(chunks(stream, choice, is_enough=memory.is_enough, max_bytes=sizes.chunk)):
-                self._queue.waits.cancellation.check()
+                self._queue.waits.check()
                 self._send(chunk, number)
                 del chunk  # before the next one is gathered
 

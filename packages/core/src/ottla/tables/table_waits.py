@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import attrs
 
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.concurrency.cancellation import Cancellation
 
 T = TypeVar("T")
@@ -16,13 +17,26 @@ T = TypeVar("T")
 class TableWaits:
     """The seconds that were waited since the last batch was queued, or with a *timeout*, since the call began.
 
-    Without a *timeout*, each batch may wait for `max.block.ms`. Once the *cancellation* is made, no batch is queued.
+    Without a *timeout*, each batch may wait for `max.block.ms`. Once the *cancellation* is made, no batch is queued;
+    none ever is in another *transaction* than that of this number.
     """
 
     timeout: float | None
     clock: Callable[[], float]
     seconds: float = 0.0
     cancellation: Cancellation = attrs.field(factory=Cancellation)
+    permission: AppendPermission = attrs.field(factory=lambda: AppendPermission(None))
+    transaction: int = 0
+
+    def check(self) -> None:
+        """Raise if no further batch may be queued."""
+        self.cancellation.check()
+        self.permission.check(self.transaction)
+
+    @property
+    def given_up(self) -> bool:
+        """Return whether the producer may be in another transaction by now, which rows of this call are not to fail."""
+        return self.cancellation.error is not None or self.permission.has_ended(self.transaction)
 
     def of(self, call: Callable[[], T]) -> T:
         """Return what *call* returns, and count its time as waited."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -25,11 +24,6 @@ class TransactionParts:
     sequences: Sequences
     request_source: RequestSource | None = None
     manager: TransactionManager | None = None
-
-    @property
-    def admit(self) -> Callable[[], object] | None:
-        """A function that raises if no transaction is open; None if the producer is not transactional."""
-        return None if self.manager is None else self.manager.check_open
 
 
 def build_transactions(

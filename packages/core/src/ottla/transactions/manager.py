@@ -38,11 +38,19 @@ class TransactionManager:
         """The error that calls raise after a failure."""
         return self._state.cause
 
-    def check_open(self) -> None:
-        """Raise unless records may be queued now."""
+    def check_open(self, begun: int | None = None) -> None:
+        """Raise unless records may be queued now, and in the transaction of the number *begun* if there is one."""
         if self._state.state not in CAN_SEND:
             with self._state.lock:
                 self._state.require("send", *CAN_SEND)
+        if begun is not None and begun != self._state.begun:
+            raise IllegalStateError(
+                "the call waited until its transaction had ended; what it had not queued by then is in no transaction"
+            )
+
+    def has_ended(self, begun: int) -> bool:
+        """Return whether the transaction of the number *begun* was committed or aborted."""
+        return begun != self._state.begun or self._state.state in (State.READY, State.UNINITIALIZED)
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Request a producer id, which fences the previous producer of the transactional id. Does not block."""

@@ -65,7 +65,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         backoff=backoff,
         keys_may_wait=False,
         sequences=Sequences(off=True),
-        admit=transactions.admit,
+        transactions=transactions.manager,
         io_loop=WokenLoop(_do_nothing),
         environment=SYSTEM,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from ottla.accumulator.append_permission import CheckSendable
 from ottla.accumulator.topic_routes import Route
 from ottla.errors import ErrorCode
 from ottla.network.cluster import Broker, Topic
@@ -35,7 +36,7 @@ class MockTopics:
 class MockBlockingSend(BlockingSend):
     """Finds the routes of topics that enter the metadata when they are looked up."""
 
-    def __init__(self, engine: Engine, check_sendable: Callable[[], object], topics: MockTopics) -> None:
+    def __init__(self, engine: Engine, check_sendable: CheckSendable, topics: MockTopics) -> None:
         super().__init__(engine, check_sendable)
         self._topics = topics
         self._metadata = engine.metadata

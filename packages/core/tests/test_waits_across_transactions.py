@@ -1,0 +1,177 @@
+"""What a call has not queued when its transaction ends is in no transaction, whatever the call waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import pytest
+
+from ottla import Producer
+from ottla.errors import IllegalStateError, NotPreparedError, OttlaError
+from ottla.interfaces import Header
+from ottla.tables import sending
+from ottla_testkit.simulation import SimulatedCluster, Simulation
+
+LATE = "late"
+"""A topic that the cluster gets only after the second transaction has begun."""
+
+
+@attrs.define(eq=False)
+class World:
+    """A producer of a simulated cluster, two of whose threads run in turn."""
+
+    simulation: Simulation
+    producer: Producer
+    waits: bool = False
+    """Whether the call of the second thread waits, as far as it can be seen."""
+
+    @property
+    def pool(self) -> Any:
+        return self.producer._engine.queueing.pool
+
+    @property
+    def begun(self) -> int:
+        """The number of transactions."""
+        transactions = self.producer._engine.transactions
+        assert transactions is not None, "the producer is transactional"
+        return transactions.manager.begun
+
+    def wait_for_second(self) -> None:
+        """Wait until the second transaction is open."""
+        self.waits = True
+        self.simulation.wait_for(lambda: self.begun == 2)
+
+
+class LookedUp:
+    """A serializer that finds its schema once the second transaction is open."""
+
+    def __init__(self) -> None:
+        self.world: World | None = None
+        self._found = False
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
+        if not self._found:
+            raise NotPreparedError
+        return bytes(data)
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        assert self.world is not None
+        self.world.wait_for_second()
+        self._found = True
+
+
+def for_topic(world: World) -> object:
+    world.waits = True
+    return world.producer.send(LATE, b"of the first")
+
+
+def for_partition(world: World) -> object:
+    world.waits = True
+    return world.producer.send("t", b"of the first", partition=1)
+
+
+def for_memory(world: World) -> object:
+    return world.producer.send("t", b"of the first")
+
+
+def for_memory_with_key(world: World) -> object:
+    return world.producer.send("t", b"of the first", b"key")
+
+
+def for_lookup(world: World) -> object:
+    return world.producer.send("t", b"of the first")
+
+
+def in_a_table(world: World) -> object:
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def batches() -> Iterator[Any]:
+        world.wait_for_second()
+        yield pyarrow.record_batch({"value": [b"of the first"]})
+
+    return world.producer.send_table("t", batches())
+
+
+def for_memory_in_a_table(world: World) -> object:
+    pyarrow = pytest.importorskip("pyarrow")
+    return world.producer.send_table("t", pyarrow.table({"value": [b"of the first"]}))
+
+
+def of_a_sealed_batch(world: World) -> object:
+    pyarrow = pytest.importorskip("pyarrow")
+    from ottla.tables.sealed import TableSealer
+
+    [batch] = (
+        TableSealer({"bootstrap.servers": "seed:9092"}, {LATE: 1})
+        .seal(LATE, pyarrow.table({"value": [b"of the first"]}))
+        .batches
+    )
+    world.waits = True
+    return world.producer.send_sealed(batch)
+
+
+CALLS = [
+    for_topic,
+    for_partition,
+    for_memory,
+    for_memory_with_key,
+    for_lookup,
+    in_a_table,
+    for_memory_in_a_table,
+    of_a_sealed_batch,
+]
+
+
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_thread_that_waits_queues_nothing_in_the_next_transaction(
+    call: Callable[[World], object], encoder: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    simulation = Simulation(cluster)
+    serializer = LookedUp()
+    options: dict[str, Any] = {"value.serializer": serializer} if call is for_lookup else {}
+    producer = simulation.producer(
+        {"record.encoder": encoder, **options}, transactional_id="tx", linger_ms=0, metadata_max_age_ms=100
+    )
+    world = serializer.world = World(simulation, producer)
+    errors: list[OttlaError] = []
+
+    def transactions() -> None:
+        producer.init_transactions()
+        producer.partitions_for("t")
+        producer.begin_transaction()
+        held = world.pool.reserve_some(min_bytes=1, max_bytes=world.pool.capacity) if "memory" in call.__name__ else 0
+        simulation.wait_for(lambda: world.pool.waiting if held else world.waits)
+        simulation.sleep(1.0)
+        producer.commit_transaction() if ends == "commit" else producer.abort_transaction()
+        producer.begin_transaction()
+        world.pool.release(held)
+        cluster.create(LATE, 1)
+        cluster.add_partition(cluster.topics["t"], 1)
+        simulation.wait_for(lambda: errors)
+        if call is not for_lookup:
+            producer.send("t", b"of the second", partition=0)
+        producer.commit_transaction()
+        producer.close()
+
+    def waiting() -> None:
+        simulation.wait_for(lambda: world.begun == 1)
+        with pytest.raises(OttlaError) as raised:
+            call(world)
+        errors.append(raised.value)
+
+    simulation.run(transactions, waiting)
+
+    assert [type(error) for error in errors] == [IllegalStateError]
+    assert "until its transaction had ended" in str(errors[0])
+    written = [value for topic in cluster.topics.values() for value in topic.committed(0)]
+    assert written == ([] if call is for_lookup else [b"of the second"])
+    assert world.pool.free == world.pool.capacity
