@@ -17,6 +17,7 @@ import attrs
 import task_programs
 from simulated_loop import simulated_calls
 from transaction_tasks import TransactionTasks
+from transaction_writers import TransactionWriters
 
 from history_plans import (
     BROKERS,
@@ -142,6 +143,7 @@ class Run:
         for broker in cluster.brokers.values() if plan.old_coordinators and plan.kind.transactional else ():
             broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
         self.transactions = Transactions()
+        self.writers = TransactionWriters(self)
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
@@ -229,11 +231,17 @@ class Run:
             task_programs.TaskProgram(self, number).run_loops()
             return
         try:
-            if self.plan.kind.transactional:
+            if self.plan.kind.transactional and not number:
                 self._initialize()
+            if number and self.plan.kind.writers:
+                self.writers.wait()
             for call in self.plan.programs[number]:
                 try:
-                    self._call(number, call)
+                    if number and self.plan.kind.writers:
+                        assert isinstance(call, Send), "another program ends the transactions"
+                        self.writers.send(number, call)
+                    else:
+                        self._call(number, call)
                 except KeyboardInterrupt:
                     self.note(f"program {number} is interrupted")
                 if call.sleep:
@@ -242,6 +250,7 @@ class Run:
             self.check_end(error)
         finally:
             self._open -= 1
+            self.writers.over |= not number
         if number:
             return
         self.simulation.wait_for(lambda: not self._open)
@@ -288,7 +297,7 @@ class Run:
     def _call(self, program: int, call: Call) -> None:
         match call:
             case Send():
-                self._send(program, call)
+                self.send(program, call)
             case Flush(timeout=timeout):
                 self._flush(program, timeout)
             case Transaction():
@@ -296,7 +305,8 @@ class Run:
             case Close(timeout=timeout):
                 self._close(timeout)
 
-    def _send(self, program: int, call: Send, *, waits: bool = True) -> None:
+    def send(self, program: int, call: Send, *, waits: bool = True) -> Sent:
+        """Send a record. If the call raises what it may raise, the record was left out."""
         number, self._numbers[program] = self._numbers[program], self._numbers[program] + 1
         clock = self.simulation.clock
         record = Sent(
@@ -325,7 +335,12 @@ class Run:
         except ProducerClosedError as error:
             self.leave_out(record, error)
             raise
+        except (IllegalStateError, AbortableTransactionError) as error:
+            if program and self.plan.kind.writers:
+                self.leave_out(record, error)
+            raise
         in_time("send", began=began, ended=clock(), timeout=max_block, faults=self.plan.faults)
+        return record
 
     def refuse(self, record: Sent, error: Exception, *, limit: float) -> None:
         """Check that a record was refused for a good reason, not before *limit* seconds."""
@@ -349,19 +364,19 @@ class Run:
         group = self.consumer()
         self.note("begin_transaction()")
         self.producer.begin_transaction()
-        first = len(self.sent)
-        written: Sequence[Sent] = ()
+        records: list[Sent] = []
+        self.writers.begin(records)
         outcome = ABORTED
         try:
             for place, send in enumerate(call.sends):
-                self._send(program, send)
+                record = self.send(program, send)
+                records.append(record)
                 if place in call.awaited:
-                    self._await(self.sent[-1:])
+                    self._await([record])
                 if send.sleep:
                     self.simulation.sleep(send.sleep)
             if call.offset is not None:
                 self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, group))
-            written = self.sent[first:]
             if call.commits:
                 outcome = UNKNOWN
                 self.note("commit_transaction()")
@@ -372,7 +387,7 @@ class Run:
             outcome = ABORTED
             self.check_failure(error, moved=group != self.consumer())
         finally:
-            self.transactions.note(outcome, written or self.sent[first:], call.offset)
+            self.transactions.note(outcome, records, call.offset)
         if outcome is ABORTED:
             self.note("abort_transaction()")
             self._until_known(self.producer.abort_transaction)
@@ -426,7 +441,7 @@ class Run:
             case "send":
                 again = attrs.evolve(call, reaction=NOTHING, topic=CROWDED, key=None, partition=None)
                 with suppress(ProducerClosedError):
-                    self._send(len(self.plan.programs), again, waits=False)
+                    self.send(len(self.plan.programs), again, waits=False)
             case "flush":
                 try:
                     self.producer.flush()

@@ -23,6 +23,7 @@ from ottla_testkit.simulation.planned_faults import (
     AddedPartition,
     CoordinatorRefusals,
     CrashedBroker,
+    CreatedTopic,
     CutConnections,
     DeniedTopic,
     DeniedTransactionalId,
@@ -59,6 +60,8 @@ from ottla_testkit.simulation.transactions import LAST_EPOCH, TXN_V2
 
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final[Mapping[str, tuple[int, ...]]] = {"t": (1, 2, 3), "u": (3, 1)}
+LATE_TOPICS: Final = ("late-1", "late-2", "late-3", "late-4")
+"""Topics that are created while programs wait for them."""
 FIRST_WITH_EPOCHS: Final = 7
 """From this version on, Metadata has the epochs of leaders."""
 FIRST_WITH_MEMBERS: Final = 3
@@ -200,6 +203,8 @@ class Kind:
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
     tasks: bool = False
     """Whether tasks of event loops share an `AsyncProducer`."""
+    writers: bool = False
+    """Whether threads send in transactions that another one begins and ends."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = RETRIABLE
@@ -304,6 +309,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "awaiting": Kind(transactional=True, awaiting=True, patient=True),
     "tasks": Kind(tasks=True, patient=True, crowded=True),
     "cancelled": Kind(transactional=True, tasks=True, patient=True),
+    "writers": Kind(transactional=True, writers=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -321,7 +327,10 @@ def plan(name: str, seed: int) -> Plan:
         for _ in range(calls.choice((1, 1, 2, 3)))
     ]
     if kind.transactional:
-        programs = [_transactions(calls, programs[0], awaiting=kind.awaiting)]
+        alone = programs[0]
+        programs = [_transactions(calls, alone, awaiting=kind.awaiting, commits=0.5 if kind.writers else 0.8)]
+    if kind.writers:
+        programs += [_writer(calls) for _ in range(calls.choice((1, 2)))]
     if kind.transactional and kind.tasks:
         programs = [_cancelled(calls, programs[0])]
     plugin = calls.choice(tuple(PluginChoice)) if kind.tasks and not kind.transactional else PluginChoice.DEFAULT
@@ -503,7 +512,24 @@ def _tasks(chance: Chance, *, tables: bool) -> Sequence[Call]:
     return [call for call in calls if tables or not isinstance(call, Table)]
 
 
-def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool) -> Sequence[Call]:
+def _writer(chance: Chance) -> Sequence[Call]:
+    """The records of a thread that writes in the transactions of another one, some to topics that come late."""
+    late = chance.choice((0.1, 0.3, 0.6))
+    pauses = chance.choice(((0.0, 0.0, 0.05), (0.0, 0.3), (0.5, 2.0)))
+    sizes = chance.choice(((8,), (8, 100, 400)))
+    return [
+        Send(
+            topic=chance.choice(LATE_TOPICS if chance.happens(late) else tuple(TOPICS)),
+            partition=None,
+            key=b"%d" % chance.randrange(5) if chance.happens(0.3) else None,
+            size=chance.choice(sizes),
+            sleep=chance.choice(pauses),
+        )
+        for _ in range(chance.randint(5, 30))
+    ]
+
+
+def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool, commits: float) -> Sequence[Call]:
     """Put the records of a program into transactions."""
     sends = [attrs.evolve(call, reaction=NOTHING) for call in calls if isinstance(call, Send)]
     transactions: list[Call] = []
@@ -516,7 +542,7 @@ def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool) -> S
             Transaction(
                 sends=part,
                 offset=offset,
-                commits=chance.happens(0.8),
+                commits=chance.happens(commits),
                 sleep=sleep,
                 awaited=[place for place in range(len(part)) if awaiting and chance.happens(0.5)],
             )
@@ -558,6 +584,13 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
         if ending is not None:
             makers += [ending]
+        if kind.writers:
+            makers += [_interrupted_writer] * 4
+            latest = chance.choice((1.0, 3.0, 12.0))
+            faults += [
+                CreatedTopic(at=chance.uniform(0.0, latest), topic=topic, leaders=(_broker(chance), _broker(chance)))
+                for topic in LATE_TOPICS
+            ]
     elif kind.reshaped:
         makers += [_recreated, _forgotten, _added, _small] * 4
     elif kind.interrupted:
@@ -592,6 +625,8 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
             if chance.happens(0.3):
                 request_faults = request_faults[:1] * 6  # so that a record may fail repeatedly after the same fault
             made = attrs.evolve(made, request_faults=request_faults)
+        if kind.writers and isinstance(made, StoppedProcess):
+            continue  # no time may pass while a thread could run: its records are judged by the time of its calls
         faults.append(made)
     return faults
 
@@ -681,6 +716,10 @@ def _quota(chance: Chance, broker: int) -> Fault:
 
 def _interrupted(chance: Chance, at: float) -> Fault:
     return InterruptedProgram(at=at, program=chance.randrange(3))
+
+
+def _interrupted_writer(chance: Chance, at: float) -> Fault:
+    return InterruptedProgram(at=at, program=chance.choice((1, 2)))
 
 
 def _abandoned_leader(chance: Chance) -> Sequence[Fault]:

@@ -425,6 +425,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        self.pending.unclaimed = False\n",
         kinds=["cancelled"],
     ),
+    "record that waits goes into the next transaction": PlantedBug(
+        module="accumulator.append_permission",
+        before="            self._transactions.check_open(transaction)\n",
+        after="            self._transactions.check_open()\n",
+        kinds=["writers"],
+    ),
     # Transactions
     "commit before all batches are acknowledged": PlantedBug(
         module="transactions.transaction_request_source",

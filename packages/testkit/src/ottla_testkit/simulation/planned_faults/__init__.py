@@ -21,6 +21,7 @@ from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals
 from ottla_testkit.simulation.planned_faults.security import DeniedTopic, DeniedTransactionalId, RefusedLogin
 from ottla_testkit.simulation.planned_faults.topics import (
     AddedPartition,
+    CreatedTopic,
     ForgottenProducers,
     RecreatedTopic,
     SmallBatches,
@@ -37,6 +38,7 @@ __all__ = [
     "AddedPartition",
     "CoordinatorRefusals",
     "CrashedBroker",
+    "CreatedTopic",
     "CutConnections",
     "DeniedTopic",
     "DeniedTransactionalId",

@@ -45,6 +45,18 @@ class RecreatedTopic(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class CreatedTopic(Fault):
+    """A topic that was missing is created."""
+
+    topic: str
+    leaders: tuple[int, ...]
+
+    def begin(self, simulation: Simulation) -> None:
+        if self.topic not in simulation.cluster.topics:
+            simulation.cluster.create(self.topic, *self.leaders)
+
+
+@attrs.frozen(kw_only=True)
 class AddedPartition(Fault):
     """A topic gets one more partition."""
 
