@@ -1,5 +1,7 @@
 """Rounds of runs with one broker: a fresh process and a fresh topic for each, and a check of the records that arrived.
 
+Topics with very many partitions are used again.
+
 In every round each peer runs once, in rotating order, so that a temporary disturbance of the machine affects all.
 """
 
@@ -11,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +28,10 @@ from workload import Workload
 ANSWER_SECONDS: Final = 30.0
 REMOVED_IN_A_SECOND: Final = 1_000
 """Maximum partitions: each has three open files until the broker has removed it, which takes a while."""
+
+USED_AGAIN_FROM: Final = 1_000
+"""Topics with more partitions are used for all runs: a broker takes a minute and a half to create the files of 5,000
+partitions, whatever client wants it to, and the next topic competes with the deletion of the last one."""
 
 PEERS_SCRIPT: Final = Path(__file__).with_name("peers.py")
 
@@ -102,29 +109,44 @@ def run_rounds(
 
     A run may take *timeout* seconds.
     """
-    runs = []
-    for number, peer in _order(list(workloads), rounds):
-        run = run_once(broker, peer, workloads[peer], number=number, timeout=timeout)
-        report(run)
-        if number:
-            runs.append(run)
-    return runs
+    partitions = max(workload.partitions for workload in workloads.values())
+    with _topic(broker, partitions) if partitions > USED_AGAIN_FROM else nullcontext() as shared:
+        runs: list[Run] = []
+        before = 0
+        for number, peer in _order(list(workloads), rounds):
+            with _topic(broker, partitions) if shared is None else nullcontext(shared) as topic:
+                run = run_once(
+                    broker, peer, workloads[peer], topic=topic, before=before, number=number, timeout=timeout
+                )
+                before = 0 if shared is None else broker.held(shared, partitions)
+            report(run)
+            if number:
+                runs.append(run)
+        return runs
 
 
-def run_once(broker: Broker, peer: str, workload: Workload, *, number: int, timeout: float) -> Run:
-    """Run one workload, from the creation of its topic to its removal."""
-    topic = broker.create_topic(workload.partitions)
+@contextmanager
+def _topic(broker: Broker, partitions: int) -> Iterator[str]:
+    topic = broker.create_topic(partitions)
+    try:
+        yield topic
+    finally:
+        broker.delete_topic(topic)
+        time.sleep(partitions / REMOVED_IN_A_SECOND)
+
+
+def run_once(
+    broker: Broker, peer: str, workload: Workload, *, topic: str, before: int, number: int, timeout: float
+) -> Run:
+    """Run one workload, with a topic that holds so many records *before*."""
     run = Run(peer=peer, round=number, records=workload.records)
     try:
         measurement = _measure(broker.servers, peer, topic, workload, timeout)
-        problem = _mismatch(broker, topic, workload, measurement)
+        problem = _mismatch(broker, topic, workload, measurement, before=before)
         return attrs.evolve(run, measurement=measurement, problem=problem)
     except (subprocess.SubprocessError, ValueError) as error:
         said = getattr(error, "stderr", None) or str(error)
         return attrs.evolve(run, problem=(said if isinstance(said, str) else said.decode()).strip()[-1_000:])
-    finally:
-        broker.delete_topic(topic)
-        time.sleep(workload.partitions / REMOVED_IN_A_SECOND)
 
 
 def _order(peers: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
@@ -142,14 +164,17 @@ def _measure(servers: str, peer: str, topic: str, workload: Workload, timeout: f
     return Measurement(**json.loads(ended.stdout))
 
 
-def _mismatch(broker: Broker, topic: str, workload: Workload, measurement: Measurement) -> str | None:
-    """Return why a run is invalid: the numbers of records sent, held by the broker and called back differ."""
+def _mismatch(broker: Broker, topic: str, workload: Workload, measurement: Measurement, *, before: int) -> str | None:
+    """Return why a run is invalid: the numbers of records sent, held by the broker and called back differ.
+
+    The topic held so many records *before*.
+    """
     sent, called_back = measurement.sent, measurement.called_back
     deadline = time.monotonic() + (ANSWER_SECONDS if workload.acks == "0" else 0.0)  # the client did not wait for it
-    while (held := broker.held(topic, workload.partitions)) < sent and time.monotonic() < deadline:
+    while (held := broker.held(topic, workload.partitions) - before) < sent and time.monotonic() < deadline:
         time.sleep(0.1)
     if held != sent:
-        return f"{sent} records were sent, the topic holds {held}"
+        return f"{sent} records were sent, the topic got {held}"
     if called_back is not None and called_back != sent:
         return f"{sent} records were sent, {called_back} callbacks ran"
     return None
