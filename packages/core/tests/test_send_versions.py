@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla import Producer, ProducerClosedError, RecordMetadata
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.send_signature import Send, weak_send
@@ -47,7 +48,7 @@ def test_all_versions_of_send_have_the_same_signature() -> None:
     assert without_self(Producer.send) == expected
     assert without_self(MockProducer.send) == expected
     assert inspect.signature(weak_send(owner)) == expected
-    assert inspect.signature(interceptors.around(weak_send(owner))) == expected
+    assert inspect.signature(interceptors.around(weak_send(owner), AppendPermission(None))) == expected
 
 
 @pytest.mark.parametrize("interceptors", [False, True])

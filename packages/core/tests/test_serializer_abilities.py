@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from ottla import Producer, ProducerClosedError
-from ottla.accumulator.append_permission import AppendPermission
 from ottla.concurrency import io_threads
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError, TopicUnavailableError
 from ottla.interfaces import Header
@@ -161,7 +160,6 @@ def made_with(value: Any, key: Any = None, *, clock: ManualClock | None = None) 
         value=PartSerializer("value", value),
         max_block=BLOCK,
         clock=clock or ManualClock(),
-        permission=AppendPermission(None),
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from ottla import Producer
+from ottla import Producer, RecordMetadata
 from ottla.errors import IllegalStateError, NotPreparedError, OttlaError
-from ottla.interfaces import Header
+from ottla.interfaces import Header, ProducerRecord, TopicView
 from ottla.tables import sending
 from ottla_testkit.simulation import SimulatedCluster, Simulation
 
@@ -60,6 +60,45 @@ class LookedUp:
         assert self.world is not None
         self.world.wait_for_second()
         self._found = True
+
+
+@attrs.define(eq=False)
+class Slow:
+    """A serializer, a partitioner or an interceptor that itself takes until the second transaction is open."""
+
+    world: World | None = None
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
+        self._wait(data)
+        return bytes(data)
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self._wait(key)
+        return 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        self._wait(record.value)
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
+        pass
+
+    def _wait(self, data: bytes | None) -> None:
+        assert self.world is not None
+        if data is not None and data.endswith(b"of the first"):
+            self.world.wait_for_second()
+
+
+def in_a_serializer(world: World) -> object:
+    return world.producer.send("t", b"of the first")
+
+
+def in_a_partitioner(world: World) -> object:
+    return world.producer.send("t", b"of the first", b"key of the first")
+
+
+def in_an_interceptor(world: World) -> object:
+    return world.producer.send("t", b"of the first")
 
 
 def for_topic(world: World) -> object:
@@ -118,6 +157,9 @@ CALLS = [
     for_memory,
     for_memory_with_key,
     for_lookup,
+    in_a_serializer,
+    in_a_partitioner,
+    in_an_interceptor,
     in_a_table,
     for_memory_in_a_table,
     of_a_sealed_batch,
@@ -136,12 +178,20 @@ def test_a_thread_that_waits_queues_nothing_in_the_next_transaction(
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     simulation = Simulation(cluster)
-    serializer = LookedUp()
-    options: dict[str, Any] = {"value.serializer": serializer} if call is for_lookup else {}
+    looked_up, slow = LookedUp(), Slow()
+    options: dict[Any, dict[str, Any]] = {
+        for_lookup: {"value.serializer": looked_up},
+        in_a_serializer: {"value.serializer": slow},
+        in_a_partitioner: {"partitioner.class": slow},
+        in_an_interceptor: {"interceptor.classes": [slow]},
+    }
     producer = simulation.producer(
-        {"record.encoder": encoder, **options}, transactional_id="tx", linger_ms=0, metadata_max_age_ms=100
+        {"record.encoder": encoder, **options.get(call, {})},
+        transactional_id="tx",
+        linger_ms=1_000,
+        metadata_max_age_ms=100,
     )
-    world = serializer.world = World(simulation, producer)
+    world = looked_up.world = slow.world = World(simulation, producer)
     errors: list[OttlaError] = []
 
     def transactions() -> None:
@@ -154,11 +204,11 @@ def test_a_thread_that_waits_queues_nothing_in_the_next_transaction(
         producer.commit_transaction() if ends == "commit" else producer.abort_transaction()
         producer.begin_transaction()
         world.pool.release(held)
+        if call is not for_lookup:
+            producer.send("t", b"of the second", partition=0)  # in a batch that has room
         cluster.create(LATE, 1)
         cluster.add_partition(cluster.topics["t"], 1)
         simulation.wait_for(lambda: errors)
-        if call is not for_lookup:
-            producer.send("t", b"of the second", partition=0)
         producer.commit_transaction()
         producer.close()
 

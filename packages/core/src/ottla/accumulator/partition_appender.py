@@ -39,10 +39,12 @@ class PartitionAppender(RecordAppender):
             queues.view = attrs.evolve(view, queued_bytes=queues.queued_bytes)
             return queues
 
-    def append_to_open(self, topic: str, partition: int, record: NewRecord, size: int) -> Placed | None:
+    def append_to_open(
+        self, topic: str, partition: int, record: NewRecord, size: int, *, transaction: int | None = None
+    ) -> Placed | None:
         """Queue a record as `append` does, but never in a new batch: None when the record needs one."""
         with self._lock:
-            self._permission.check()
+            self._permission.check(transaction)
             return self._append_to_open(self._batches.queue(topic, partition), record, self._memory.charge(size))
 
     def enqueue(

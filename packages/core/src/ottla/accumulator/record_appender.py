@@ -151,16 +151,19 @@ class RecordAppender(ABC):
         *,
         waited: float = 0.0,
         timeout: float | None = None,
+        transaction: int | None = None,
     ) -> Placed:
         """Queue a record of *size* bytes, waiting for memory, and return its batch and index.
 
         *timeout* limits the whole call in seconds; None means `max.block.ms`. *waited* is how much of it is over, for
-        metadata. Raises BufferExhaustedError, or what `AppendPermission.check` raises, also if another transaction has
-        begun meanwhile; then nothing was queued.
+        metadata. The record is queued in the *transaction* that was open as the caller's call began, or in none; None
+        is the one that is open now. Raises BufferExhaustedError, or what `AppendPermission.check` raises; then nothing
+        was queued.
         """
         charge = self._memory.charge(size)
         for_memory = 0.0
-        transaction = self._permission.transaction
+        if transaction is None:
+            transaction = self._permission.transaction
         while True:
             with self._lock:
                 placed = self._place(topic, partition, record, charge, transaction)
@@ -193,6 +196,7 @@ class RecordAppender(ABC):
         size: int,
         *,
         wait: MemoryWait | None = None,
+        transaction: int | None = None,
         event_loop: EventLoop | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record as `append` does, but never block: returns a `MemoryWait` if there is no memory.
@@ -201,7 +205,10 @@ class RecordAppender(ABC):
         *event_loop*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
-        transaction = self._permission.transaction if wait is None else wait.transaction
+        if wait is not None:
+            transaction = wait.transaction
+        elif transaction is None:
+            transaction = self._permission.transaction
         while True:
             if wait is None:
                 with self._lock:

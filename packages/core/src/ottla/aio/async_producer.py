@@ -175,7 +175,7 @@ class AsyncProducer:
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         cancellation = Cancellation()
         # Now: when the thread begins, another task may have ended this transaction.
-        transaction = self._producer._engine.queueing.accumulator.permission.transaction
+        transaction = self._producer._permission.transaction
         return await on_a_thread(
             name="send_table",
             call=lambda: queue_table(

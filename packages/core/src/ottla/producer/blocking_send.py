@@ -29,7 +29,6 @@ class BlockingSend:
     def __init__(self, engine: Engine, check_sendable: CheckSendable) -> None:
         queueing = engine.queueing
         self._check_sendable = check_sendable
-        self._permission = queueing.accumulator.permission
         self._batching = engine.config.batching
         self._routes = queueing.routes
         self._appender = queueing.accumulator.appender
@@ -54,17 +53,16 @@ class BlockingSend:
     ) -> tuple[Route, float]:
         """The route of a topic, with that partition, and the seconds that the call has waited altogether.
 
-        Raises for a record that cannot be sent, before it waits, and after that if its transaction has ended meanwhile.
+        Raises for a record that cannot be sent, before it waits.
         """
         check_record(topic, partition, size_of(record), self._batching)
-        transaction, started_at = self._permission.transaction, self._clock()
+        started_at = self._clock()
         route = self._routes.known.get(topic) or self.find_route(topic, waited=waited, timeout=timeout)
         if partition is not None and partition >= route.view.partitions:
             self._check_sendable()
             waited_before = waited + self._clock() - started_at
             with self._metadata_wait.timed(self._clock):
                 route = self._routes.await_partition(topic, partition, waited=waited_before, timeout=timeout)
-        self._check_sendable(transaction)
         return route, waited + self._clock() - started_at
 
     def append(
@@ -76,8 +74,9 @@ class BlockingSend:
         route: Route,
         waited: float,
         timeout: float | None,
+        transaction: int,
     ) -> Delivery:
-        """Queue a record for which no open batch has room.
+        """Queue a record for which no open batch has room, in this *transaction* or in none.
 
         *partition* is the one that the caller of `send` named, if any; *chosen* may be STICKY or UNASSIGNED.
         """
@@ -87,14 +86,16 @@ class BlockingSend:
         if sticky:
             chosen = self._routes.next_sticky_partition(topic, route)
         if partition is None and self._partitioner.on_new_batch is not None:
-            placed = self._appender.append_to_open(topic, chosen, record, size)
+            placed = self._appender.append_to_open(topic, chosen, record, size, transaction=transaction)
             if placed is not None:
                 return Delivery(*placed)
             ask_partitioner(self._partitioner.on_new_batch, topic, chosen, route.view)
             chosen = self._partitioner.choose(topic, record, route.view)
         keyed = self._keyed_appender
         appender = self._appender if keyed is None or chosen != UNASSIGNED else keyed
-        batch, index = appender.append(topic, chosen, record, size, waited=waited, timeout=timeout)
+        batch, index = appender.append(
+            topic, chosen, record, size, waited=waited, timeout=timeout, transaction=transaction
+        )
         if sticky:
             route.set_sticky_batch(batch)
         return Delivery(batch, index)

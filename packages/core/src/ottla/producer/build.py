@@ -9,6 +9,7 @@ from ottla.accumulator.append_permission import CheckSendable
 from ottla.accumulator.build import build_counters, build_queueing
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.io_loop_interface import EventLoop
+from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.sealing import Sealer
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config import ProducerConfig
@@ -65,12 +66,13 @@ def choose_send(producer: object, engine: Engine, *, overridden: bool) -> Send |
     | any         | some         | any other      | `Interceptors.around`, around the method          |
 
     Settings are simple if the C code does all that the method would: there are no serializers, partitions are not
-    assigned for many keys at once, the partitioner has neither `on_new_batch` nor `partition_record`, and `send` is not
-    *overridden*. It calls the method for every record that does not fit into an open batch.
+    assigned for many keys at once, the partitioner has neither `on_new_batch` nor `partition_record`, `send` is not
+    *overridden*, and in transactions, whose end during the call only the method notices, no plugin's code runs. It
+    calls the method for every record that does not fit into an open batch.
     """
     send: Send | None = None if overridden else _quick_send(producer, engine, Delivery)
     if engine.interceptors is not None:
-        send = engine.interceptors.around(send or weak_send(producer))
+        send = engine.interceptors.around(send or weak_send(producer), engine.queueing.accumulator.permission)
     return send
 
 
@@ -118,12 +120,18 @@ def _quick_send(slow: object, engine: Engine, delivery: type[Delivery]) -> Calla
         and queueing.keyed_appender is None
         and queueing.partitioner.on_new_batch is None
         and queueing.partitioner.partition_record is None
+        and (engine.transactions is None or not _calls_partitioner(queueing.partitioner))
     )
     if not simple or not isinstance(plugins.encoder, QuickSender):
         return None
     return plugins.encoder.quick_send(
         slow, delivery=delivery, routes=queueing.routes.known, partitioner=plugins.partitioner
     )
+
+
+def _calls_partitioner(partitioner: PartitionerAbilities) -> bool:
+    """Return whether a `send` may call `partition` of the plugin; the C code hashes by murmur2 itself."""
+    return partitioner.hashes != "murmur2" and not (partitioner.sticky and partitioner.ignores_keys)
 
 
 def build_serializer(engine: Engine) -> RecordSerializer:
@@ -133,7 +141,6 @@ def build_serializer(engine: Engine) -> RecordSerializer:
         value=PartSerializer("value", engine.plugins.value_serializer),
         max_block=engine.max_lookup,
         clock=engine.clock,
-        permission=engine.queueing.accumulator.permission,
     )
 
 

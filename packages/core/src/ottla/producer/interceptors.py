@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, IllegalStateError, InvalidPluginError, InvalidRecordError
@@ -63,8 +64,11 @@ class Interceptors:
             "interceptor.classes"
         )
 
-    def around(self, send: Send) -> Send:
-        """Wrap *send*: records pass the interceptors first; the interceptors get the outcome of refused ones, too."""
+    def around(self, send: Send, permission: AppendPermission) -> Send:
+        """Wrap *send*: records pass the interceptors first; the interceptors get the outcome of refused ones, too.
+
+        A record whose transaction ends meanwhile is refused.
+        """
 
         def intercepted(
             topic: str,
@@ -79,11 +83,14 @@ class Interceptors:
         ) -> Delivery:
             if timeout is not None:
                 check_timeout(timeout)  # first: a call with wrong arguments is no record for interceptors
+            transaction = permission.transaction
             record = self.begin(topic, partition, on_delivery)
             try:
                 key, value, given, partition, timestamp_ms = record.intercept(
                     key, value, headers, partition, timestamp_ms
                 )
+                if permission.transaction != transaction:
+                    permission.check(transaction)
                 return send(
                     topic,
                     value,

@@ -108,6 +108,8 @@ class Producer:
         """Metrics that the program adds (KIP-1076), for `metrics`, reporters and brokers; their group is "application",
         and their tags are the client id and those that they are added with. `close` removes them."""
         self._transactions = engine.transactions
+        self._permission = queueing.accumulator.permission
+        self._open_transaction = None if engine.transactions is None else engine.transactions.manager
         self._call_times, self._clock = queueing.counters.producer, engine.clock
         serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
@@ -121,7 +123,7 @@ class Producer:
             name=f"{engine.plugins.client_id} (made at {creation_place()})",
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
-        self._check_sendable = partial(_check_sendable, self._lifecycle, queueing.accumulator.permission)
+        self._check_sendable = partial(_check_sendable, self._lifecycle, self._permission)
         self._blocking_send = BlockingSend(engine, self._check_sendable)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
@@ -180,6 +182,9 @@ class Producer:
                 kind = getattr(on_delivery.func, "__code__", None)  # type: ignore[attr-defined]
             if kind is not self._checked_callback:
                 self._checked_callback = check_callback(on_delivery)
+        # Plugins and waits may take until another transaction is open, to which the record does not belong.
+        transactions = self._open_transaction
+        transaction = 0 if transactions is None else transactions.begun
         # Before the serializers, which get them: some headers are readable only once.
         checked: Sequence[Header] = checked_headers(headers) if headers else ()
         waited = 0.0
@@ -214,14 +219,14 @@ class Producer:
             else:
                 chosen = self._choose_partition(topic, (key, value, checked, timestamp_ms, on_delivery), route.view)
             batch = route.queues[chosen].open
-        if batch is not None:
+        if batch is not None and (transactions is None or transactions.begun == transaction):
             index = batch.append(key, value, checked, timestamp_ms, on_delivery)
             if index is not None:
                 delivery = _new(Delivery)  # a call of __init__ costs 40 ns more than the two lines that follow
                 delivery._batch, delivery._index = batch, index
                 return delivery
         record = (key, value, checked, timestamp_ms, on_delivery)
-        return self._blocking_send.append(topic, partition, chosen, record, route, waited, timeout)
+        return self._blocking_send.append(topic, partition, chosen, record, route, waited, timeout, transaction)
 
     def send_table(
         self,
@@ -270,6 +275,7 @@ class Producer:
             key_format=key_format,
             on_progress=on_progress,
             timeout=timeout,
+            transaction=self._permission.transaction,
         )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
@@ -281,9 +287,10 @@ class Producer:
         """
         if self._engine.interceptors is not None:
             self._engine.interceptors.refuse_sealed()
+        transaction = self._permission.transaction  # before the import, which may take a second
         with _importing_tables("send_sealed"):
             from ottla.producer.tables import send_sealed
-        return send_sealed(self._engine, self._blocking_send.find_route, batch)
+        return send_sealed(self._engine, self._blocking_send.find_route, batch, transaction=transaction)
 
     # Transactions
 
@@ -519,15 +526,15 @@ class Producer:
 
 
 class TableOptions(TypedDict):
-    """What `queue_table` passes on."""
+    """What `queue_table` passes on. `transaction` is the number of the one that was open as the call began."""
 
     topic_column: str | None
     value_format: str | None
     key_format: str | None
     on_progress: Callable[[TableProgress], object] | None
     timeout: float | None
+    transaction: int
     cancellation: NotRequired[Cancellation]
-    transaction: NotRequired[int]
 
 
 def queue_table(

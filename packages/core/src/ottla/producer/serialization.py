@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from ottla.accumulator.append_permission import AppendPermission
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import faults
@@ -103,13 +102,11 @@ class RecordSerializer:
         value: PartSerializer,
         max_block: float,
         clock: Callable[[], float],
-        permission: AppendPermission,
     ) -> None:
         self._key = key
         self._value = value
         self._max_block = max_block
         self._clock = clock
-        self._permission = permission
         self.changes_bytes = key.changes_bytes or value.changes_bytes
         """Whether keys or values that are bytes already need serializing."""
 
@@ -149,12 +146,10 @@ class RecordSerializer:
         made = self.try_serialize(topic, key, value, headers)
         if not isinstance(made, Lookup):
             return *made, 0.0
-        transaction = self._permission.transaction
         lookups = LookupWait(WaitLimit.of(timeout, max_block=self._max_block), clock=self._clock)
         while isinstance(made, Lookup):
             lookups.wait(made)
             made = self.try_serialize(topic, key, value, headers)
-        self._permission.check(transaction)  # the record belongs to no other than was open before the wait
         return *made, lookups.waited
 
     def try_serialize(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Serialized | Lookup:

@@ -47,21 +47,18 @@ def send_table(
     key_format: str | None = None,
     on_progress: Callable[[TableProgress], object] | None = None,
     timeout: float | None,
+    transaction: int,
     delivery: TableDelivery | None = None,
     cancellation: Cancellation | None = None,
-    transaction: int | None = None,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave.
 
     *delivery*, an empty one, gets the rows and is returned: a caller that has it misses no row when it is interrupted.
     Once the *cancellation* is made, on another thread, no more rows are queued, and its error is raised. Nor are they
-    once another transaction is open than that of the number *transaction*, by default the one that is open now.
+    once another transaction is open than that of this number.
     """
     if timeout is not None:
         check_timeout(timeout)
-    permission = engine.queueing.accumulator.permission
-    if transaction is None:
-        transaction = permission.transaction
     if delivery is None:
         calls = None
         if on_progress is not None:
@@ -83,7 +80,7 @@ def send_table(
             timeout=timeout,
             clock=engine.clock,
             cancellation=cancellation or Cancellation(),
-            permission=permission,
+            permission=engine.queueing.accumulator.permission,
             transaction=transaction,
         ),
         delivery=delivery,
@@ -247,8 +244,8 @@ def _key(schema: Any, columns: Mapping[str, Any]) -> Any:
     return "key" if "key" in schema.names else None
 
 
-def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> TableDelivery:
-    """Queue a batch that a `TableSealer` made."""
+def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch, *, transaction: int) -> TableDelivery:
+    """Queue a batch that a `TableSealer` made, in the transaction of this number or in none."""
     if not isinstance(batch, SealedBatch):
         raise InvalidRecordError(
             f"send_sealed takes a SealedBatch, one of the `batches` that TableSealer.seal returns, not "
@@ -269,8 +266,7 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> Ta
         )
     if partition < 0:
         raise InvalidRecordError(f"a sealed batch for topic {topic!r} is for partition {partition}")
-    permission = queueing.accumulator.permission
-    transaction, started_at = permission.transaction, engine.clock()
+    started_at = engine.clock()
     route = queueing.routes.known.get(topic) or find_route(topic)
     if partition >= route.view.partitions:
         queueing.routes.await_partition(topic, partition, waited=engine.clock() - started_at)
@@ -280,7 +276,7 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch) -> Ta
         sealed_columns(section),
         sealed=section,
         waited=engine.clock() - started_at,
-        check=partial(permission.check, transaction),
+        check=partial(queueing.accumulator.permission.check, transaction),
     )
     delivery = TableDelivery(topic)
     delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
