@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -11,6 +12,7 @@ import pytest
 from ottla import Producer, RecordMetadata
 from ottla.errors import IllegalStateError, NotPreparedError, OttlaError
 from ottla.interfaces import Header, ProducerRecord, TopicView
+from ottla.producer import producer as producer_module
 from ottla.tables import sending
 from ottla_testkit.simulation import SimulatedCluster, Simulation
 
@@ -139,16 +141,40 @@ def for_memory_in_a_table(world: World) -> object:
 
 
 def of_a_sealed_batch(world: World) -> object:
+    batch = sealed(LATE)
+    world.waits = True
+    return world.producer.send_sealed(batch)
+
+
+def sealed(topic: str) -> Any:
     pyarrow = pytest.importorskip("pyarrow")
     from ottla.tables.sealed import TableSealer
 
-    [batch] = (
-        TableSealer({"bootstrap.servers": "seed:9092"}, {LATE: 1})
-        .seal(LATE, pyarrow.table({"value": [b"of the first"]}))
-        .batches
-    )
-    world.waits = True
-    return world.producer.send_sealed(batch)
+    sealer = TableSealer({"bootstrap.servers": "seed:9092"}, {topic: 1})
+    return sealer.seal(topic, pyarrow.table({"value": [b"of the first"]})).batches[0]
+
+
+def for_the_first_import(world: World, call: Callable[[], object]) -> object:
+    """Make a call while the import of pyarrow takes until the second transaction is open."""
+
+    @contextmanager
+    def importing(_method: str) -> Iterator[None]:
+        world.wait_for_second()
+        yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(producer_module, "_importing_tables", importing)
+        return call()
+
+
+def in_the_first_table(world: World) -> object:
+    table = pytest.importorskip("pyarrow").table({"value": [b"of the first"]})
+    return for_the_first_import(world, lambda: world.producer.send_table("t", table))
+
+
+def in_the_first_sealed_batch(world: World) -> object:
+    batch = sealed("t")
+    return for_the_first_import(world, lambda: world.producer.send_sealed(batch))
 
 
 CALLS = [
@@ -163,6 +189,8 @@ CALLS = [
     in_a_table,
     for_memory_in_a_table,
     of_a_sealed_batch,
+    in_the_first_table,
+    in_the_first_sealed_batch,
 ]
 
 
