@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -96,3 +97,43 @@ def test_an_encoder_that_makes_no_columns_costs_no_memory(monkeypatch: pytest.Mo
             simulation.producer.send("t", b"v")
 
         assert simulation.pool.free == simulation.pool.capacity
+
+
+@pytest.mark.parametrize("second", ["while codecs end", "as rows are to fail"])
+def test_rows_have_an_outcome_after_ctrl_c_twice(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from ottla.tables import piece_queue, sending
+    from ottla.tables.compression_pool import CompressionPool
+
+    close, find_unassigned, times = CompressionPool.close, piece_queue.unassigned, count()
+
+    def closed(pool: CompressionPool) -> object:
+        pieces = close(pool)
+        if second == "while codecs end" and not next(times):
+            raise KeyboardInterrupt
+        return pieces
+
+    def unassigned(delivery: Any) -> Any:
+        if second == "as rows are to fail" and not next(times):
+            raise KeyboardInterrupt
+        return find_unassigned(delivery)
+
+    def batches() -> Iterator[Any]:
+        yield pyarrow.record_batch({"value": [b"a", b"b"]})
+        yield pyarrow.record_batch({"value": [b"c"]})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sending, "GATHERED_BYTES", 1)
+    monkeypatch.setattr(CompressionPool, "close", closed)
+    monkeypatch.setattr(piece_queue, "unassigned", unassigned)
+    monkeypatch.setattr(piece_queue, "threads", lambda: 4)  # so that pieces wait for their compression
+    with simulated(1, config={"compression.type": "gzip"}) as simulation:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            simulation.producer.send_table("t", batches())
+        simulation.run_until_idle()
+
+        delivery = raised.value.delivery  # type: ignore[attr-defined]
+        failed = delivery.failed_rows()
+        written = [value for partition in simulation.cluster.topics["t"].log for value in simulation.log(partition)]
+        assert len(failed) + len(written) == delivery.rows == 3
+        assert "not queued: interrupted by KeyboardInterrupt()" in str(failed[2])

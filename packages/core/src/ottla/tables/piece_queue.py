@@ -89,10 +89,14 @@ class PieceQueue:
                 raise
             self.rest()
         except BaseException as cause:
-            self._fail_the_rest(cause)
+            try:
+                self._fail_the_rest(cause)
+            except BaseException:
+                self._fail_the_rest(cause)  # a signal handler may have raised as the first call began: Ctrl-C twice
+                raise
             raise
         finally:
-            self._pool.close()
+            self._pool.close()  # after the rows have failed: it waits for codecs, and a signal handler raises then
 
     def put(self, piece: PartitionRows) -> None:
         """Compress a piece, and queue pieces that are compressed."""
@@ -136,10 +140,10 @@ class PieceQueue:
 
     def _fail_the_rest(self, cause: BaseException) -> None:
         """Fail the rows that were taken and are not queued; the raised *cause* reports them, so `flush` need not."""
-        self._pool.close()
-        for offset, every in unassigned(self.delivery):
-            for topic, rows in self._topics(offset, every):
-                self._fail(topic, offset, rows, _failure(topic, rows, cause), retrieved=True)
+        with signals.Deferred():  # one handler has raised perhaps, and another one would leave rows without an outcome
+            for offset, every in unassigned(self.delivery):
+                for topic, rows in self._topics(offset, every):
+                    self._fail(topic, offset, rows, _failure(topic, rows, cause), retrieved=True)
 
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
         columns = refused_columns(len(rows))
@@ -162,8 +166,9 @@ def refused_batch(topic: str, columns: Columns, failed: Failed) -> ProducerBatch
 
 
 def _failure(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
+    reason = str(cause) if isinstance(cause, Exception) else f"interrupted by {cause!r}"
     error = DeliveryError(
-        f"{counted(len(rows), 'row')} for topic {topic!r} {were(len(rows))} not queued: {why}{cause}",
+        f"{counted(len(rows), 'row')} for topic {topic!r} {were(len(rows))} not queued: {why}{reason}",
         topic=topic,
         partition=UNASSIGNED,
         attempts=0,
