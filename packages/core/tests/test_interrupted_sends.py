@@ -104,8 +104,9 @@ def test_rows_have_an_outcome_after_ctrl_c_twice(second: str, monkeypatch: pytes
     pyarrow = pytest.importorskip("pyarrow")
     from ottla.tables import piece_queue, sending
     from ottla.tables.compression_pool import CompressionPool
+    from ottla.tables.table_delivery import unassigned as find_unassigned
 
-    close, find_unassigned, times = CompressionPool.close, piece_queue.unassigned, count()
+    close, times = CompressionPool.close, count()
 
     def closed(pool: CompressionPool) -> object:
         pieces = close(pool)
