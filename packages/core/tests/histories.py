@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import count
 from typing import Final
 
 import attrs
@@ -153,7 +154,7 @@ class Run:
         self.epochs = LeaderEpochs(hints=any(plan.hints))
         network.on_request = self._on_request
         self._encoder = encoder
-        self._numbers = [0] * (len(plan.programs) + 1)
+        self._numbers = [count() for _ in range(len(plan.programs) + 1)]
         self._open = len(plan.programs)
         self.closed = False
         """Whether the last call of `close` has returned."""
@@ -238,8 +239,7 @@ class Run:
             for call in self.plan.programs[number]:
                 try:
                     if number and self.plan.kind.writers:
-                        assert isinstance(call, Send), "another program ends the transactions"
-                        self.writers.send(number, call)
+                        self.writers.call(number, call)
                     else:
                         self._call(number, call)
                 except KeyboardInterrupt:
@@ -307,8 +307,7 @@ class Run:
 
     def send(self, program: int, call: Send, *, waits: bool = True) -> Sent:
         """Send a record. If the call raises what it may raise, the record was left out."""
-        number, self._numbers[program] = self._numbers[program], self._numbers[program] + 1
-        clock = self.simulation.clock
+        number, clock = next(self._numbers[program]), self.simulation.clock
         record = Sent(
             program=program, number=number, topic=call.topic, partition=call.partition, size=call.size, sent_at=clock()
         )
@@ -341,6 +340,10 @@ class Run:
             raise
         in_time("send", began=began, ended=clock(), timeout=max_block, faults=self.plan.faults)
         return record
+
+    def numbers(self, program: int) -> Iterator[int]:
+        """The numbers of a program's next records."""
+        return self._numbers[program]
 
     def refuse(self, record: Sent, error: Exception, *, limit: float) -> None:
         """Check that a record was refused for a good reason, not before *limit* seconds."""

@@ -515,18 +515,30 @@ def _tasks(chance: Chance, *, tables: bool) -> Sequence[Call]:
 def _writer(chance: Chance) -> Sequence[Call]:
     """The records of a thread that writes in the transactions of another one, some to topics that come late."""
     late = chance.choice((0.1, 0.3, 0.6))
+    tables = chance.choice((0.0, 0.1, 0.4))
     pauses = chance.choice(((0.0, 0.0, 0.05), (0.0, 0.3), (0.5, 2.0)))
     sizes = chance.choice(((8,), (8, 100, 400)))
-    return [
-        Send(
-            topic=chance.choice(LATE_TOPICS if chance.happens(late) else tuple(TOPICS)),
-            partition=None,
-            key=b"%d" % chance.randrange(5) if chance.happens(0.3) else None,
-            size=chance.choice(sizes),
-            sleep=chance.choice(pauses),
-        )
-        for _ in range(chance.randint(5, 30))
-    ]
+    calls: list[Call] = []
+    for _ in range(chance.randint(5, 30)):
+        topic = chance.choice(LATE_TOPICS if chance.happens(late) else tuple(TOPICS))
+        size, sleep, keyed = chance.choice(sizes), chance.choice(pauses), chance.happens(0.3)
+        if chance.happens(tables):
+            calls.append(
+                Table(
+                    topic=topic,
+                    rows=chance.choice((1, 10, 40)),
+                    size=size,
+                    batch=chance.choice((5, 20)),
+                    pause=chance.choice((0.0, 0.05, 0.4)),
+                    keys=keyed,
+                    timeout=None,
+                    sleep=sleep,
+                )
+            )
+        else:
+            key = b"%d" % chance.randrange(5) if keyed else None
+            calls.append(Send(topic=topic, partition=None, key=key, size=size, sleep=sleep))
+    return calls
 
 
 def _transactions(chance: Chance, calls: Sequence[Call], *, awaiting: bool, commits: float) -> Sequence[Call]:
@@ -628,6 +640,9 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         if kind.writers and isinstance(made, StoppedProcess):
             continue  # no time may pass while a thread could run: its records are judged by the time of its calls
         faults.append(made)
+    if kind.writers and chance.happens(0.5):  # Ctrl-C twice
+        interrupts = [fault for fault in faults if isinstance(fault, InterruptedProgram)]
+        faults += [attrs.evolve(fault, at=fault.at + chance.choice((0.0, 0.01, 0.2))) for fault in interrupts]
     return faults
 
 

@@ -10,11 +10,11 @@ import inspect
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
-from importlib.util import find_spec
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import history_tables
 from simulated_loop import SimulatedLoop
 
 from history_plans import NOTHING, SEND, Abandon, Call, Flush, Plan, PluginChoice, Send, Table
@@ -36,23 +36,8 @@ from ottla.tables.table_delivery import TableDelivery
 if TYPE_CHECKING:
     from histories import Run
 
-ARROW: Final = find_spec("pyarrow") is not None
-"""Whether tables are sent: not every interpreter has pyarrow."""
-
 LATER: Final = 5.0
 """Seconds after their limit in which calls end that are broken, so that a history does not wait for ever."""
-
-
-@attrs.define
-class Row:
-    """The outcome of a row of a table."""
-
-    error: DeliveryError | None = None
-    metadata: RecordMetadata | None = None
-
-    def done(self) -> bool:
-        """Return whether there is one."""
-        return self.error is not None or self.metadata is not None
 
 
 class KeysTogether:
@@ -201,7 +186,7 @@ class TaskProgram:
             match call:
                 case Send():
                     await self._send(name, next(numbers), call)
-                case Table() if ARROW:
+                case Table() if history_tables.ARROW:
                     await self._table(name, numbers, call)
                 case Flush():
                     await self._flush(name, call)
@@ -288,75 +273,28 @@ class TaskProgram:
         in_time("a wait", began=began, ended=self._clock(), timeout=limit, faults=self._run.plan.faults)
 
     async def _table(self, program: int, numbers: Iterator[int], call: Table) -> None:
-        run, clock = self._run, self._clock
+        run = self._run
         if call.cancelled_after is not None:  # the last batch may be queued while the task goes on
             program, numbers = next(self._names), count()
-        rows = [
-            Sent(program=program, number=next(numbers), topic=call.topic, partition=None, size=call.size, sent_at=now)
-            for now in [clock()] * call.rows
-        ]
-        run.sent += rows
-        name = f"table {program}:{rows[0].number}-{rows[-1].number} for {call.topic}"
-        run.note(name)
+        rows = history_tables.new_rows(run, program, numbers, call)
         delivery: TableDelivery | None
         try:
             async with asyncio.timeout(call.cancelled_after):
                 delivery = await self._producer.send_table(
                     call.topic,
-                    self._batches(rows, call),
+                    history_tables.batches(run, rows, call),
                     key="key" if call.keys else None,
                     timestamp="timestamp",
                     timeout=call.timeout,
                 )
         except TimeoutError:
             self._tables += 1
-            run.note(f"{name} is cancelled")  # it is not known which of its rows were queued
+            run.note(f"{history_tables.title(rows)} is cancelled")  # it is not known which of its rows were queued
             return
         except (BufferExhaustedError, TopicUnavailableError) as error:
-            run.note(f"{name} is refused: {error}")
+            run.note(f"{history_tables.title(rows)} is refused: {error}")
             delivery = error.delivery if isinstance(error.delivery, TableDelivery) else None
-        taken = rows if delivery is None else rows[delivery.rows :]
-        for row in taken:
-            run.leave_out(row, "its table was refused")
-        if delivery is not None:
-            self._expect(rows[: delivery.rows], delivery)
-
-    def _batches(self, rows: Sequence[Sent], call: Table) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for first in range(0, len(rows), call.batch):
-            if first:
-                self._simulation.sleep(call.pause)
-            some = rows[first : first + call.batch]
-            values = [value_of(row.program, row.number, row.size) for row in some]
-            yield pa.record_batch(
-                {
-                    "key": pa.array([b"%d" % (row.number % 5) for row in some], pa.binary()),
-                    "value": pa.array(values, pa.binary()),
-                    "timestamp": pa.array([row.number for row in some], pa.int64()),
-                }
-            )
-
-    def _expect(self, rows: Sequence[Sent], delivery: TableDelivery) -> None:
-        """Have the outcomes of a table's rows noted."""
-        outcomes = [Row() for _ in rows]
-        for row, outcome in zip(rows, outcomes, strict=True):
-            row.delivery, row.queued_at = outcome, self._clock()
-
-        def done(_delivery: TableDelivery) -> None:
-            failed = delivery.failed_rows()
-            for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True)):
-                error = outcome.error = failed.get(number)
-                if error is not None and isinstance(error.__cause__, BufferExhaustedError | TopicUnavailableError):
-                    row.delivery = None
-                    self._run.leave_out(row, error)
-                    continue
-                outcome.metadata = row.metadata = None if error is not None else delivery.metadata(number)
-                row.calls.append((self._clock(), error))
-            self._run.note(f"table {rows[0].program}:{rows[0].number}: {len(failed)} of {len(rows)} rows failed")
-
-        if rows:
-            delivery.add_done_callback(done)
+        history_tables.expect(run, rows, delivery)
 
     async def _flush(self, program: int, call: Flush) -> None:
         run, timeout, began = self._run, call.timeout, self._clock()

@@ -359,6 +359,22 @@ def test_a_batch_of_a_table_wakes_the_io_thread_and_counts_as_queued() -> None:
     assert ready_now(queues, cluster_of(1, 1)) == {1}
 
 
+def test_a_batch_of_a_table_is_never_the_one_that_sends_append_to() -> None:
+    queues = Queues()
+    queues.append(b"before")
+    view = TopicView(partitions=1, available=(0,), queued_bytes=())
+    queue = queues.accumulator.appender.queues("t", view).queues[0]
+    rows: Any = columns(1_000)
+    rows.put(None, b"v", (), 0, None)
+    seen: list[ProducerBatch | None] = []
+
+    # A `send` of another thread reads `open` at any moment, without the lock.
+    queues.accumulator.appender.enqueue("t", 0, rows, on_queued=lambda _batch: seen.append(queue.open))
+
+    assert seen == [None]
+    assert len(queue.batches) == 2
+
+
 def test_the_story_of_a_table_has_the_time_that_its_call_has_waited() -> None:
     rows: Any = columns(1_000)
     rows.put(None, b"value", (), 0, None)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from history_tables import ARROW
 from long_forms import LONG
-from task_programs import ARROW
 
 import planted_bugs
 import simulate

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from history_plans import Send
+import history_tables
+
+from history_plans import Call, Send, Table
 from invariants import Sent, Violation
-from ottla.errors import AbortableTransactionError, IllegalStateError
+from ottla.errors import (
+    AbortableTransactionError,
+    BufferExhaustedError,
+    FatalTransactionError,
+    IllegalStateError,
+    ProducerClosedError,
+    TopicUnavailableError,
+)
+from ottla.tables.table_delivery import TableDelivery
 
 if TYPE_CHECKING:
     from histories import Run
@@ -33,18 +45,44 @@ class TransactionWriters:
         """Note that a transaction was begun, to whose *records* those of other threads are added."""
         self._begun.append((self._run.simulation.clock(), records))
 
-    def send(self, program: int, call: Send) -> None:
-        """Send a record from another thread."""
+    def call(self, program: int, call: Call) -> None:
+        """Make a call from another thread than the one that ends transactions."""
         number = len(self._begun)
+        match call:
+            case Send():
+                with suppress(IllegalStateError, AbortableTransactionError):
+                    self._join(number, [self._run.send(program, call)])
+            case Table() if history_tables.ARROW:
+                self._table(program, call, number)
+
+    def _table(self, program: int, call: Table, number: int) -> None:
+        run = self._run
+        rows = history_tables.new_rows(run, program, run.numbers(program), call)
+        delivery: TableDelivery | None = None
         try:
-            record = self._run.send(program, call)
-        except (IllegalStateError, AbortableTransactionError):
-            return
-        if record not in self._run.sent:
-            return  # it was refused
+            delivery = run.producer.send_table(
+                call.topic,
+                history_tables.batches(run, rows, call),
+                key="key" if call.keys else None,
+                timestamp="timestamp",
+                timeout=call.timeout,
+            )
+        except (IllegalStateError, AbortableTransactionError, BufferExhaustedError, TopicUnavailableError) as error:
+            run.note(f"{history_tables.title(rows)} is refused: {error}")
+            delivery = error.delivery if isinstance(error.delivery, TableDelivery) else None
+        except (KeyboardInterrupt, ProducerClosedError, FatalTransactionError) as error:
+            delivery = getattr(error, "delivery", None)
+            raise
+        finally:
+            history_tables.expect(run, rows, delivery)
+            self._join(number, rows)
+
+    def _join(self, number: int, records: Sequence[Sent]) -> None:
+        """Make records a part of the transaction of this number, so many were begun before they were sent."""
+        queued = [record for record in records if record in self._run.sent and record.delivery is not None]
         later = self._begun[number:]
-        if later and later[0][0] <= record.sent_at:
+        if not queued or (later and later[0][0] <= queued[0].sent_at):
             return
         if not number:
-            raise Violation(f"{record} was queued, and no transaction had begun")
-        self._begun[number - 1][1].append(record)
+            raise Violation(f"{queued[0]} was queued, and no transaction had begun")
+        self._begun[number - 1][1].extend(queued)

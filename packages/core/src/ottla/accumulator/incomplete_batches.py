@@ -77,6 +77,17 @@ class IncompleteBatches:
     def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a new, open batch behind the others of its queue."""
         queue.begin(batch)
+        self._note(queue, batch)
+
+    def add_closed(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Put a new batch that takes no records behind the others of its queue. It is never the open one.
+
+        A `send` on another thread reads that without the lock, and would append to it.
+        """
+        queue.add_closed(batch)
+        self._note(queue, batch)
+
+    def _note(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if batch.created_at < self.oldest:
             self.oldest = batch.created_at
         self.all[batch] = None

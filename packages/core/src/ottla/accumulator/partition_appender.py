@@ -83,11 +83,10 @@ class PartitionAppender(RecordAppender):
                 self._keyed.assign(queue.topic)
                 batch.overhead = BATCH_COST
                 batch.held_bytes, claim.held = claim.held, 0
-                self._enqueue(queue, batch)
+                self._batches.add_closed(queue, batch)
                 if on_queued is not None:
                     on_queued(batch)
                 self._announce(queue, batch)
-                queue.close()
                 queue.topic.count(batch, memory)
         if waited + for_memory > SHORTEST:
             note_wait((batch, 0), waited, for_memory)

@@ -36,9 +36,13 @@ class PartitionQueue:
 
     def begin(self, batch: ProducerBatch) -> None:
         """Put a new batch behind the others; it is the open one from now on."""
+        self.add_closed(batch)
+        self.open = batch
+
+    def add_closed(self, batch: ProducerBatch) -> None:
+        """Put a batch that takes no records behind the others, which take no more, either."""
         self.close()
         self.batches.append(batch)
-        self.open = batch
 
     def take(self) -> ProducerBatch:
         """Remove the first batch, which takes no more records."""
