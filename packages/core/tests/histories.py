@@ -97,7 +97,7 @@ from ottla_testkit.simulation.planned_faults import (
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
 from ottla_testkit.simulation.simulation import Simulation
-from ottla_testkit.simulation.transactions import LAST_EPOCH, TXN_V2
+from ottla_testkit.simulation.transactions import LAST_EPOCH
 from third_party_mechanism import Plain
 
 WALL_CLOCK: Final = 1_000_000.0
@@ -173,7 +173,7 @@ class Run:
             topics=(),
             sent=self.sent,
             all_replicas=plan.config["acks"] == "all",
-            keeps_epoch=plan.kind.transactional and plan.transaction_version < TXN_V2,
+            keeps_epoch=plan.kind.transactional and not plan.bumps_epochs,
             confirmed=plan.kind.confirmed,
         )
         self.producer: Producer

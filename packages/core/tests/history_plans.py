@@ -64,6 +64,8 @@ LATE_TOPICS: Final = ("late-1", "late-2", "late-3", "late-4")
 """Topics that are created while programs wait for them."""
 FIRST_WITH_EPOCHS: Final = 7
 """From this version on, Metadata has the epochs of leaders."""
+FIRST_WITH_FEATURES: Final = 3
+"""From this version on, the response to ApiVersions has the features of the cluster."""
 FIRST_WITH_MEMBERS: Final = 3
 """From this version on, TxnOffsetCommit has the consumer's membership of its group."""
 FIRST_WITH_EPOCH: Final = 3
@@ -249,6 +251,12 @@ class Plan:
         """Whether metadata has leader epochs; without, an isolated broker may seem to be the leader again."""
         newest = (versions.get(METADATA.key, METADATA.max_version) for versions in self.versions)
         return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
+
+    @property
+    def bumps_epochs(self) -> bool:
+        """Whether each transaction has an epoch of its own (KIP-890): brokers have that feature, and say so."""
+        newest = (versions.get(API_VERSIONS.key, API_VERSIONS.max_version) for versions in self.versions)
+        return self.transaction_version >= TXN_V2 and min(newest) >= FIRST_WITH_FEATURES
 
     @property
     def fences_consumers(self) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 import attrs
 
 from ottla.errors import ConnectionFailedError
 from ottla.protocol import PRODUCE
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import SimulatedCluster
+from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link
+from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.pending_response import PendingResponse, Response, changed, when_known
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
@@ -78,7 +80,7 @@ class PlannedNetwork(SimulatedNetwork):
                 self._end_connection(link)
             case RequestFault.LATE:
                 self._end_connection(link)
-                self.schedule.later(planned.seconds, lambda: broker.up and broker.answer(frame))
+                self.schedule.later(planned.seconds, lambda: self._take_late(broker, frame))
             case RequestFault.IGNORED:
                 super().take(link, frame)
                 return PendingResponse()  # for good
@@ -89,6 +91,11 @@ class PlannedNetwork(SimulatedNetwork):
             case RequestFault.TORN:
                 return changed(super().take(link, frame), lambda response: _send_part(link, response, planned.part))
         return None
+
+    def _take_late(self, broker: SimulatedBroker, frame: bytes) -> None:
+        if broker.up:
+            with suppress(HangUpError):  # it would close the connection, which has ended
+                broker.answer(frame)
 
     def _delayed(self, response: Response, seconds: float) -> Response:
         late = PendingResponse()
