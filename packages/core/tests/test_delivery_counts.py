@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+from collections import Counter
+
 import pytest
 
 from machine import columns
 from ottla.accumulator import delivery_counts
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.accumulator.delivery_counts import DeliveryCounts
+from ottla.accumulator.delivery_counts import DeliveryCounts, Report
 from ottla.errors import DeliveryError
 from ottla.results import TopicReport
 
@@ -55,6 +58,33 @@ def test_a_failure_is_in_one_report_only() -> None:
     report, unseen, error = books.take_report([])
 
     assert (dict(report.topics), unseen, error) == ({}, 0, None)
+
+
+@pytest.mark.unmeasured
+def test_the_next_report_has_what_ctrl_c_kept_from_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    books = DeliveryCounts()
+    books.add([batch_of(2, "a", Acknowledged(base_offset=0)), batch_of(1, "b", failed(perhaps=True))])
+    take = DeliveryCounts._take
+
+    def taken(counts: DeliveryCounts, waiting: Counter[str]) -> Report:
+        report = take(counts, waiting)
+        signal.raise_signal(signal.SIGINT)  # its handler raises at the end of the deferred block
+        return report
+
+    monkeypatch.setattr(DeliveryCounts, "_take", taken)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            books.take_report([batch_of(4, "c")])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    monkeypatch.undo()
+
+    report, unseen, error = books.take_report([])
+
+    assert report.topics == {"a": TopicReport(acknowledged=2), "b": TopicReport(failed=1, possibly_persisted=1)}
+    assert unseen == 1
+    assert error is not None
 
 
 @pytest.mark.rule("producer.report.retrieved")

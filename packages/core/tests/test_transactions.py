@@ -518,7 +518,7 @@ def test_a_result_that_was_not_requested_again_is_not_skipped() -> None:
             producer.commit_transaction()
         simulation.network.holding = False
         simulation.pass_time(1.0)
-        with pytest.raises(IllegalStateError, match="commit_transaction ran out of time; call it again first"):
+        with pytest.raises(IllegalStateError, match="the caller of commit_transaction has not got its outcome"):
             producer.begin_transaction()
         producer.commit_transaction()
         producer.begin_transaction()

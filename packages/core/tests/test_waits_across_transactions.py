@@ -9,11 +9,12 @@ from typing import Any
 import attrs
 import pytest
 
-from ottla import Producer, RecordMetadata
+from ottla import DeliveryReport, Producer, RecordMetadata
 from ottla.errors import IllegalStateError, NotPreparedError, OttlaError
 from ottla.interfaces import Header, ProducerRecord, TopicView
 from ottla.producer import producer as producer_module
 from ottla.tables import sending
+from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, Simulation
 
 LATE = "late"
@@ -253,3 +254,44 @@ def test_a_thread_that_waits_queues_nothing_in_the_next_transaction(
     written = [value for topic in cluster.topics.values() for value in topic.committed(0)]
     assert written == ([] if call is for_lookup else [b"of the second"])
     assert world.pool.free == world.pool.capacity
+
+
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_rows_that_are_refused_during_a_commit_do_not_fail_it(encoder: str) -> None:
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    simulation = Simulation(cluster)
+    producer = simulation.producer({"record.encoder": encoder}, transactional_id="tx", linger_ms=0)
+    world = World(simulation, producer)
+    reports: list[DeliveryReport] = []
+    errors: list[IllegalStateError] = []
+
+    def transactions() -> None:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"queued").result()
+        held = world.pool.reserve_some(min_bytes=1, max_bytes=world.pool.capacity)
+        simulation.wait_for(lambda: world.pool.waiting)
+        simulation.network.freeze(1)  # so that the commit goes on
+        commit = producer._transactional("commit_transaction").end(None, commit=True)
+        world.pool.release(held)
+        simulation.wait_for(lambda: errors)
+        simulation.network.thaw(1)
+        reports.append(commit.wait())
+        producer.close()
+
+    def table() -> None:
+        simulation.wait_for(lambda: world.pool.free == 0)
+        with pytest.raises(IllegalStateError) as raised:
+            for_memory_in_a_table(world)
+        errors.append(raised.value)
+
+    simulation.run(transactions, table)
+
+    assert [report.failed for report in reports] == [0]
+    assert cluster.topics["t"].committed(0) == [b"queued"]
+    delivery = errors[0].delivery
+    assert isinstance(delivery, TableDelivery)
+    assert len(delivery.failed_rows()) == 1

@@ -18,7 +18,7 @@ class OpenTransaction(Protocol):
         """Raise if no transaction is open, or another one than that of the number *begun*."""
 
     def has_ended(self, begun: int) -> bool:
-        """Return whether the transaction of the number *begun* was committed or aborted."""
+        """Return whether the end of the transaction of the number *begun* has begun, or it is over."""
 
 
 class CheckSendable(Protocol):
@@ -52,5 +52,5 @@ class AppendPermission:
             self._transactions.check_open(transaction)
 
     def has_ended(self, transaction: int) -> bool:
-        """Return whether this transaction is over: what happens to its records is of no concern to another one."""
+        """Return whether this transaction ends, or is over: records that are refused now are in none."""
         return self._transactions is not None and self._transactions.has_ended(transaction)

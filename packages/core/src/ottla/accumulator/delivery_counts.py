@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
@@ -18,6 +19,9 @@ from ottla.metrics import Counters
 from ottla.results import DeliveryReport, TopicReport
 
 REMEMBERED_FAILURES = 4096
+
+Report: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
+"""The counts, the number of errors that were not retrieved, and the first of them."""
 
 
 class DeliveryCounts:
@@ -50,33 +54,59 @@ class DeliveryCounts:
                     self._add(batch)
             return self._failures_counted > before
 
-    def take_report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
+    def take_report(self, pending: Iterable[ProducerBatch]) -> Report:
         """The report since the last one, the number of errors not retrieved, and the first of them.
 
-        All of them count as retrieved from now on: the caller raises, or reports, the returned error.
+        All of them count as retrieved from now on: the caller raises, or reports, the returned error. If a signal
+        handler raises instead, as for Ctrl-C, the next report has them.
         """
         waiting: Counter[str] = Counter()
         for batch in pending:
             waiting[batch.topic] += batch.count
-        with self._lock:
-            topics = {
-                topic: TopicReport(
-                    acknowledged=self._acknowledged[topic],
-                    failed=self._failed[topic],
-                    possibly_persisted=self._possibly_persisted[topic],
-                    pending=waiting[topic],
-                )
-                for topic in sorted({*self._acknowledged, *self._failed, *waiting})
-            }
-            while self._failures:
-                self._forget(self._failures.popleft())
-            if self._unretrieved.reports is not None:
-                self._unretrieved.reports += 1
-            unretrieved, error = self._forgotten_unretrieved, self._first_error
-            self._forgotten_unretrieved, self._first_error = 0, None
-            for counts in (self._acknowledged, self._failed, self._possibly_persisted):
-                counts.clear()
+        taken: list[Report] = []
+        try:
+            with self._lock:
+                taken.append(self._take(waiting))
+        except BaseException:  # a signal handler that was deferred has raised: the caller gets no report
+            for report in taken:
+                self._put_back(report)
+            raise
+        return taken[0]
+
+    def _take(self, waiting: Counter[str]) -> Report:
+        topics = {
+            topic: TopicReport(
+                acknowledged=self._acknowledged[topic],
+                failed=self._failed[topic],
+                possibly_persisted=self._possibly_persisted[topic],
+                pending=waiting[topic],
+            )
+            for topic in sorted({*self._acknowledged, *self._failed, *waiting})
+        }
+        while self._failures:
+            self._forget(self._failures.popleft())
+        if self._unretrieved.reports is not None:
+            self._unretrieved.reports += 1
+        unretrieved, error = self._forgotten_unretrieved, self._first_error
+        self._forgotten_unretrieved, self._first_error = 0, None
+        for counts in (self._acknowledged, self._failed, self._possibly_persisted):
+            counts.clear()
         return DeliveryReport(topics), unretrieved, error
+
+    def _put_back(self, taken: Report) -> None:
+        """Leave a report to the next call."""
+        report, unretrieved, error = taken
+        with self._lock:
+            for name, topic in report.topics.items():
+                for counts, number in (
+                    (self._acknowledged, topic.acknowledged),
+                    (self._failed, topic.failed),
+                    (self._possibly_persisted, topic.possibly_persisted),
+                ):
+                    if number:  # else the next report would have the topic for nothing
+                        counts[name] += number
+            self._forgotten_unretrieved += unretrieved
+            self._first_error = error or self._first_error
 
     def _add(self, batch: ProducerBatch) -> None:
         count = batch.count

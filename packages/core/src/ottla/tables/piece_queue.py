@@ -148,7 +148,7 @@ class PieceQueue:
     def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
         columns = refused_columns(len(rows))
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
-            if self.waits.given_up:  # not counted, as that could fail another transaction
+            if self.waits.given_up:  # not counted: that would fail a transaction that they are not in
                 batch = refused_batch(topic, columns, failed)
             else:
                 batch = self._queue.refuse(topic, columns, failed)

@@ -35,7 +35,7 @@ class TableWaits:
 
     @property
     def given_up(self) -> bool:
-        """Return whether the producer may be in another transaction by now, which rows of this call are not to fail."""
+        """Return whether rows that are refused now are to fail no transaction: theirs ends, or another one is open."""
         return self.cancellation.error is not None or self.permission.has_ended(self.transaction)
 
     def of(self, call: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
-from ottla.transactions.state_table import CAN_SEND, State
+from ottla.transactions.state_table import CAN_SEND, HAS_RECORDS, State
 from ottla.transactions.transaction_state import TransactionState
 
 
@@ -42,15 +42,15 @@ class TransactionManager:
         """Raise unless records may be queued now, and in the transaction of the number *begun* if there is one."""
         if self._state.state not in CAN_SEND:
             with self._state.lock:
-                self._state.require("send", *CAN_SEND)
+                self._state.require_state("send", *CAN_SEND)
         if begun is not None and begun != self._state.begun:
             raise IllegalStateError(
                 "the call waited until its transaction had ended; what it had not queued by then is in no transaction"
             )
 
     def has_ended(self, begun: int) -> bool:
-        """Return whether the transaction of the number *begun* was committed or aborted."""
-        return begun != self._state.begun or self._state.state in (State.READY, State.UNINITIALIZED)
+        """Return whether the end of the transaction of the number *begun* has begun, or it is over."""
+        return begun != self._state.begun or self._state.state not in HAS_RECORDS
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Request a producer id, which fences the previous producer of the transactional id. Does not block."""

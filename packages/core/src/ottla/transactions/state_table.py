@@ -63,5 +63,8 @@ NEXT_STEPS: Final[Mapping[State, str]] = MappingProxyType(
 CAN_SEND: Final = frozenset({State.IN_TRANSACTION, State.JOINED})
 """The states in which records may be queued."""
 
+HAS_RECORDS: Final = CAN_SEND | {State.ABORTABLE_ERROR, State.FATAL_ERROR}
+"""The states in which a record that is refused counts among those of the transaction; later on, it is in none."""
+
 CAN_FAIL: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.PREPARED, State.JOINED, State.LEAVING})
 """The states in which a transaction can still fail."""

@@ -66,8 +66,13 @@ class TransactionState:
         last = self.result
         if last is not None and last.unclaimed and last.required and last.ended and last.error is None:
             raise IllegalStateError(
-                f"{method} cannot be called now: {last.method} ran out of time; call it again first, to get its outcome"
+                f"{method} cannot be called now: the caller of {last.method} has not got its outcome; if that call ran "
+                "out of time, call it again first"
             )
+        self.require_state(method, *allowed)
+
+    def require_state(self, method: str, *allowed: State) -> None:
+        """The same for a method that does not change the state, whatever calls have not got their outcome."""
         if self.state in allowed:
             return
         if self.cause is not None:
