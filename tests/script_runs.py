@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 from producer_scripts import Script
-from served_cluster import ServedCluster
+from served_cluster import RequestPlan, ServedCluster
 from served_requests import collapsed
 
 from ottla import Delivery, DeliveryError, Producer
@@ -37,6 +38,8 @@ from ottla_testkit.simulation import AfterAppend, PlannedRequestFault, RequestFa
 
 HANG_GUARD: Final = 25.0
 BROKERS: Final = 3
+BY_KEY: Final = "k"
+"""In the place of a partition: the value is the key, too, and chooses the partition."""
 SOURCE: Final = Path(__file__).parent / "java_producer" / "JavaProducer.java"
 
 DEFAULTS: Final[Mapping[str, str]] = {
@@ -222,7 +225,12 @@ class OttlaPeer:
 
         try:
             self._producer.send(
-                topic, content, partition=int(partition), timestamp_ms=1_700_000_000_000, on_delivery=note
+                topic,
+                content,
+                key=value.encode() if partition == BY_KEY else None,
+                partition=None if partition == BY_KEY else int(partition),
+                timestamp_ms=1_700_000_000_000,
+                on_delivery=note,
             )
         except OttlaError as error:
             # Java's `send` raises, too, or returns a failed future for what it calls an ApiException.
@@ -342,8 +350,26 @@ class ScriptRun:
             served.wait_for(lambda: any(" ".join(rest) in line for line in served.requests))
         elif command == "later":
             served.later(float(rest[0]), lambda: self._change(*rest[1:]))
+        elif command == "pause":
+            time.sleep(float(rest[0]))
+        elif command == "on":
+            plan = self._plan(rest[0], int(rest[1]), rest[2], *rest[3:])
+            served.change(lambda: served.plans.append(plan))
         else:
             served.change(lambda: self._change(*words))
+
+    def _plan(self, subject: str, times: int, command: str, *words: str) -> RequestPlan:
+        """What happens to the next requests of a name, or with a record."""
+        match command:
+            case "before" | "after":
+                return RequestPlan(subject, times, **{command: lambda: self._change(*words)})
+            case "refuse":
+                return RequestPlan(subject, times, _refused(getattr(ErrorCode, words[0])))
+            case "refuse-after-append":
+                return RequestPlan(subject, times, _refused(AfterAppend(getattr(ErrorCode, words[0]))))
+            case _:
+                seconds = float(words[0]) if words else 0.0
+                return RequestPlan(subject, times, PlannedRequestFault(kind=RequestFault[command.upper()], seconds=seconds))
 
     def _change(self, command: str, *words: str) -> None:
         cluster, names = self._served.cluster, self._served.names
@@ -389,6 +415,10 @@ class ScriptRun:
                 for entry in cluster.topics[first].log_of(0).producers.entries.values():
                     entry.epoch += 1
                     entry.batches.clear()
+            case "recreate":
+                leaders = list(cluster.topics[first].leaders)
+                cluster.delete(first)
+                self._change("create", first, *map(str, leaders))
             case "delete":
                 cluster.delete(first)
             case "grow":

@@ -11,20 +11,43 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
-from served_requests import RequestNames, is_routine
+from served_requests import RequestNames, contents, is_routine
 
 from ottla.protocol import PRODUCE
-from ottla_testkit.simulation import Chance, PendingResponse, RequestFault, Session, SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation import (
+    AfterAppend,
+    Chance,
+    OfPartitions,
+    PendingResponse,
+    RequestFault,
+    Session,
+    SimulatedBroker,
+    SimulatedCluster,
+)
 from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.pending_response import Response, when_known
 from ottla_testkit.simulation.planned_network import PlannedRequestFault
 from ottla_testkit.simulation.schedule import Schedule
 
 HANG_GUARD: Final = 30.0
+
+
+@attrs.define(eq=False)
+class RequestPlan:
+    """What happens to the next requests of a kind, or to those with a record: *subject* is a name or a value.
+
+    *before* and *after* change the cluster, before the broker processes the request and before it responds.
+    """
+
+    subject: str
+    times: int
+    fault: PlannedRequestFault | None = None
+    before: Callable[[], object] = lambda: None
+    after: Callable[[], object] = lambda: None
 
 
 @attrs.define(eq=False)
@@ -54,6 +77,8 @@ class ServedCluster:
         self.schedule = Schedule(time.monotonic)
         self.changed = threading.Condition(threading.RLock())
         self.brokers: dict[int, ServedBroker] = {}
+        self.plans: list[RequestPlan] = []
+        """In the order in which they apply to the requests with the same subject, at any broker."""
         self._threads: list[threading.Thread] = []
         self._ended = False
 
@@ -199,8 +224,12 @@ class ServedCluster:
     def _answer(self, served: ServedBroker, session: Session, frame: bytes, peer: socket.socket) -> Response:
         """Process a request as planned, and note it."""
         fault = served.faults.popleft() if served.faults and _is_produce(frame) else None
+        plans = self._take_plans(frame) if self.plans else {}
+        for plan in plans:
+            plan.before()
+        fault = self._planned_fault(served, frame, plans) or fault
         if fault is not None and fault.kind is RequestFault.LOST:
-            self._note(f"{served.broker.id}: Produce, lost")
+            self._note(f"{served.broker.id}: Produce, lost" if _is_produce(frame) else f"{self.names.request(served.broker.id, frame)}, lost")
             raise HangUpError("the request is lost")
         if fault is not None and fault.kind is RequestFault.REFUSED:
             served.broker.codes.append(fault.code)
@@ -210,6 +239,8 @@ class ServedCluster:
         except HangUpError as error:
             self._note(f"{noted} -> hangs up: {error}")
             raise
+        for plan in plans:
+            plan.after()
         if not is_routine(frame):
             end = "" if fault is None or fault.kind is RequestFault.REFUSED else f", {fault.kind.name.lower()}"
             place = self._note(noted)
@@ -218,6 +249,35 @@ class ServedCluster:
             return response
         return self._with_fault(response, fault, peer)
 
+    def _take_plans(self, frame: bytes) -> Mapping[RequestPlan, tuple[str, int] | None]:
+        """The plans for this request, with the partitions of their records: the first one of each subject."""
+        taken: dict[RequestPlan, tuple[str, int] | None] = {}
+        for subject, place in contents(frame, self.names.topics).items():
+            plan = next((plan for plan in self.plans if plan.subject == subject and plan.times), None)
+            if plan is not None:
+                plan.times -= 1
+                taken[plan] = place
+        return taken
+
+    def _planned_fault(
+        self, served: ServedBroker, frame: bytes, plans: Mapping[RequestPlan, tuple[str, int] | None]
+    ) -> PlannedRequestFault | None:
+        """Plan refusals at the broker, and return the fault of the whole request."""
+        fault = None
+        refused: dict[tuple[str, int], int | AfterAppend] = {}
+        for plan, place in plans.items():
+            if plan.fault is None:
+                continue
+            if plan.fault.kind is not RequestFault.REFUSED:
+                fault = plan.fault
+            elif place is not None:
+                refused[place] = plan.fault.code
+            else:
+                served.broker.errors_by_request.setdefault(plan.subject, deque()).append(plan.fault.code)
+        if refused and (fault is None or fault.kind is not RequestFault.LOST):
+            served.broker.codes.append(OfPartitions(refused))
+        return fault
+
     def _with_fault(self, response: Response, fault: PlannedRequestFault, peer: socket.socket) -> Response:
         match fault.kind:
             case RequestFault.UNANSWERED:
@@ -225,7 +285,8 @@ class ServedCluster:
             case RequestFault.IGNORED:
                 return PendingResponse()
             case RequestFault.TORN:
-                assert isinstance(response, bytes)
+                if not isinstance(response, bytes):  # it comes later
+                    raise HangUpError("no response")
                 framed = len(response).to_bytes(4, "big") + response
                 peer.sendall(framed[: len(framed) // 2])
                 raise HangUpError("half a response")

@@ -26,6 +26,29 @@ def is_routine(frame: bytes) -> bool:
     return int.from_bytes(frame[:2], "big") in _ROUTINE
 
 
+def contents(frame: bytes, topics: Mapping[bytes, str]) -> Mapping[str, tuple[str, int] | None]:
+    """Return the name of a request, and the values of the records that it contains, with their partitions.
+
+    *topics* are the names of topics by id.
+    """
+    message, version, body = _parts(frame)
+    if message is None:
+        return {}
+    found: dict[str, tuple[str, int] | None] = {message.name: None}
+    if message is PRODUCE:
+        for topic in message.request(version).decode(body).topic_data:
+            name = topic.name or topics.get(bytes(topic.topic_id), "?")
+            for data in topic.partition_data:
+                for batch in parse_batches(data.records or b"", compressors={}):
+                    found.update({text(record.value): (name, data.index) for record in batch.records})
+    return found
+
+
+def text(value: bytes | None) -> str:
+    """Return the value of a record without what fills it."""
+    return (value or b"").rstrip(b"\0").decode()
+
+
 def collapsed(lines: Sequence[str]) -> list[str]:
     """Return the lines without repeated attempts, whose number is a matter of time.
 
@@ -83,7 +106,7 @@ class RequestNames:
                 for batch in parse_batches(data.records or b"", compressors={}):
                     owner = self.producer(batch.producer_id, batch.epoch)
                     number = "" if owner == "none" else f" {owner} #{batch.sequence}"
-                    values = ",".join((each.value or b"").rstrip(b"\0").decode() for each in batch.records)
+                    values = ",".join(text(each.value) for each in batch.records)
                     parts.append(f" {name}-{data.index}{number} [{values}]")
         return f" acks={request.acks}" + "".join(sorted(parts))
 

@@ -95,12 +95,13 @@ public class JavaProducer implements Runnable {
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    /** The words: send, topic, partition, value, and the size to which the value is filled. */
+    /** The words: send, topic, partition or k, value, and the size to which the value is filled. With k, it is the key. */
     private void send(String[] words) {
         byte[] text = words[3].getBytes(StandardCharsets.UTF_8);
         byte[] value = Arrays.copyOf(text, Math.max(text.length, Integer.parseInt(words[4])));
-        ProducerRecord<byte[], byte[]> record =
-                new ProducerRecord<>(words[1], Integer.parseInt(words[2]), 1_700_000_000_000L, null, value);
+        boolean byKey = words[2].equals("k");
+        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(
+                words[1], byKey ? null : Integer.valueOf(words[2]), 1_700_000_000_000L, byKey ? text : null, value);
         Thread caller = Thread.currentThread();
         sending = words[3];
         try {

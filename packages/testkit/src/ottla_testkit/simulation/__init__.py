@@ -10,7 +10,7 @@ from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
 from ottla_testkit.simulation.pending_response import PendingResponse
 from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedRequestFault, RequestFault
-from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival
+from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival, OfPartitions
 from ottla_testkit.simulation.simulation import Simulation
 from ottla_testkit.simulation.telemetry import SimulatedTelemetry
 from ottla_testkit.simulation.threads import SimulatedThreads, StuckError
@@ -25,6 +25,7 @@ __all__ = [
     "FaultyNetwork",
     "Link",
     "LinkConditions",
+    "OfPartitions",
     "PendingResponse",
     "PlannedNetwork",
     "PlannedRequestFault",

@@ -49,7 +49,14 @@ class AfterAppend:
     code: int
 
 
-Scripted: TypeAlias = "int | AfterAppend | None"
+@attrs.frozen
+class OfPartitions:
+    """What is done with some partitions' batches, by topic and partition. All others are accepted."""
+
+    scripted: Mapping[tuple[str, int], int | AfterAppend]
+
+
+Scripted: TypeAlias = "int | AfterAppend | OfPartitions | None"
 """A broker's action for a Produce request: a code to refuse it with before the append, or NONE to accept it.
 
 An `AfterAppend` appends and returns its code; None appends and never responds.
@@ -202,8 +209,9 @@ class ProduceAnswer:
 
         self._open += 1
         replicated = topic.replicated.get(data.index)
-        if isinstance(self.scripted, AfterAppend) and outcome.code == ErrorCode.NONE:
-            respond(self.scripted.code)
+        scripted = self._scripted(topic, data.index)
+        if isinstance(scripted, AfterAppend) and outcome.code == ErrorCode.NONE:
+            respond(scripted.code)
         elif replicated is None or outcome.code != ErrorCode.NONE or self.request.acks != ALL_REPLICAS:
             respond(outcome.code)
         else:
@@ -277,11 +285,18 @@ class ProduceAnswer:
         """Return the code of the checks that come before those of the producer, NONE if they pass."""
         if topic.name in self.broker.cluster.denied_topics:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if isinstance(self.scripted, int) and self.scripted != ErrorCode.NONE:
-            return self.scripted
+        scripted = self._scripted(topic, partition)
+        if isinstance(scripted, int) and scripted != ErrorCode.NONE:
+            return scripted
         if self._known_leader(topic, partition)[0] != self.broker.id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
+
+    def _scripted(self, topic: SimulatedTopic, partition: int) -> int | AfterAppend | None:
+        """Return what is done with a partition's batches."""
+        if isinstance(self.scripted, OfPartitions):
+            return self.scripted.scripted.get((topic.name, partition), ErrorCode.NONE)
+        return self.scripted
 
     def _known_leader(self, topic: SimulatedTopic, partition: int) -> tuple[int, int]:
         """Return the leader of a partition and its epoch, as this broker knows them."""

@@ -1,0 +1,254 @@
+"""Scripts for a producer and a simulated cluster, made from seeds: several faults in one script, in any order.
+
+Faults are planned for records, not for requests: two producers may put the same records into different requests. The
+lines are those of `producer_scripts`, and `* on SUBJECT TIMES FAULT`: what happens to the next requests that have this
+record, or this name. `commit` and `abort` do what a program does, as `ProgramRun` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+from producer_scripts import AFTER, BEFORE, Script
+
+from ottla_testkit.simulation import Chance
+
+KINDS: Final = ("plain", "idempotent", "idempotent", "v2", "v2", "v2", "v1", "v1")
+PARTITIONS: Final = 3
+"""Partitions of the topic t, each with a leader of its own at first."""
+
+PASSING: Final = (
+    "CORRUPT_MESSAGE",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+    "NOT_ENOUGH_REPLICAS",
+    "KAFKA_STORAGE_ERROR",
+)
+"""Codes of Produce after which both send a batch again."""
+
+PASSING_AFTER: Final = (
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "KAFKA_STORAGE_ERROR",
+)
+
+CONNECTION: Final = ("lost", "unanswered", "torn")
+
+COORDINATOR: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+
+CODES: Final = {
+    "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    "InitProducerId": (*COORDINATOR, "CONCURRENT_TRANSACTIONS", "CLUSTER_AUTHORIZATION_FAILED"),
+    "AddPartitionsToTxn": (
+        *COORDINATOR,
+        "CONCURRENT_TRANSACTIONS",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "INVALID_TXN_STATE",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "PRODUCER_FENCED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "TRANSACTION_ABORTABLE",
+    ),
+    "AddOffsetsToTxn": (
+        *COORDINATOR,
+        "CONCURRENT_TRANSACTIONS",
+        "INVALID_TXN_STATE",
+        "INVALID_PRODUCER_EPOCH",
+        "GROUP_AUTHORIZATION_FAILED",
+        "TRANSACTION_ABORTABLE",
+    ),
+    "TxnOffsetCommit": (
+        *COORDINATOR,
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "GROUP_AUTHORIZATION_FAILED",
+        "ILLEGAL_GENERATION",
+        "FENCED_INSTANCE_ID",
+        "INVALID_PRODUCER_EPOCH",
+        "TRANSACTION_ABORTABLE",
+    ),
+    "EndTxn": (
+        *COORDINATOR,
+        "CONCURRENT_TRANSACTIONS",
+        "INVALID_TXN_STATE",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "PRODUCER_FENCED",
+        "TRANSACTION_ABORTABLE",
+        "UNKNOWN_SERVER_ERROR",
+    ),
+}
+"""Codes of the requests that are not Produce. Twice in three, one of `COORDINATOR` is chosen."""
+
+
+@attrs.define
+class _Writer:
+    """Writes one script."""
+
+    chance: Chance
+    kind: str
+    lines: list[str] = attrs.field(factory=list)
+    records: int = 0
+    lingers: bool = False
+    keys: bool = False
+    partitions: int = PARTITIONS
+    mildly: bool = False
+    """Whether nothing is refused for good."""
+
+    def write(self) -> Sequence[str]:
+        self._begin()
+        if self.kind in ("v1", "v2"):
+            for _transaction in range(self.chance.randint(1, 3)):
+                self._transaction()
+            self.lines += ["* calm", "begin", "send t 0 last", "commit"]
+        else:
+            for _burst in range(self.chance.randint(1, 4)):
+                self._burst(self.lines)
+                if self.chance.happens(0.7):
+                    self._settle()
+            self._settle()
+            self.lines += ["* calm", "send t 0 last", "flush"]
+        return self.lines
+
+    def _begin(self) -> None:
+        chance = self.chance
+        self.lingers = chance.happens(0.4)
+        self.keys = chance.happens(0.2)
+        self.mildly = chance.happens(0.5)
+        leaders = " ".join(str(1 + place) for place in range(PARTITIONS))
+        self.lines.append(f"* create t {leaders}")
+        settings = [f"max.in.flight.requests.per.connection={chance.choice((1, 2, 5, 5))}"]
+        if self.lingers:
+            settings.append("linger.ms=60000 delivery.timeout.ms=120000")
+        else:
+            settings.append("batch.size=1 batch.growth.enable=false")
+        if chance.happens(0.3):
+            self.lines.append("* hint")
+        if self.kind in ("v1", "v2"):
+            self.lines.append("* source s")
+            if self.kind == "v1":
+                self.lines.append("* transactions 1")
+            if chance.happens(0.2):
+                self.lines.append(f"* markers 0.{chance.randint(1, 3)}")
+            self._disturb_requests("FindCoordinator", "InitProducerId", probability=0.15, safely=True)
+            self.lines += [f"new transactional.id=x {' '.join(settings)}", "init"]
+            return
+        if self.kind == "idempotent":
+            self._disturb_requests("InitProducerId", probability=0.1, safely=True)
+            self.lines.append(f"new enable.idempotence=true {' '.join(settings)}")
+        else:
+            acks = chance.choice(("all", "1"))
+            self.lines.append(f"new enable.idempotence=false acks={acks} {' '.join(settings)}")
+
+    def _settle(self) -> None:
+        if self.lingers:
+            self.lines.append("flush")
+        self.lines.append("settle")
+
+    def _transaction(self) -> None:
+        chance = self.chance
+        self.lines.append("begin")
+        for _burst in range(chance.randint(0, 2)):
+            self._burst(self.lines)
+            if chance.happens(0.5):
+                self._settle()
+        if self.kind == "v1":
+            self._disturb_requests("AddPartitionsToTxn", probability=0.2)
+        if chance.happens(0.3):
+            self._disturb_requests("AddOffsetsToTxn", "TxnOffsetCommit", probability=0.4)
+            self.lines.append(f"offsets g s {chance.randint(1, 9)}")
+        if chance.happens(0.1):
+            self.lines.append("* time-out x")
+        if not self.mildly and chance.happens(0.05):
+            self.lines.append("* take-over x")
+        self._disturb_requests("EndTxn", probability=0.5)
+        self.lines.append(chance.choice(("commit", "commit", "abort")))
+
+    def _burst(self, lines: list[str]) -> None:
+        """Send some records, after plans for their requests."""
+        chance = self.chance
+        first = self.records
+        self.records += chance.randint(1, 5)
+        values = [f"r{number}" for number in range(first, self.records)]
+        if chance.happens(0.3):
+            lines.append(f"* {self._change()}")
+        for value in values:
+            for _plan in range(chance.randint(0, 2) if chance.happens(0.4) else 0):
+                lines.append(f"* on {value} {self._plan()}")
+        held = chance.randint(1, 3) if chance.happens(0.4) else None
+        if held is not None:
+            lines.append(f"* hold {held}")
+        place = chance.randrange(self.partitions)
+        for value in values:
+            if chance.happens(0.3):
+                place = chance.randrange(self.partitions)
+            size = f" {chance.choice((500, 2000))}" if chance.happens(0.2) else ""
+            lines.append(f"send t {'k' if self.keys else place} {value}{size}")
+        if held is not None:
+            if self.lingers:
+                lines += [f"* later 0.2 release {held}", "flush"]
+            else:
+                lines += ["* pause 0.1", f"* release {held}"]
+
+    def _plan(self) -> str:
+        chance = self.chance
+        match chance.randrange(10):
+            case 0 | 1 | 2 | 3:
+                code = chance.choice(PASSING if self.mildly or chance.happens(0.6) else BEFORE)
+                return f"{chance.choice((1, 1, 2, 3))} refuse {code}"
+            case 4 | 5:
+                code = chance.choice(PASSING_AFTER if self.mildly or chance.happens(0.7) else AFTER)
+                return f"1 refuse-after-append {code}"
+            case 6 | 7:
+                return f"{chance.choice((1, 1, 2))} {chance.choice(CONNECTION)}"
+            case 8:
+                return f"1 delayed 0.{chance.randint(1, 3)}"
+            case _:
+                return f"1 {chance.choice(('before', 'after'))} {self._change()}"
+
+    def _change(self) -> str:
+        """A change of the cluster."""
+        chance = self.chance
+        partition, broker = chance.randrange(PARTITIONS), chance.randint(1, 3)
+        transactional = self.kind in ("v1", "v2")
+        changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * (2 if transactional else 0)
+        if not self.mildly:
+            changes += ["forget t", "recreate t", "limit t 1200", "limit t 300"]
+            if not transactional:
+                changes.append("outdate t")
+            elif chance.happens(0.5):
+                changes.append("time-out x")
+        return chance.choice(changes)
+
+    def _disturb_requests(self, *names: str, probability: float, safely: bool = False) -> None:
+        for name in names:
+            if self.chance.happens(probability):
+                self.lines += [f"* on {name} {fault}" for fault in self._request_faults(name, safely)]
+
+    def _request_faults(self, name: str, safely: bool) -> Iterator[str]:
+        chance = self.chance
+        for _fault in range(chance.randint(1, 2)):
+            match chance.randrange(6):
+                case 0 | 1:
+                    passing = ("COORDINATOR_NOT_AVAILABLE",) if name == "FindCoordinator" else COORDINATOR
+                    anything = not safely and not self.mildly and chance.happens(0.5)
+                    yield f"1 refuse {chance.choice(CODES[name] if anything else passing)}"
+                case 2 | 3:
+                    yield f"1 {chance.choice(CONNECTION)}"
+                case 4:
+                    yield f"1 delayed 0.{chance.randint(1, 3)}"
+                case _:
+                    yield f"1 {chance.choice(('before', 'after'))} coordinator {chance.randint(1, 3)}"
+
+
+def random_script(seed: int) -> Script:
+    """The script of a seed."""
+    chance = Chance(seed)
+    kind = chance.choice(KINDS)
+    return Script(f"{kind} {seed}", _Writer(chance, kind).write())

@@ -1,0 +1,157 @@
+"""Runs random scripts with Java's producer and with Ottla, and compares what both promise.
+
+Compared are the outcome of each record and each transaction, and the records of each partition that a reader of
+committed records gets. Not compared are requests: their number and order is a matter of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from producer_scripts import Script
+from script_runs import Peer, ScriptRun
+from served_requests import collapsed, text
+
+ENDS: Final = ("commit", "abort")
+
+
+@attrs.frozen(kw_only=True)
+class Results:
+    """What became of the records and transactions of a script."""
+
+    records: dict[str, str]
+    """The offset or the error of each record, by its value, in the order of the outcomes."""
+    calls: Sequence[str]
+    committed: dict[str, Sequence[str]]
+    """What a reader of committed records gets, by partition; a topic that was made again has one more."""
+    written: dict[str, Sequence[str]]
+    offsets: Sequence[str]
+    requests: Sequence[str]
+    faults: Sequence[str]
+    """What no producer may do, whatever another one does."""
+
+    def lines(self) -> Sequence[str]:
+        """All that is compared, as text."""
+        return [
+            *(f"call: {call}" for call in self.calls),
+            *(f"record: {value} {acknowledged(outcome)}" for value, outcome in sorted(self.records.items())),
+            *(f"log: {place} {' '.join(values)}" for place, values in sorted(self.committed.items())),
+            *(f"offsets: {line}" for line in self.offsets),
+        ]
+
+
+def acknowledged(outcome: str) -> str:
+    """An outcome without its offset."""
+    return "acknowledged" if outcome.lstrip("-").isdigit() else outcome
+
+
+class ProgramRun(ScriptRun):
+    """One run of a random script, by a program that does what it should after an error.
+
+    A transaction in which a call or a record was refused is aborted. After an abort that fails, or a call that a new
+    transaction needs, the program only closes its producer.
+    """
+
+    def __init__(self, script: Script, peer: Peer) -> None:
+        super().__init__(script, peer)
+        self._over = False
+        self._refused = False
+        self._program: list[str] = []
+
+    def results(self) -> Results:
+        """Run all lines, and return what became of the records."""
+        self.run()
+        records = dict(line.split(" ", 1) for line in self._peer.outcomes())
+        committed, written = self._contents()
+        return Results(
+            records=records,
+            calls=self._program,
+            committed=committed,
+            written=written,
+            offsets=[line for line in self._logs() if line.startswith("g ")],
+            requests=collapsed(self._served.requests),
+            faults=[*self._faults(records, committed, written)],
+        )
+
+    def _do(self, line: str, servers: str) -> None:
+        command = line.split()[0]
+        if line == "* calm":
+            self._served.change(self._served.plans.clear)
+            self._served.change(lambda: self._change("loaded"))
+        elif command in ("*", "settle", "new"):
+            super()._do(line, servers)
+        elif not self._over:
+            self._step(command, line, servers)
+
+    def _step(self, command: str, line: str, servers: str) -> None:
+        if command == "commit" and self._refused:
+            line = command = "abort"
+        before = len(self._calls)
+        super()._do(line, servers)
+        outcome = self._calls[-1] if len(self._calls) > before else f"{command} ok"
+        failed = not outcome.endswith(" ok")
+        if command == "send":
+            self._refused |= self._is_refused(line.split()[3])
+            return
+        if command != "flush":
+            self._program.append(outcome)
+        if command == "begin":
+            self._refused = False
+        if command == "offsets":
+            self._refused |= failed
+        elif command == "commit" and failed:
+            self._step("abort", "abort", servers)
+        elif failed:
+            self._over = True
+            self._program.append("over")
+
+    def _is_refused(self, value: str) -> bool:
+        return any(line.split()[:2] == [value, "refused"] for line in self._peer.outcomes())
+
+    def _contents(self) -> tuple[dict[str, Sequence[str]], dict[str, Sequence[str]]]:
+        cluster = self._served.cluster
+        committed: dict[str, Sequence[str]] = {}
+        written: dict[str, Sequence[str]] = {}
+        for number, topic in enumerate([*cluster.deleted, *cluster.topics.values()]):
+            for partition, log in topic.logs.items():
+                name = f"{topic.name}-{partition}" + (f" ({number})" if number else "")
+                if log.records:
+                    written[name] = [text(record.value) for record in log.records]
+                values = [text(value) for value in topic.committed(partition)]
+                if values:
+                    committed[name] = values
+        return committed, written
+
+    def _faults(
+        self, records: dict[str, str], committed: dict[str, Sequence[str]], written: dict[str, Sequence[str]]
+    ) -> Sequence[str]:
+        idempotent = "idempotence=false" not in " ".join(self._script.lines)
+        faults = []
+        held = [value for values in written.values() for value in values]
+        for value, outcome in records.items():
+            if acknowledged(outcome) == "acknowledged" and value not in held:
+                faults.append(f"{value} was acknowledged and is in no log")
+        for value in getattr(self._peer, "denied", ()):
+            if value in held:
+                faults.append(f"{value} is in the log, and its error denies that")
+        if idempotent:
+            for place, values in written.items():
+                faults += [f"{value} is twice in {place}" for value in set(values) if values.count(value) > 1]
+                sent = [value for value in self._sent if value in values]
+                if sent != list(values) and len(set(values)) == len(values):
+                    faults.append(f"{place} is out of order: {' '.join(values)}")
+        for served in self._served.brokers.values():
+            faults += [f"misunderstood: {what}" for what in served.broker.misunderstood]
+        return faults
+
+
+def differences(java: Results, ottla: Results) -> Sequence[str]:
+    """The lines that only one of both has."""
+    theirs, ours = java.lines(), ottla.lines()
+    return [
+        *(f"- {line}" for line in theirs if line not in ours),
+        *(f"+ {line}" for line in ours if line not in theirs),
+        *(f"! Ottla: {fault}" for fault in ottla.faults),
+    ]
