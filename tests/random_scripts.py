@@ -19,6 +19,9 @@ KINDS: Final = ("plain", "idempotent", "idempotent", "v2", "v2", "v2", "v1", "v1
 PARTITIONS: Final = 3
 """Partitions of the topic t, each with a leader of its own at first."""
 
+SIZE: Final = 40
+"""Bytes of most values: with `batch.size=1`, two of them do not fit into one of Java's batches."""
+
 PASSING: Final = (
     "CORRUPT_MESSAGE",
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -106,14 +109,16 @@ class _Writer:
         if self.kind in ("v1", "v2"):
             for _transaction in range(self.chance.randint(1, 3)):
                 self._transaction()
-            self.lines += ["* calm", "begin", "send t 0 last", "commit"]
+            self.lines += ["* calm", "begin", f"send t 0 last {SIZE}", "commit"]
         else:
+            if self.chance.happens(0.9):
+                self._warm_up()
             for _burst in range(self.chance.randint(1, 4)):
                 self._burst(self.lines)
                 if self.chance.happens(0.7):
                     self._settle()
             self._settle()
-            self.lines += ["* calm", "send t 0 last", "flush"]
+            self.lines += ["* calm", f"send t 0 last {SIZE}", "flush"]
         return self.lines
 
     def _begin(self) -> None:
@@ -125,9 +130,10 @@ class _Writer:
         self.lines.append(f"* create t {leaders}")
         settings = [f"max.in.flight.requests.per.connection={chance.choice((1, 2, 5, 5))}"]
         if self.lingers:
-            settings.append("linger.ms=60000 delivery.timeout.ms=120000")
+            settings.append("linger.ms=5000")
         else:
             settings.append("batch.size=1 batch.growth.enable=false")
+        settings.append("request.timeout.ms=5000 delivery.timeout.ms=10000")
         if chance.happens(0.3):
             self.lines.append("* hint")
         if self.kind in ("v1", "v2"):
@@ -145,6 +151,11 @@ class _Writer:
         else:
             acks = chance.choice(("all", "1"))
             self.lines.append(f"new enable.idempotence=false acks={acks} {' '.join(settings)}")
+
+    def _warm_up(self) -> None:
+        """Send a first record to each partition: with several first ones in flight, Java cannot always go on."""
+        self.lines += [f"send t {partition} w{partition}" for partition in range(PARTITIONS)]
+        self._settle()
 
     def _settle(self) -> None:
         if self.lingers:
@@ -188,8 +199,8 @@ class _Writer:
         for value in values:
             if chance.happens(0.3):
                 place = chance.randrange(self.partitions)
-            size = f" {chance.choice((500, 2000))}" if chance.happens(0.2) else ""
-            lines.append(f"send t {'k' if self.keys else place} {value}{size}")
+            size = chance.choice((500, 2000)) if chance.happens(0.2) else SIZE
+            lines.append(f"send t {'k' if self.keys else place} {value} {size}")
         if held is not None:
             if self.lingers:
                 lines += [f"* later 0.2 release {held}", "flush"]

@@ -6,7 +6,8 @@ committed records gets. Not compared are requests: their number and order is a m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Sequence, Set
 from typing import Final
 
 import attrs
@@ -27,6 +28,8 @@ class Results:
     committed: dict[str, Sequence[str]]
     """What a reader of committed records gets, by partition; a topic that was made again has one more."""
     written: dict[str, Sequence[str]]
+    aborted: Set[str]
+    """The records of transactions that were aborted. What a program reads of them is not compared."""
     offsets: Sequence[str]
     requests: Sequence[str]
     faults: Sequence[str]
@@ -35,16 +38,20 @@ class Results:
     def lines(self) -> Sequence[str]:
         """All that is compared, as text."""
         return [
-            *(f"call: {call}" for call in self.calls),
-            *(f"record: {value} {acknowledged(outcome)}" for value, outcome in sorted(self.records.items())),
+            *(f"call: {place} {' '.join(call.split()[:2])}" for place, call in enumerate(self.calls)),
+            *(
+                f"record: {value} {acknowledged(outcome)}"
+                for value, outcome in sorted(self.records.items())
+                if value not in self.aborted
+            ),
             *(f"log: {place} {' '.join(values)}" for place, values in sorted(self.committed.items())),
             *(f"offsets: {line}" for line in self.offsets),
         ]
 
 
 def acknowledged(outcome: str) -> str:
-    """An outcome without its offset."""
-    return "acknowledged" if outcome.lstrip("-").isdigit() else outcome
+    """An outcome without its offset, and without the name of the state in which a record was refused."""
+    return "acknowledged" if outcome.lstrip("-").isdigit() else "refused" if outcome.startswith("refused") else outcome
 
 
 class ProgramRun(ScriptRun):
@@ -59,6 +66,8 @@ class ProgramRun(ScriptRun):
         self._over = False
         self._refused = False
         self._program: list[str] = []
+        self._aborted: set[str] = set()
+        self._begun = 0
 
     def results(self) -> Results:
         """Run all lines, and return what became of the records."""
@@ -70,6 +79,7 @@ class ProgramRun(ScriptRun):
             calls=self._program,
             committed=committed,
             written=written,
+            aborted=self._aborted,
             offsets=[line for line in self._logs() if line.startswith("g ")],
             requests=collapsed(self._served.requests),
             faults=[*self._faults(records, committed, written)],
@@ -99,6 +109,9 @@ class ProgramRun(ScriptRun):
             self._program.append(outcome)
         if command == "begin":
             self._refused = False
+            self._begun = len(self._sent)
+        if command == "abort" or (failed and command in ("commit", "begin")):
+            self._aborted.update(self._sent[self._begun :])
         if command == "offsets":
             self._refused |= failed
         elif command == "commit" and failed:
@@ -149,9 +162,15 @@ class ProgramRun(ScriptRun):
 
 def differences(java: Results, ottla: Results) -> Sequence[str]:
     """The lines that only one of both has."""
-    theirs, ours = java.lines(), ottla.lines()
+    theirs = java.lines()
+    ours = [nameless if (nameless := without_name(line)) in theirs else line for line in ottla.lines()]
     return [
         *(f"- {line}" for line in theirs if line not in ours),
         *(f"+ {line}" for line in ours if line not in theirs),
         *(f"! Ottla: {fault}" for fault in ottla.faults),
     ]
+
+
+def without_name(line: str) -> str:
+    """A failure without the name of its error: for some, Java has only a KafkaException with a text."""
+    return re.sub(r" error [A-Z_]+$", " error Kafka", line)
