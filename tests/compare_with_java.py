@@ -48,7 +48,7 @@ def compare(java: JavaProcess, script: Script) -> Comparison:
     return Comparison(script, *results, lines)
 
 
-def repeated(java: JavaProcess, script: Script, times: int = 1) -> Comparison:
+def repeated(java: JavaProcess, script: Script, times: int = 2) -> Comparison:
     compared = compare(java, script)
     while compared.lines and times:
         times -= 1
@@ -71,13 +71,17 @@ def signature(compared: Comparison) -> str:
     return re.sub(r"\d+", "#", compared.lines[0].split(" ")[1]) if compared.lines else ""
 
 
-def shrunk(java: JavaProcess, script: Script) -> Comparison:
+def shrunk(java: JavaProcess, best: Comparison) -> Comparison:
     """A comparison of a shorter script that differs, too."""
-    best = repeated(java, script)
+    script = best.script
+    left = 60
     wanted = signature(best)
 
     def enough(lines: Sequence[str]) -> bool:
-        nonlocal best
+        nonlocal best, left
+        left -= 1
+        if left < 0:
+            return False
         compared = repeated(java, attrs.evolve(script, lines=lines), 1)
         if compared.lines and signature(compared) == wanted and "KeyError" not in str(compared.lines):
             best = compared
@@ -124,22 +128,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--from", type=int, default=1, dest="first")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--seed", type=int, action="append")
     parser.add_argument("--shrink", action="store_true")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     began = time.monotonic()
     found = 0
     with JavaProcess.running() as java, ThreadPoolExecutor(AT_ONCE) as pool:
-        if options.shrink:
-            compared = shrunk(java, random_script(options.first))
-            report(compared, True)
-            return 1
-        seeds = range(options.first, options.first + options.seeds)
-        for seed, compared in zip(seeds, pool.map(lambda s: repeated(java, random_script(s)), seeds)):
+        seeds = options.seed or range(options.first, options.first + options.seeds)
+
+        def one(seed):
+            compared = repeated(java, random_script(seed))
+            return shrunk(java, compared) if options.shrink and compared.lines else compared
+
+        for seed, compared in zip(seeds, pool.map(one, seeds)):
             if not compared.lines and not options.verbose:
                 continue
             found += bool(compared.lines)
-            report(compared, options.verbose)
+            report(compared, options.verbose or options.shrink)
     print(f"{options.seeds} seeds from {options.first}: {found} differ, in {time.monotonic() - began:.0f} s")
     return 1 if found else 0
 

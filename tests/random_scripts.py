@@ -33,6 +33,14 @@ PASSING: Final = (
 )
 """Codes of Produce after which both send a batch again."""
 
+FATAL_IN_JAVA: Final = (
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "PRODUCER_FENCED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)
+"""Codes that end Java's idempotent producer, and not Ottla's: `java_differences.toml` has the reason."""
+
 PASSING_AFTER: Final = (
     "UNKNOWN_TOPIC_OR_PARTITION",
     "NOT_LEADER_OR_FOLLOWER",
@@ -107,6 +115,10 @@ class _Writer:
     def write(self) -> Sequence[str]:
         self._begin()
         if self.kind in ("v1", "v2"):
+            if self.chance.happens(0.9):
+                self.lines.append("begin")
+                self._warm_up()
+                self.lines.append("commit")
             for _transaction in range(self.chance.randint(1, 3)):
                 self._transaction()
             self.lines += ["* calm", "begin", f"send t 0 last {SIZE}", "commit"]
@@ -165,21 +177,25 @@ class _Writer:
     def _transaction(self) -> None:
         chance = self.chance
         self.lines.append("begin")
+        if self.kind == "v1":
+            self._disturb_requests("AddPartitionsToTxn", probability=0.2)
         for _burst in range(chance.randint(0, 2)):
             self._burst(self.lines)
             if chance.happens(0.5):
                 self._settle()
-        if self.kind == "v1":
-            self._disturb_requests("AddPartitionsToTxn", probability=0.2)
-        if chance.happens(0.3):
+        aborts = chance.happens(0.3)
+        commits_at_once = not aborts and chance.happens(0.3)
+        if not commits_at_once:
+            self._settle()
+        if not commits_at_once and chance.happens(0.3):
             self._disturb_requests("AddOffsetsToTxn", "TxnOffsetCommit", probability=0.4)
             self.lines.append(f"offsets g s {chance.randint(1, 9)}")
-        if chance.happens(0.1):
+        if not commits_at_once and chance.happens(0.1):
             self.lines.append("* time-out x")
-        if not self.mildly and chance.happens(0.05):
+        if not self.mildly and not commits_at_once and chance.happens(0.05):
             self.lines.append("* take-over x")
         self._disturb_requests("EndTxn", probability=0.5)
-        self.lines.append(chance.choice(("commit", "commit", "abort")))
+        self.lines.append("abort" if aborts else "commit")
 
     def _burst(self, lines: list[str]) -> None:
         """Send some records, after plans for their requests."""
@@ -187,11 +203,11 @@ class _Writer:
         first = self.records
         self.records += chance.randint(1, 5)
         values = [f"r{number}" for number in range(first, self.records)]
-        if chance.happens(0.3):
+        if lines[-1] in ("settle", "begin") and chance.happens(0.4):
             lines.append(f"* {self._change()}")
         for value in values:
             for _plan in range(chance.randint(0, 2) if chance.happens(0.4) else 0):
-                lines.append(f"* on {value} {self._plan()}")
+                lines.append(f"* on {value} {self._plan(alone=len(values) == 1 and lines[-1] == 'settle')}")
         held = chance.randint(1, 3) if chance.happens(0.4) else None
         if held is not None:
             lines.append(f"* hold {held}")
@@ -207,11 +223,13 @@ class _Writer:
             else:
                 lines += ["* pause 0.1", f"* release {held}"]
 
-    def _plan(self) -> str:
+    def _plan(self, *, alone: bool) -> str:
         chance = self.chance
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
                 code = chance.choice(PASSING if self.mildly or chance.happens(0.6) else BEFORE)
+                if self.kind == "idempotent" and code in FATAL_IN_JAVA:
+                    code = "INVALID_RECORD"
                 return f"{chance.choice((1, 1, 2, 3))} refuse {code}"
             case 4 | 5:
                 code = chance.choice(PASSING_AFTER if self.mildly or chance.happens(0.7) else AFTER)
@@ -221,15 +239,15 @@ class _Writer:
             case 8:
                 return f"1 delayed 0.{chance.randint(1, 3)}"
             case _:
-                return f"1 {chance.choice(('before', 'after'))} {self._change()}"
+                return f"1 {chance.choice(('before', 'after'))} {self._change(mildly=not alone)}"
 
-    def _change(self) -> str:
-        """A change of the cluster."""
+    def _change(self, *, mildly: bool = False) -> str:
+        """A change of the cluster. *mildly*: one that fails no other record that may be on its way."""
         chance = self.chance
         partition, broker = chance.randrange(PARTITIONS), chance.randint(1, 3)
         transactional = self.kind in ("v1", "v2")
         changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * (2 if transactional else 0)
-        if not self.mildly:
+        if not self.mildly and not mildly:
             changes += ["forget t", "recreate t", "limit t 1200", "limit t 300"]
             if not transactional:
                 changes.append("outdate t")
