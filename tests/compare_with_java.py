@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 import logging
 import queue
 import re
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 from producer_scripts import Script
 from random_scripts import random_script
-from script_comparison import ProgramRun, Results, differences
+from script_comparison import ProgramRun, Results, differences, explained
 from script_runs import JavaProcess, OttlaPeer
 
 AT_ONCE = 20
@@ -29,6 +30,7 @@ class Comparison:
     lines: Sequence[str]
 
 
+explanations: Counter[str] = Counter()
 _names = iter(range(10**9))
 
 
@@ -45,6 +47,9 @@ def compare(java: JavaProcess, script: Script) -> Comparison:
                 traceback.print_exc()
     if None not in results:
         lines += differences(*results)
+        if lines and (why := explained(script, *results, lines)) is not None:
+            explanations[why] += 1
+            lines = []
     return Comparison(script, *results, lines)
 
 
@@ -147,6 +152,7 @@ def main(arguments: Sequence[str]) -> int:
             found += bool(compared.lines)
             report(compared, options.verbose or options.shrink)
     print(f"{options.seeds} seeds from {options.first}: {found} differ, in {time.monotonic() - began:.0f} s")
+    print(*explanations.items(), sep="\n")
     return 1 if found else 0
 
 

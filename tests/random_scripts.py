@@ -41,6 +41,9 @@ FATAL_IN_JAVA: Final = (
 )
 """Codes that end Java's idempotent producer, and not Ottla's: `java_differences.toml` has the reason."""
 
+TOO_LARGE: Final = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+"""Codes after which both split a batch, into other parts. The limit of a topic has the same outcome for all of them."""
+
 PASSING_AFTER: Final = (
     "UNKNOWN_TOPIC_OR_PARTITION",
     "NOT_LEADER_OR_FOLLOWER",
@@ -111,6 +114,11 @@ class _Writer:
     partitions: int = PARTITIONS
     mildly: bool = False
     """Whether nothing is refused for good."""
+    passing: bool = False
+    """Whether the faults of records pass, for now: other records may be in the same batch, or requests."""
+    retries: int | None = None
+    impatient: bool = False
+    unconfirmed: bool = False
 
     def write(self) -> Sequence[str]:
         self._begin()
@@ -145,7 +153,14 @@ class _Writer:
             settings.append("linger.ms=5000")
         else:
             settings.append("batch.size=1 batch.growth.enable=false")
-        settings.append("request.timeout.ms=5000 delivery.timeout.ms=10000")
+        self.impatient = not self.lingers and chance.happens(0.2)
+        if self.impatient:
+            settings.append("request.timeout.ms=1000 delivery.timeout.ms=2500")
+        else:
+            settings.append("request.timeout.ms=5000 delivery.timeout.ms=10000")
+        if not self.lingers and chance.happens(0.15):
+            self.retries = chance.randint(0 if self.kind == "plain" else 1, 4)
+            settings.append(f"retries={self.retries}")
         if chance.happens(0.3):
             self.lines.append("* hint")
         if self.kind in ("v1", "v2"):
@@ -161,7 +176,7 @@ class _Writer:
             self._disturb_requests("InitProducerId", probability=0.1, safely=True)
             self.lines.append(f"new enable.idempotence=true {' '.join(settings)}")
         else:
-            acks = chance.choice(("all", "1"))
+            acks = chance.choice(("all", "all", "1", "1", "0"))
             self.lines.append(f"new enable.idempotence=false acks={acks} {' '.join(settings)}")
 
     def _warm_up(self) -> None:
@@ -205,6 +220,7 @@ class _Writer:
         values = [f"r{number}" for number in range(first, self.records)]
         if lines[-1] in ("settle", "begin") and chance.happens(0.4):
             lines.append(f"* {self._change()}")
+            self.passing |= lines[-1].startswith(("* limit", "* recreate"))
         for value in values:
             for _plan in range(chance.randint(0, 2) if chance.happens(0.4) else 0):
                 lines.append(f"* on {value} {self._plan(alone=len(values) == 1 and lines[-1] == 'settle')}")
@@ -225,14 +241,18 @@ class _Writer:
 
     def _plan(self, *, alone: bool) -> str:
         chance = self.chance
+        if self.impatient and chance.happens(0.3):
+            return chance.choice(("1 ignored", "9 ignored", "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
-                code = chance.choice(PASSING if self.mildly or chance.happens(0.6) else BEFORE)
+                code = chance.choice(PASSING if self.mildly or self.passing or chance.happens(0.6) else BEFORE)
                 if self.kind == "idempotent" and code in FATAL_IN_JAVA:
+                    code = "INVALID_RECORD"
+                if self.lingers and code in TOO_LARGE:
                     code = "INVALID_RECORD"
                 return f"{chance.choice((1, 1, 2, 3))} refuse {code}"
             case 4 | 5:
-                code = chance.choice(PASSING_AFTER if self.mildly or chance.happens(0.7) else AFTER)
+                code = chance.choice(PASSING_AFTER if self.mildly or self.passing or chance.happens(0.7) else AFTER)
                 return f"1 refuse-after-append {code}"
             case 6 | 7:
                 return f"{chance.choice((1, 1, 2))} {chance.choice(CONNECTION)}"
@@ -246,6 +266,8 @@ class _Writer:
         chance = self.chance
         partition, broker = chance.randrange(PARTITIONS), chance.randint(1, 3)
         transactional = self.kind in ("v1", "v2")
+        if mildly and self.retries is not None:
+            return "hint"
         changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * (2 if transactional else 0)
         if not self.mildly and not mildly:
             changes += ["forget t", "recreate t", "limit t 1200", "limit t 300"]
@@ -253,6 +275,8 @@ class _Writer:
                 changes.append("outdate t")
             elif chance.happens(0.5):
                 changes.append("time-out x")
+            if not mildly:
+                changes += [f"away {broker}", *(f"back {number}" for number in range(1, 4))]
         return chance.choice(changes)
 
     def _disturb_requests(self, *names: str, probability: float, safely: bool = False) -> None:

@@ -15,6 +15,8 @@ from producer_scripts import Script
 from script_runs import Peer, ScriptRun
 from served_requests import collapsed, text
 
+from ottla.errors import ErrorCode
+
 ENDS: Final = ("commit", "abort")
 
 
@@ -40,6 +42,23 @@ class Results:
     def ordered(self, values: Sequence[str]) -> Sequence[str]:
         """What a reader gets; if order and copies are a matter of time, each value once."""
         return values if self.keeps_order else sorted(set(values))
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether a broker without state of the producer has written a batch before an earlier one was written.
+
+        It then never accepts the earlier one. Ottla sends the first batch of a partition alone, Java does not.
+        """
+        written: dict[str, set[int]] = {}
+        early: set[tuple[str, int]] = set()
+        for line in self.requests:
+            for place, producer, number in re.findall(r" (\S+-\d+) (p\d+/\d+) #(\d+)", line):
+                known = written.setdefault(f"{place} {producer}", set())
+                if line.rsplit(" -> ", 1)[-1].startswith(ErrorCode.NONE.name):
+                    known.add(int(number))
+                elif "OUT_OF_ORDER" in line and known and max(known) > int(number) and int(number) not in known:
+                    early.add((f"{place} {producer}", int(number)))
+        return bool(early)
 
     def lines(self) -> Sequence[str]:
         """All that is compared, as text."""
@@ -96,7 +115,8 @@ class ProgramRun(ScriptRun):
         command = line.split()[0]
         if line == "* calm":
             self._served.change(self._served.plans.clear)
-            self._served.change(lambda: self._change("loaded"))
+            for broker in self._served.brokers.values():
+                broker.broker.up = True
         elif command in ("*", "settle", "new"):
             super()._do(line, servers)
         elif not self._over:
@@ -112,7 +132,7 @@ class ProgramRun(ScriptRun):
         if command == "send":
             self._refused |= self._is_refused(line.split()[3])
             return
-        if command != "flush":
+        if command != "flush" and not (command == "commit" and failed):  # an abort is next
             self._program.append(outcome)
         if command == "begin":
             self._refused = False
@@ -179,6 +199,19 @@ def differences(java: Results, ottla: Results) -> Sequence[str]:
         *(f"+ {line}" for line in ours if line not in theirs),
         *(f"! Ottla: {fault}" for fault in ottla.faults),
     ]
+
+
+def explained(script: Script, java: Results, ottla: Results, lines: Sequence[str]) -> str | None:
+    """Why these differences are justified, None if no rule says so."""
+    if ottla.faults:
+        return None
+    if java.overtaken and not ottla.overtaken:
+        return "Java sends several first batches of a partition at once"
+    epochs = "INVALID_PRODUCER_EPOCH" in " ".join(script.lines) or "outdate" in " ".join(script.lines)
+    lost = [line for line in lines if line.startswith("+ record")]
+    if epochs and lost and all(line.endswith("error INVALID_PRODUCER_EPOCH") for line in lost):
+        return "Ottla gives no second number to a batch that was sent in a refused epoch"
+    return None
 
 
 def without_name(line: str) -> str:

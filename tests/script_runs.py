@@ -403,7 +403,8 @@ class ScriptRun:
                 for broker in cluster.brokers.values():
                     broker.errors_by_request[first] = shared
             case "lead":
-                cluster.topics[first].move_leader(int(words[1]), int(words[2]))
+                if cluster.brokers[int(words[2])].up:
+                    cluster.topics[first].move_leader(int(words[1]), int(words[2]))
             case "hint":
                 for broker in cluster.brokers.values():
                     broker.hints = True
@@ -429,8 +430,13 @@ class ScriptRun:
                 cluster.denied_ids.add(first)
             case "stop":
                 self._served.stop(int(first))
+            case "away":
+                self._stand_in(int(first))
+            case "back":
+                served.broker.up = True
             case "coordinator":
-                cluster.coordinator = int(first)
+                if served.broker.up:
+                    cluster.coordinator = int(first)
             case "load" | "loaded":
                 cluster.coordinator_loads = command == "load"
             case "markers":
@@ -451,6 +457,20 @@ class ScriptRun:
                 broker.outdated_metadata = cluster.answer_metadata(broker=int(first))
             case _:
                 raise ValueError(command)
+
+    def _stand_in(self, away: int) -> None:
+        """Stop a broker, after others have taken over all that it does. One of the others stays up."""
+        cluster = self._served.cluster
+        others = [broker.id for broker in cluster.brokers.values() if broker.up and broker.id != away]
+        if not others:
+            return
+        for topic in cluster.topics.values():
+            for partition, leader in enumerate(topic.leaders):
+                if leader == away:
+                    topic.move_leader(partition, others[0])
+        if cluster.coordinates == away:
+            cluster.coordinator = others[0]
+        self._served.stop(away)
 
     def _answer_with(self, broker: int, request: str, code: str) -> None:
         """Plan the error code of a request that is not Produce."""
