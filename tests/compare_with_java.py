@@ -68,7 +68,7 @@ def report(compared: Comparison, verbose: bool) -> None:
         print(*compared.script.lines, sep="\n")
         for name, each in (("Java", compared.java), ("Ottla", compared.ottla)):
             if each is not None:
-                print(f"--- {name}", *each.requests, *each.lines(), each.written, each.records, *each.faults, sep="\n", flush=True)
+                print(f"--- {name}", *each.requests, each.written, each.records, *each.faults, sep="\n", flush=True)
 
 
 def signature(compared: Comparison) -> str:

@@ -118,7 +118,8 @@ class _Writer:
     """Whether the faults of records pass, for now: other records may be in the same batch, or requests."""
     retries: int | None = None
     impatient: bool = False
-    unconfirmed: bool = False
+    ordered: bool = True
+    """Whether order is kept, so that a record which gets no response holds up the later ones in both."""
 
     def write(self) -> Sequence[str]:
         self._begin()
@@ -148,7 +149,9 @@ class _Writer:
         self.mildly = chance.happens(0.5)
         leaders = " ".join(str(1 + place) for place in range(PARTITIONS))
         self.lines.append(f"* create t {leaders}")
-        settings = [f"max.in.flight.requests.per.connection={chance.choice((1, 2, 5, 5))}"]
+        in_flight = chance.choice((1, 2, 5, 5))
+        self.ordered = self.kind != "plain" or in_flight == 1
+        settings = [f"max.in.flight.requests.per.connection={in_flight}"]
         if self.lingers:
             settings.append("linger.ms=5000")
         else:
@@ -242,7 +245,8 @@ class _Writer:
     def _plan(self, *, alone: bool) -> str:
         chance = self.chance
         if self.impatient and chance.happens(0.3):
-            return chance.choice(("1 ignored", "9 ignored", "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
+            ignored = ("9 ignored",) if self.ordered else ()
+            return chance.choice((*ignored, "1 ignored", "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
                 code = chance.choice(PASSING if self.mildly or self.passing or chance.happens(0.6) else BEFORE)

@@ -17,7 +17,7 @@ from served_requests import collapsed, text
 
 from ottla.errors import ErrorCode
 
-ENDS: Final = ("commit", "abort")
+EXPIRED: Final = "error REQUEST_TIMED_OUT"
 
 
 @attrs.frozen(kw_only=True)
@@ -39,9 +39,10 @@ class Results:
     keeps_order: bool
     """Whether the producer is idempotent, or sends one request at a time."""
 
-    def ordered(self, values: Sequence[str]) -> Sequence[str]:
+    def read(self, values: Sequence[str], expired: Set[str]) -> Sequence[str]:
         """What a reader gets; if order and copies are a matter of time, each value once."""
-        return values if self.keeps_order else sorted(set(values))
+        kept = [value for value in values if value not in expired]
+        return kept if self.keeps_order else sorted(set(kept))
 
     @property
     def overtaken(self) -> bool:
@@ -60,8 +61,8 @@ class Results:
                     early.add((f"{place} {producer}", int(number)))
         return bool(early)
 
-    def lines(self) -> Sequence[str]:
-        """All that is compared, as text."""
+    def lines(self, expired: Set[str]) -> Sequence[str]:
+        """All that is compared, as text. Whether a record that has *expired* was written is a matter of time."""
         return [
             *(f"call: {place} {' '.join(call.split()[:2])}" for place, call in enumerate(self.calls)),
             *(
@@ -69,7 +70,7 @@ class Results:
                 for value, outcome in sorted(self.records.items())
                 if value not in self.aborted
             ),
-            *(f"log: {place} {' '.join(self.ordered(values))}" for place, values in sorted(self.committed.items())),
+            *(f"log: {place} {' '.join(self.read(values, expired))}" for place, values in sorted(self.committed.items())),
             *(f"offsets: {line}" for line in self.offsets),
         ]
 
@@ -102,7 +103,7 @@ class ProgramRun(ScriptRun):
         return Results(
             records=records,
             calls=self._program,
-            committed=committed,
+            committed={} if self._unconfirmed else committed,
             written=written,
             aborted=self._aborted,
             keeps_order=not self._plain or "connection=1 " in " ".join(self._script.lines),
@@ -148,6 +149,10 @@ class ProgramRun(ScriptRun):
             self._program.append("over")
 
     @property
+    def _unconfirmed(self) -> bool:
+        return "acks=0" in " ".join(self._script.lines)
+
+    @property
     def _plain(self) -> bool:
         return "idempotence=false" in " ".join(self._script.lines)
 
@@ -174,7 +179,7 @@ class ProgramRun(ScriptRun):
         faults = []
         held = [value for values in written.values() for value in values]
         for value, outcome in records.items():
-            if acknowledged(outcome) == "acknowledged" and value not in held:
+            if acknowledged(outcome) == "acknowledged" and value not in held and not self._unconfirmed:
                 faults.append(f"{value} was acknowledged and is in no log")
         for value in getattr(self._peer, "denied", ()):
             if value in held:
@@ -192,8 +197,9 @@ class ProgramRun(ScriptRun):
 
 def differences(java: Results, ottla: Results) -> Sequence[str]:
     """The lines that only one of both has."""
-    theirs = java.lines()
-    ours = [nameless if (nameless := without_name(line)) in theirs else line for line in ottla.lines()]
+    expired = {value for value, outcome in java.records.items() if outcome == ottla.records.get(value) == EXPIRED}
+    theirs = java.lines(expired)
+    ours = [nameless if (nameless := without_name(line)) in theirs else line for line in ottla.lines(expired)]
     return [
         *(f"- {line}" for line in theirs if line not in ours),
         *(f"+ {line}" for line in ours if line not in theirs),
@@ -205,12 +211,24 @@ def explained(script: Script, java: Results, ottla: Results, lines: Sequence[str
     """Why these differences are justified, None if no rule says so."""
     if ottla.faults:
         return None
+    whole = " ".join(script.lines)
+    if java.faults:
+        return "Java writes a record twice, or out of order"
+    worse = [line for line in lines if line.startswith("- record")]
+    if "retries=" in whole and worse and all("OUT_OF_ORDER" in line or "refused" in line for line in worse):
+        return "Java gives the numbers of a batch that was refused until its retries were used up to no other one"
     if java.overtaken and not ottla.overtaken:
         return "Java sends several first batches of a partition at once"
-    epochs = "INVALID_PRODUCER_EPOCH" in " ".join(script.lines) or "outdate" in " ".join(script.lines)
-    lost = [line for line in lines if line.startswith("+ record")]
-    if epochs and lost and all(line.endswith("error INVALID_PRODUCER_EPOCH") for line in lost):
-        return "Ottla gives no second number to a batch that was sent in a refused epoch"
+    records = [line for line in lines if " record: " in line and not line.endswith("acknowledged")]
+    epochs = "INVALID_PRODUCER_EPOCH" in whole or "outdate" in whole
+    if epochs and records and all(line.endswith("error INVALID_PRODUCER_EPOCH") for line in records):
+        return "a refused epoch"
+    if (
+        records
+        and all(line.startswith("+") and line.endswith("OUT_OF_ORDER_SEQUENCE_NUMBER") for line in records)
+        and any(line.endswith(("lost", "torn", "unanswered")) for line in script.lines)
+    ):
+        return "Ottla gives no second number to a batch that may be written, behind one that failed and may be written"
     return None
 
 
