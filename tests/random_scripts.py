@@ -213,6 +213,7 @@ class _Writer:
         if not self.mildly and not commits_at_once and chance.happens(0.05):
             self.lines.append("* take-over x")
         self._disturb_requests("EndTxn", probability=0.5)
+        self._disturb_requests("InitProducerId", "FindCoordinator", probability=0.1)
         self.lines.append("abort" if aborts else "commit")
 
     def _burst(self, lines: list[str]) -> None:
@@ -258,7 +259,7 @@ class _Writer:
             case 4 | 5:
                 code = chance.choice(PASSING_AFTER if self.mildly or self.passing or chance.happens(0.7) else AFTER)
                 return f"1 refuse-after-append {code}"
-            case 6 | 7:
+            case 6 | 7 if self.retries is None:  # a lost connection costs all of its requests an attempt
                 return f"{chance.choice((1, 1, 2))} {chance.choice(CONNECTION)}"
             case 8:
                 return f"1 delayed 0.{chance.randint(1, 3)}"

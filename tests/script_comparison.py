@@ -217,6 +217,12 @@ def explained(script: Script, java: Results, ottla: Results, lines: Sequence[str
     worse = [line for line in lines if line.startswith("- record")]
     if "retries=" in whole and worse and all("OUT_OF_ORDER" in line or "refused" in line for line in worse):
         return "Java gives the numbers of a batch that was refused until its retries were used up to no other one"
+    forgotten = "transactions 1" in whole and "forget" in whole
+    if forgotten and any("OUT_OF_ORDER" in outcome for outcome in ottla.records.values()):
+        return "Before KIP-890, a transaction fails whose leader has lost the state: Java's next ones, too"
+    timed_out = any(java.records.get(value) == outcome == EXPIRED for value, outcome in ottla.records.items())
+    if timed_out and all(EXPIRED in line for line in lines if " record: " in line and "acknowledged" not in line):
+        return "what is sent behind a record that times out is a matter of time"
     if java.overtaken and not ottla.overtaken:
         return "Java sends several first batches of a partition at once"
     records = [line for line in lines if " record: " in line and not line.endswith("acknowledged")]
