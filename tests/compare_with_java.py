@@ -1,159 +1,92 @@
-"""Compare Ottla with Java's producer in random scripts: `tox run -e java -- --seeds 1000 --from 1`."""
+"""Compare Java's producer and Ottla in random scripts: `tox run -e java -- --seeds 1000 --from 1`.
+
+A script that differs without a listed reason is printed. `--seed SEED` runs one; `--shrink` leaves out what the
+difference does not need. `--plant BUG` runs with a bug of `planted_bugs`. The ranges that have been run are in
+`java_seeds.txt`; `--record` adds this one.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 import logging
-import queue
-import re
 import sys
 import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-import attrs
-from producer_scripts import Script
-from random_scripts import random_script
-from script_comparison import ProgramRun, Results, differences, explained
-from script_runs import JavaProcess, OttlaPeer
+FOLDER: Final = Path(__file__).parent
+RECORD: Final = FOLDER / "java_seeds.txt"
+sys.path[:0] = [str(FOLDER.parent / "tools"), str(FOLDER.parent / "packages" / "core" / "tests")]
 
-AT_ONCE = 20
+import planted_bugs  # noqa: E402  # needs the path
 
+if TYPE_CHECKING:
+    from script_comparison import Comparison
 
-@attrs.frozen
-class Comparison:
-    script: Script
-    java: Results | None
-    ottla: Results | None
-    lines: Sequence[str]
-
-
-explanations: Counter[str] = Counter()
-_names = iter(range(10**9))
+AT_ONCE: Final = 20
+"""Scripts that run at the same time. Most of their time is waiting."""
 
 
-def compare(java: JavaProcess, script: Script) -> Comparison:
-    results = []
-    lines = []
-    for who, peer in (("Java", java.peer(f"p{next(_names)}")), ("Ottla", OttlaPeer())):
-        try:
-            results.append(ProgramRun(script, peer).results())
-        except (AssertionError, queue.Empty, Exception) as error:
-            results.append(None)
-            lines.append(f"! {who} failed: {type(error).__name__} {error}"[:300])
-            if not isinstance(error, (AssertionError, queue.Empty)):
-                traceback.print_exc()
-    if None not in results:
-        lines += differences(*results)
-        if lines and (why := explained(script, *results, lines)) is not None:
-            explanations[why] += 1
-            lines = []
-    return Comparison(script, *results, lines)
-
-
-def repeated(java: JavaProcess, script: Script, times: int = 2) -> Comparison:
-    compared = compare(java, script)
-    while compared.lines and times:
-        times -= 1
-        compared = compare(java, script)
-    return compared
-
-
-def report(compared: Comparison, verbose: bool) -> None:
-    print(f"=== {compared.script.name}")
-    print(*compared.lines, sep="\n", flush=True)
-    if verbose:
-        print(*compared.script.lines, sep="\n")
-        for name, each in (("Java", compared.java), ("Ottla", compared.ottla)):
-            if each is not None:
-                print(f"--- {name}", *each.requests, each.written, each.records, *each.faults, sep="\n", flush=True)
-
-
-def signature(compared: Comparison) -> str:
-    """The kind of the first difference."""
-    return re.sub(r"\d+", "#", compared.lines[0].split(" ")[1]) if compared.lines else ""
-
-
-def shrunk(java: JavaProcess, best: Comparison) -> Comparison:
-    """A comparison of a shorter script that differs, too."""
-    script = best.script
-    left = 60
-    wanted = signature(best)
-
-    def enough(lines: Sequence[str]) -> bool:
-        nonlocal best, left
-        left -= 1
-        if left < 0:
-            return False
-        compared = repeated(java, attrs.evolve(script, lines=lines), 1)
-        if compared.lines and signature(compared) == wanted and "KeyError" not in str(compared.lines):
-            best = compared
-            return True
-        return False
-
-    if best.lines:
-        head = [line for line in script.lines if line.startswith(("* create", "new", "init", "* source", "* transactions"))]
-        script = attrs.evolve(script)
-        rest = [line for line in script.lines if line not in head]
-        at = next(place for place, line in enumerate(script.lines) if line.startswith("new"))
-        before = [line for line in script.lines[:at] if line not in head]
-        fixed_before = [line for line in head if line.startswith("*")]
-        fixed_after = [line for line in head if not line.startswith("*")]
-        tagged = [(line, place < len(before)) for place, line in enumerate(rest)]
-
-        def made(items):
-            early = [line for line, first in items if first]
-            late = [line for line, first in items if not first]
-            return [*fixed_before, *early, *fixed_after, *late]
-
-        fewest(tagged, lambda items: enough(made(items)))
-    return best
-
-
-def fewest(items, enough):
-    part = max(1, len(items) // 2)
-    while items:
-        start = 0
-        while start < len(items):
-            rest = [*items[:start], *items[start + part :]]
-            if enough(rest):
-                items = rest
-            else:
-                start += part
-        if part == 1:
-            break
-        part //= 2
-    return items
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
+    parser.add_argument("--seed", type=int, action="append", help="run only this seed; may be repeated")
+    parser.add_argument("--plant", choices=sorted(planted_bugs.BUGS), metavar="BUG", help="a bug to plant")
+    parser.add_argument("--shrink", action="store_true", help="shrink scripts that differ")
+    parser.add_argument("--all", action="store_true", help="print scripts that do not differ, too")
+    parser.add_argument("--record", action="store_true", help=f"add the range to {RECORD.name}")
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--from", type=int, default=1, dest="first")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--seed", type=int, action="append")
-    parser.add_argument("--shrink", action="store_true")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
-    began = time.monotonic()
-    found = 0
+    options = parsed(arguments)
+    if options.plant:
+        planted_bugs.install(options.plant)
+    logging.disable(logging.CRITICAL)  # a thousand warnings about faults that are planned
+    from random_scripts import random_script
+    from script_comparison import compare, shrunk
+    from script_runs import JavaProcess
+
+    seeds = options.seed or range(options.first, options.first + options.seeds)
+    began, unexplained, reasons = time.monotonic(), 0, Counter[str]()
     with JavaProcess.running() as java, ThreadPoolExecutor(AT_ONCE) as pool:
-        seeds = options.seed or range(options.first, options.first + options.seeds)
 
-        def one(seed):
-            compared = repeated(java, random_script(seed))
-            return shrunk(java, compared) if options.shrink and compared.lines else compared
+        def one(seed: int) -> Comparison:
+            compared = compare(java, random_script(seed))
+            return shrunk(java, compared) if options.shrink and compared.unexplained else compared
 
-        for seed, compared in zip(seeds, pool.map(one, seeds)):
-            if not compared.lines and not options.verbose:
-                continue
-            found += bool(compared.lines)
-            report(compared, options.verbose or options.shrink)
-    print(f"{options.seeds} seeds from {options.first}: {found} differ, in {time.monotonic() - began:.0f} s")
-    print(*explanations.items(), sep="\n")
-    return 1 if found else 0
+        for compared in pool.map(one, seeds):
+            unexplained += compared.unexplained
+            reasons.update([compared.reason] if compared.reason else [])
+            if compared.unexplained or options.all:
+                report(compared)
+    for reason, count in reasons.most_common():
+        print(f"{count} differ: {reason}")
+    print(f"{len(seeds)} scripts, {unexplained} differ without a reason, in {time.monotonic() - began:.0f} s")
+    if options.record and not unexplained and not options.seed:
+        with RECORD.open("a") as record:
+            record.write(f"{made_by()} {seeds[0]}-{seeds[-1]}\n")
+    return 1 if unexplained else 0
+
+
+def report(compared: Comparison) -> None:
+    """Print a script, and what both did with it."""
+    print(f"=== {compared.script.name}", *compared.lines, *compared.script.lines, sep="\n")
+    for who, results in (("Java", compared.java), ("Ottla", compared.ottla)):
+        if results is not None:
+            print(f"--- {who}", *results.requests, *results.lines(frozenset()), *results.faults, sep="\n")
+    sys.stdout.flush()
+
+
+def made_by() -> str:
+    """A digest of the module that makes scripts: the same seed is another script when that changes."""
+    return blake2b((FOLDER / "random_scripts.py").read_bytes(), digest_size=4).hexdigest()
 
 
 if __name__ == "__main__":

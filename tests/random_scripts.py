@@ -196,7 +196,7 @@ class _Writer:
         chance = self.chance
         self.lines.append("begin")
         if self.kind == "v1":
-            self._disturb_requests("AddPartitionsToTxn", probability=0.2)
+            self._disturb_requests("AddPartitionsToTxn", probability=0.2, most=1)
         for _burst in range(chance.randint(0, 2)):
             self._burst(self.lines)
             if chance.happens(0.5):
@@ -214,7 +214,7 @@ class _Writer:
             self.lines.append("* take-over x")
         self._disturb_requests("EndTxn", probability=0.5)
         self._disturb_requests("InitProducerId", "FindCoordinator", probability=0.1)
-        self.lines.append("abort" if aborts else "commit")
+        self.lines += ["abort" if aborts else "commit", "* undisturbed"]
 
     def _burst(self, lines: list[str]) -> None:
         """Send some records, after plans for their requests."""
@@ -246,8 +246,8 @@ class _Writer:
     def _plan(self, *, alone: bool) -> str:
         chance = self.chance
         if self.impatient and chance.happens(0.3):
-            ignored = ("9 ignored",) if self.ordered else ()
-            return chance.choice((*ignored, "1 ignored", "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
+            ignored = ("1 ignored", "9 ignored") if self.ordered else ()
+            return chance.choice((*ignored, "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
                 code = chance.choice(PASSING if self.mildly or self.passing or chance.happens(0.6) else BEFORE)
@@ -284,14 +284,14 @@ class _Writer:
                 changes += [f"away {broker}", *(f"back {number}" for number in range(1, 4))]
         return chance.choice(changes)
 
-    def _disturb_requests(self, *names: str, probability: float, safely: bool = False) -> None:
+    def _disturb_requests(self, *names: str, probability: float, safely: bool = False, most: int = 2) -> None:
         for name in names:
             if self.chance.happens(probability):
-                self.lines += [f"* on {name} {fault}" for fault in self._request_faults(name, safely)]
+                self.lines += [f"* on {name} {fault}" for fault in self._request_faults(name, safely, most)]
 
-    def _request_faults(self, name: str, safely: bool) -> Iterator[str]:
+    def _request_faults(self, name: str, safely: bool, most: int) -> Iterator[str]:
         chance = self.chance
-        for _fault in range(chance.randint(1, 2)):
+        for _fault in range(chance.randint(1, most)):
             match chance.randrange(6):
                 case 0 | 1:
                     passing = ("COORDINATOR_NOT_AVAILABLE",) if name == "FindCoordinator" else COORDINATOR
