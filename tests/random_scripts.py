@@ -15,7 +15,7 @@ from producer_scripts import AFTER, BEFORE, Script
 
 from ottla_testkit.simulation import Chance
 
-KINDS: Final = ("plain", "idempotent", "idempotent", "v2", "v2", "v2", "v1", "v1")
+KINDS: Final[Sequence[str]] = ("plain", "idempotent", "idempotent", "v2", "v2", "v2", "v1", "v1")
 PARTITIONS: Final = 3
 """Partitions of the topic t, each with a leader of its own at first."""
 
@@ -98,7 +98,7 @@ CODES: Final = {
         "UNKNOWN_SERVER_ERROR",
     ),
 }
-"""Codes of the requests that are not Produce. Twice in three, one of `COORDINATOR` is chosen."""
+"""Codes of the requests that are not Produce."""
 
 
 @attrs.define
@@ -107,23 +107,29 @@ class _Writer:
 
     chance: Chance
     kind: str
+    mildly: bool
+    """Whether nothing is refused for good."""
+    keys: bool
+    """Whether keys choose the partitions."""
     lines: list[str] = attrs.field(factory=list)
     records: int = 0
     lingers: bool = False
-    keys: bool = False
-    partitions: int = PARTITIONS
-    mildly: bool = False
-    """Whether nothing is refused for good."""
+    """Whether a batch has all records until the next flush, instead of one."""
     passing: bool = False
     """Whether the faults of records pass, for now: other records may be in the same batch, or requests."""
     retries: int | None = None
     impatient: bool = False
+    """Whether records time out."""
     ordered: bool = True
     """Whether order is kept, so that a record which gets no response holds up the later ones in both."""
 
+    @property
+    def transactional(self) -> bool:
+        return self.kind in ("v1", "v2")
+
     def write(self) -> Sequence[str]:
         self._begin()
-        if self.kind in ("v1", "v2"):
+        if self.transactional:
             if self.chance.happens(0.9):
                 self.lines.append("begin")
                 self._warm_up()
@@ -135,7 +141,7 @@ class _Writer:
             if self.chance.happens(0.9):
                 self._warm_up()
             for _burst in range(self.chance.randint(1, 4)):
-                self._burst(self.lines)
+                self._burst()
                 if self.chance.happens(0.7):
                     self._settle()
             self._settle()
@@ -143,44 +149,45 @@ class _Writer:
         return self.lines
 
     def _begin(self) -> None:
+        """Create the topic and the producer."""
         chance = self.chance
-        self.lingers = chance.happens(0.4)
-        self.keys = chance.happens(0.2)
-        self.mildly = chance.happens(0.5)
-        leaders = " ".join(str(1 + place) for place in range(PARTITIONS))
-        self.lines.append(f"* create t {leaders}")
+        self.lines.append(f"* create t {' '.join(str(1 + place) for place in range(PARTITIONS))}")
+        settings = self._settings()
+        if chance.happens(0.3):
+            self.lines.append("* hint")
+        if not self.transactional:
+            if self.kind == "idempotent":
+                self._disturb_requests("InitProducerId", probability=0.1, safely=True)
+            self.lines.append(f"new {settings}")
+            return
+        self.lines.append("* source s")
+        if self.kind == "v1":
+            self.lines.append("* transactions 1")
+        if self.retries is None and chance.happens(0.2):  # slow markers take attempts
+            self.lines.append(f"* markers 0.{chance.randint(1, 3)}")
+        self._disturb_requests("FindCoordinator", "InitProducerId", probability=0.15, safely=True)
+        self.lines += [f"new {settings}", "init"]
+
+    def _settings(self) -> str:
+        chance = self.chance
         in_flight = chance.choice((1, 2, 5, 5))
-        self.ordered = self.kind != "plain" or in_flight == 1
-        settings = [f"max.in.flight.requests.per.connection={in_flight}"]
-        if self.lingers:
-            settings.append("linger.ms=5000")
-        else:
-            settings.append("batch.size=1 batch.growth.enable=false")
+        self.lingers = chance.happens(0.4)
         self.impatient = not self.lingers and chance.happens(0.2)
-        if self.impatient:
-            settings.append("request.timeout.ms=1000 delivery.timeout.ms=2500")
-        else:
-            settings.append("request.timeout.ms=5000 delivery.timeout.ms=10000")
+        self.ordered = self.kind != "plain" or in_flight == 1
+        settings = [
+            "transactional.id=x" if self.transactional else f"enable.idempotence={self.kind == 'idempotent'}".lower(),
+            f"max.in.flight.requests.per.connection={in_flight}",
+            "linger.ms=5000" if self.lingers else "batch.size=1 batch.growth.enable=false",
+            "request.timeout.ms=1000 delivery.timeout.ms=2500"
+            if self.impatient
+            else "request.timeout.ms=5000 delivery.timeout.ms=10000",
+        ]
+        if self.kind == "plain":
+            settings.append(f"acks={chance.choice(('all', 'all', '1', '1', '0'))}")
         if not self.lingers and chance.happens(0.15):
             self.retries = chance.randint(0 if self.kind == "plain" else 1, 4)
             settings.append(f"retries={self.retries}")
-        if chance.happens(0.3):
-            self.lines.append("* hint")
-        if self.kind in ("v1", "v2"):
-            self.lines.append("* source s")
-            if self.kind == "v1":
-                self.lines.append("* transactions 1")
-            if chance.happens(0.2):
-                self.lines.append(f"* markers 0.{chance.randint(1, 3)}")
-            self._disturb_requests("FindCoordinator", "InitProducerId", probability=0.15, safely=True)
-            self.lines += [f"new transactional.id=x {' '.join(settings)}", "init"]
-            return
-        if self.kind == "idempotent":
-            self._disturb_requests("InitProducerId", probability=0.1, safely=True)
-            self.lines.append(f"new enable.idempotence=true {' '.join(settings)}")
-        else:
-            acks = chance.choice(("all", "all", "1", "1", "0"))
-            self.lines.append(f"new enable.idempotence=false acks={acks} {' '.join(settings)}")
+        return " ".join(settings)
 
     def _warm_up(self) -> None:
         """Send a first record to each partition: with several first ones in flight, Java cannot always go on."""
@@ -198,90 +205,86 @@ class _Writer:
         if self.kind == "v1":
             self._disturb_requests("AddPartitionsToTxn", probability=0.2, most=1)
         for _burst in range(chance.randint(0, 2)):
-            self._burst(self.lines)
+            self._burst()
             if chance.happens(0.5):
                 self._settle()
         aborts = chance.happens(0.3)
-        commits_at_once = not aborts and chance.happens(0.3)
-        if not commits_at_once:
+        if aborts or chance.happens(0.7):
             self._settle()
-        if not commits_at_once and chance.happens(0.3):
-            self._disturb_requests("AddOffsetsToTxn", "TxnOffsetCommit", probability=0.4)
-            self.lines.append(f"offsets g s {chance.randint(1, 9)}")
-        if not commits_at_once and chance.happens(0.1):
-            self.lines.append("* time-out x")
-        if not self.mildly and not commits_at_once and chance.happens(0.05):
-            self.lines.append("* take-over x")
+            self._before_the_end()
         self._disturb_requests("EndTxn", probability=0.5)
         self._disturb_requests("InitProducerId", "FindCoordinator", probability=0.1)
         self.lines += ["abort" if aborts else "commit", "* undisturbed"]
 
-    def _burst(self, lines: list[str]) -> None:
+    def _before_the_end(self) -> None:
+        """Disturb a transaction whose records all have outcomes: otherwise time would decide."""
+        if self.chance.happens(0.3):
+            self._disturb_requests("AddOffsetsToTxn", "TxnOffsetCommit", probability=0.4)
+            self.lines.append(f"offsets g s {self.chance.randint(1, 9)}")
+        if self.chance.happens(0.1):
+            self.lines.append("* time-out x")
+        if not self.mildly and self.chance.happens(0.05):
+            self.lines.append("* take-over x")
+
+    def _burst(self) -> None:
         """Send some records, after plans for their requests."""
-        chance = self.chance
+        chance, lines = self.chance, self.lines
         first = self.records
         self.records += chance.randint(1, 5)
         values = [f"r{number}" for number in range(first, self.records)]
-        if lines[-1] in ("settle", "begin") and chance.happens(0.4):
+        settled = lines[-1] == "settle"
+        if (settled or lines[-1] == "begin") and chance.happens(0.4):
             lines.append(f"* {self._change()}")
             self.passing |= lines[-1].startswith(("* limit", "* recreate"))
         for value in values:
             for _plan in range(chance.randint(0, 2) if chance.happens(0.4) else 0):
-                lines.append(f"* on {value} {self._plan(alone=len(values) == 1 and lines[-1] == 'settle')}")
+                lines.append(f"* on {value} {self._plan(alone=settled and len(values) == 1)}")
         held = chance.randint(1, 3) if chance.happens(0.4) else None
         if held is not None:
             lines.append(f"* hold {held}")
-        place = chance.randrange(self.partitions)
+        place = chance.randrange(PARTITIONS)
         for value in values:
             if chance.happens(0.3):
-                place = chance.randrange(self.partitions)
+                place = chance.randrange(PARTITIONS)
             size = chance.choice((500, 2000)) if chance.happens(0.2) else SIZE
             lines.append(f"send t {'k' if self.keys else place} {value} {size}")
         if held is not None:
-            if self.lingers:
-                lines += [f"* later 0.2 release {held}", "flush"]
-            else:
-                lines += ["* pause 0.1", f"* release {held}"]
+            lines += [f"* later 0.2 release {held}", "flush"] if self.lingers else ["* pause 0.1", f"* release {held}"]
 
     def _plan(self, *, alone: bool) -> str:
+        """What happens to the requests with a record. *alone*: no other record is on its way."""
         chance = self.chance
         if self.impatient and chance.happens(0.3):
             ignored = ("1 ignored", "9 ignored") if self.ordered else ()
             return chance.choice((*ignored, "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"))
+        mildly = self.mildly or self.passing
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
-                code = chance.choice(PASSING if self.mildly or self.passing or chance.happens(0.6) else BEFORE)
-                if self.kind == "idempotent" and code in FATAL_IN_JAVA:
-                    code = "INVALID_RECORD"
-                if self.lingers and code in TOO_LARGE:
+                code = chance.choice(PASSING if mildly or chance.happens(0.6) else BEFORE)
+                if (self.kind == "idempotent" and code in FATAL_IN_JAVA) or (self.lingers and code in TOO_LARGE):
                     code = "INVALID_RECORD"
                 return f"{chance.choice((1, 1, 2, 3))} refuse {code}"
             case 4 | 5:
-                code = chance.choice(PASSING_AFTER if self.mildly or self.passing or chance.happens(0.7) else AFTER)
+                code = chance.choice(PASSING_AFTER if mildly or chance.happens(0.7) else AFTER)
                 return f"1 refuse-after-append {code}"
             case 6 | 7 if self.retries is None:  # a lost connection costs all of its requests an attempt
                 return f"{chance.choice((1, 1, 2))} {chance.choice(CONNECTION)}"
             case 8:
                 return f"1 delayed 0.{chance.randint(1, 3)}"
             case _:
-                return f"1 {chance.choice(('before', 'after'))} {self._change(mildly=not alone)}"
+                return f"1 {chance.choice(('before', 'after'))} {self._change(alone=alone)}"
 
-    def _change(self, *, mildly: bool = False) -> str:
-        """A change of the cluster. *mildly*: one that fails no other record that may be on its way."""
+    def _change(self, *, alone: bool = True) -> str:
+        """A change of the cluster. If records are not *alone*, one that fails none of them."""
         chance = self.chance
         partition, broker = chance.randrange(PARTITIONS), chance.randint(1, 3)
-        transactional = self.kind in ("v1", "v2")
-        if mildly and self.retries is not None:
+        if self.retries is not None and not alone:
             return "hint"
-        changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * (2 if transactional else 0)
-        if not self.mildly and not mildly:
-            changes += ["forget t", "recreate t", "limit t 1200", "limit t 300"]
-            if not transactional:
-                changes.append("outdate t")
-            elif chance.happens(0.5):
-                changes.append("time-out x")
-            if not mildly:
-                changes += [f"away {broker}", *(f"back {number}" for number in range(1, 4))]
+        changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * 2 * self.transactional
+        if alone and not self.mildly:
+            changes += ["forget t", "recreate t", "limit t 1200", "limit t 300", f"away {broker}"]
+            changes += [f"back {number}" for number in range(1, 4)]
+            changes.append("time-out x" if self.transactional else "outdate t")
         return chance.choice(changes)
 
     def _disturb_requests(self, *names: str, probability: float, safely: bool = False, most: int = 2) -> None:
@@ -309,4 +312,5 @@ def random_script(seed: int) -> Script:
     """The script of a seed."""
     chance = Chance(seed)
     kind = chance.choice(KINDS)
-    return Script(f"{kind} {seed}", _Writer(chance, kind).write())
+    writer = _Writer(chance, kind, mildly=chance.happens(0.5), keys=chance.happens(0.2))
+    return Script(f"{kind} {seed}", writer.write())

@@ -90,6 +90,10 @@ def _forgotten(found: Difference) -> bool:
     return found.has("* transactions 1") and found.has("forget")
 
 
+def _given_up(found: Difference) -> bool:
+    return found.has("forget") and found.each(lambda java, ottla: (java, ottla) == (EXPIRED, ORDER))
+
+
 def _in_doubt(found: Difference) -> bool:
     lost = any(line.endswith(("lost", "torn", "unanswered")) for line in found.script.lines)
     return lost and found.each(lambda java, ottla: (java, ottla) == (ACKNOWLEDGED, ORDER))
@@ -126,6 +130,11 @@ RULES: Final = (
         "Before KIP-890, a leader that has lost its state refuses the next transaction. Ottla goes on in another epoch "
         "after that, Java only after other errors.",
         _forgotten,
+    ),
+    Rule(
+        "A leader loses its state while batches are in flight, and takes a later one first. Java sends the earlier one "
+        "until delivery.timeout.ms, Ottla fails it at once.",
+        _given_up,
     ),
     Rule("What is sent behind a record that times out is a matter of time.", _expired),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
@@ -159,7 +160,7 @@ class ProgramRun(ScriptRun):
         if self._is_idempotent and not any("forget" in line for line in self._script.lines):
             places = {value: place for place, value in enumerate(self._sent)}
             for values in written:
-                if any(one >= other for one, other in zip(map(places.get, values), map(places.get, values[1:]))):
+                if any(places[one] >= places[other] for one, other in itertools.pairwise(values)):
                     yield f"a record is written twice or out of order: {' '.join(values)}"
         for served in self._served.brokers.values():
             yield from (f"a broker cannot read {what}" for what in served.broker.misunderstood)

@@ -369,7 +369,9 @@ class ScriptRun:
                 return RequestPlan(subject, times, _refused(AfterAppend(getattr(ErrorCode, words[0]))))
             case _:
                 seconds = float(words[0]) if words else 0.0
-                return RequestPlan(subject, times, PlannedRequestFault(kind=RequestFault[command.upper()], seconds=seconds))
+                return RequestPlan(
+                    subject, times, PlannedRequestFault(kind=RequestFault[command.upper()], seconds=seconds)
+                )
 
     def _change(self, command: str, *words: str) -> None:
         cluster, names = self._served.cluster, self._served.names

@@ -229,7 +229,11 @@ class ServedCluster:
             plan.before()
         fault = self._planned_fault(served, frame, plans) or fault
         if fault is not None and fault.kind is RequestFault.LOST:
-            self._note(f"{served.broker.id}: Produce, lost" if _is_produce(frame) else f"{self.names.request(served.broker.id, frame)}, lost")
+            self._note(
+                f"{served.broker.id}: Produce, lost"
+                if _is_produce(frame)
+                else f"{self.names.request(served.broker.id, frame)}, lost"
+            )
             raise HangUpError("the request is lost")
         if fault is not None and fault.kind is RequestFault.REFUSED:
             served.broker.codes.append(fault.code)
