@@ -14,6 +14,9 @@ from served_requests import collapsed, text
 ACKNOWLEDGED: Final = "acknowledged"
 REFUSED: Final = "refused"
 
+FORGETFUL: Final = ("forget", "UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER")
+"""In scripts in which a broker loses the state of a producer, or says so: such a broker recognizes no copy."""
+
 Logs = Mapping[str, Sequence[str]]
 """The values of records by partition. The partitions of a topic that was made again have a number, too."""
 
@@ -157,7 +160,7 @@ class ProgramRun(ScriptRun):
         for value in getattr(self._peer, "denied", ()):
             if value in held:
                 yield f"{value} is in a log, and its error denies that"
-        if self._is_idempotent and not any("forget" in line for line in self._script.lines):
+        if self._is_idempotent and not any(word in line for line in self._script.lines for word in FORGETFUL):
             places = {value: place for place, value in enumerate(self._sent)}
             for values in written:
                 if any(places[one] >= places[other] for one, other in itertools.pairwise(values)):

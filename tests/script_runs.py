@@ -360,18 +360,20 @@ class ScriptRun:
 
     def _plan(self, subject: str, times: int, command: str, *words: str) -> RequestPlan:
         """What happens to the next requests of a name, or with a record."""
+        plan = RequestPlan(subject, times)
         match command:
-            case "before" | "after":
-                return RequestPlan(subject, times, **{command: lambda: self._change(*words)})
+            case "before":
+                plan.before = lambda: self._change(*words)
+            case "after":
+                plan.after = lambda: self._change(*words)
             case "refuse":
-                return RequestPlan(subject, times, _refused(getattr(ErrorCode, words[0])))
+                plan.refusal = getattr(ErrorCode, words[0])
             case "refuse-after-append":
-                return RequestPlan(subject, times, _refused(AfterAppend(getattr(ErrorCode, words[0]))))
+                plan.refusal = AfterAppend(getattr(ErrorCode, words[0]))
             case _:
                 seconds = float(words[0]) if words else 0.0
-                return RequestPlan(
-                    subject, times, PlannedRequestFault(kind=RequestFault[command.upper()], seconds=seconds)
-                )
+                plan.fault = PlannedRequestFault(kind=RequestFault[command.upper()], seconds=seconds)
+        return plan
 
     def _change(self, command: str, *words: str) -> None:
         cluster, names = self._served.cluster, self._served.names

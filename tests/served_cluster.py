@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 from served_requests import RequestNames, contents, is_routine
 
+from ottla.errors import ErrorCode
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import (
     AfterAppend,
@@ -45,6 +46,8 @@ class RequestPlan:
 
     subject: str
     times: int
+    refusal: ErrorCode | AfterAppend | None = None
+    """With what the broker refuses the record's partition, or the whole request if it is not Produce."""
     fault: PlannedRequestFault | None = None
     before: Callable[[], object] = lambda: None
     after: Callable[[], object] = lambda: None
@@ -229,11 +232,9 @@ class ServedCluster:
             plan.before()
         fault = self._planned_fault(served, frame, plans) or fault
         if fault is not None and fault.kind is RequestFault.LOST:
-            self._note(
-                f"{served.broker.id}: Produce, lost"
-                if _is_produce(frame)
-                else f"{self.names.request(served.broker.id, frame)}, lost"
-            )
+            number = served.broker.id
+            what = f"{number}: {PRODUCE.name}" if _is_produce(frame) else self.names.request(number, frame)
+            self._note(f"{what}, lost")
             raise HangUpError("the request is lost")
         if fault is not None and fault.kind is RequestFault.REFUSED:
             served.broker.codes.append(fault.code)
@@ -270,14 +271,11 @@ class ServedCluster:
         fault = None
         refused: dict[tuple[str, int], int | AfterAppend] = {}
         for plan, place in plans.items():
-            if plan.fault is None:
-                continue
-            if plan.fault.kind is not RequestFault.REFUSED:
-                fault = plan.fault
-            elif place is not None:
-                refused[place] = plan.fault.code
-            else:
-                served.broker.errors_by_request.setdefault(plan.subject, deque()).append(plan.fault.code)
+            fault = plan.fault or fault
+            if plan.refusal is not None and place is not None:
+                refused[place] = plan.refusal
+            elif isinstance(plan.refusal, ErrorCode):
+                served.broker.errors_by_request.setdefault(plan.subject, deque()).append(plan.refusal)
         if refused and (fault is None or fault.kind is not RequestFault.LOST):
             served.broker.codes.append(OfPartitions(refused))
         return fault
