@@ -24,6 +24,7 @@ from ottla.errors import ErrorCode
 
 EXPIRED: Final = f"error {ErrorCode.REQUEST_TIMED_OUT.name}"
 EPOCH: Final = f"error {ErrorCode.INVALID_PRODUCER_EPOCH.name}"
+LEADER: Final = f"error {ErrorCode.NOT_LEADER_OR_FOLLOWER.name}"
 ORDER: Final = f"error {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name}"
 
 RUNS: Final = 3
@@ -82,8 +83,12 @@ def _overtaken(found: Difference) -> bool:
 
 def _retries(found: Difference) -> bool:
     return found.has("retries=") and found.each(
-        lambda java, ottla: java in (ORDER, REFUSED) and ottla == ACKNOWLEDGED,
+        lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED) and ottla == ACKNOWLEDGED)
     )
+
+
+def _without_state(found: Difference) -> bool:
+    return found.has("transactional.id") and found.has("UNKNOWN_PRODUCER_ID")
 
 
 def _forgotten(found: Difference) -> bool:
@@ -122,14 +127,18 @@ RULES: Final = (
         _in_doubt,
     ),
     Rule(
-        "A batch is refused until its retries are used up. Java gives its numbers to no other batch, and the next ones "
-        "are out of order; Ottla goes on.",
+        "With few retries, it is a matter of time whether a record meets the former leader of its partition. After a "
+        "batch whose retries are used up, Java's next ones are out of order; Ottla goes on.",
         _retries,
     ),
     Rule(
         "Before KIP-890, a leader that has lost its state refuses the next transaction. Ottla goes on in another epoch "
         "after that, Java only after other errors.",
         _forgotten,
+    ),
+    Rule(
+        "A leader that has no state of a producer fails a transaction in Ottla. Java may begin again at number 0.",
+        _without_state,
     ),
     Rule(
         "A leader loses its state while batches are in flight, and takes a later one first. Java sends the earlier one "
@@ -225,7 +234,7 @@ def _has_overtaken(requests: Sequence[str]) -> bool:
     written: dict[str, int] = {}
     for line in requests:
         for batch, number in re.findall(r" (\S+-\d+ p\d+/\d+) #(\d+)", line):
-            if line.endswith(f"-> {ErrorCode.NONE.name}"):
+            if f"-> {ErrorCode.NONE.name}" in line:
                 written[batch] = max(written.get(batch, -1), int(number))
             elif ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name in line and written.get(batch, -1) > int(number):
                 return True
