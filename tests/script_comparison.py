@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import queue
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 import attrs
@@ -78,7 +78,7 @@ def _java_breaks_its_promise(found: Difference) -> bool:
 
 
 def _overtaken(found: Difference) -> bool:
-    return _has_overtaken(found.java.requests) and not _has_overtaken(found.ottla.requests)
+    return bool(_overtaken_batches(found.java.requests) - _overtaken_batches(found.ottla.requests))
 
 
 def _retries(found: Difference) -> bool:
@@ -229,16 +229,17 @@ def _kind(compared: Comparison) -> str:
     return re.sub(r"\d+", "", " ".join(compared.lines[0].split()[:3])) if compared.lines else ""
 
 
-def _has_overtaken(requests: Sequence[str]) -> bool:
-    """Whether a broker has written a batch of a partition, and refuses one before it as out of order for that."""
+def _overtaken_batches(requests: Sequence[str]) -> Set[tuple[str, int]]:
+    """The batches that a broker refuses as out of order, because it has written a later one of the partition."""
     written: dict[str, int] = {}
+    overtaken: set[tuple[str, int]] = set()
     for line in requests:
         for batch, number in re.findall(r" (\S+-\d+ p\d+/\d+) #(\d+)", line):
             if f"-> {ErrorCode.NONE.name}" in line:
                 written[batch] = max(written.get(batch, -1), int(number))
             elif ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name in line and written.get(batch, -1) > int(number):
-                return True
-    return False
+                overtaken.add((batch, int(number)))
+    return overtaken
 
 
 def _without_name(line: str) -> str:
