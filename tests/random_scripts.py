@@ -255,8 +255,8 @@ class _Writer:
         """What happens to the requests with a record. *alone*: no other record is on its way."""
         chance = self.chance
         if self.impatient and chance.happens(0.3):
-            ignored = ("1 ignored", "9 ignored") if self.ordered else ()
-            return chance.choice([*ignored, "999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"])
+            faults = ["999 refuse NOT_ENOUGH_REPLICAS", "1 delayed 1.5"]
+            return chance.choice([*(["1 ignored", "9 ignored"] if self.ordered else []), *faults])
         mildly = self.mildly or self.passing
         match chance.randrange(10):
             case 0 | 1 | 2 | 3:
