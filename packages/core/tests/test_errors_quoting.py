@@ -186,3 +186,23 @@ def test_secrets_of_dead_owners_are_shown_and_no_code_runs() -> None:
     kept = [Secrets(f"another secret {number}") for number in range(3)]
     assert printable("another secret 1") == STARS
     assert kept
+
+
+def test_secrets_may_be_made_while_others_are_being_made() -> None:
+    kept = [Secrets(f"secret {number}") for number in range(20)]
+    spare = [(number, number) for number in range(5_000)]  # so that another pair is new memory, which may start the gc
+    threshold = gc.get_threshold()
+
+    def make(_phase: str, _info: dict[str, int]) -> None:
+        kept.append(Secrets("made by a finalizer, or by another thread meanwhile"))
+
+    gc.callbacks.append(make)
+    gc.set_threshold(1)
+    try:
+        kept.append(Secrets("the last one"))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(make)
+
+    assert spare
+    assert printable("the last one") == STARS

@@ -42,8 +42,11 @@ class Secrets:
 
     def __init__(self, *texts: str | bytes) -> None:
         self._forms = _forms_of(texts)
-        for number, reference in list(_held.items()):
-            if reference() is None:
+        # Not `items`: its pairs are new objects, so the garbage collector may run, and with it finalizers and other
+        # threads that change the dictionary meanwhile.
+        for number in list(_held):
+            reference = _held.get(number)
+            if reference is None or reference() is None:
                 _held.pop(number, None)
         _held[next(_numbers)] = weakref.ref(self)
 
