@@ -100,8 +100,8 @@ def _given_up(found: Difference) -> bool:
 
 
 def _in_doubt(found: Difference) -> bool:
-    lost = any(line.endswith(("lost", "torn", "unanswered")) for line in found.script.lines)
-    return lost and found.each(lambda java, ottla: (java, ottla) == (ACKNOWLEDGED, ORDER))
+    in_doubt = found.has(" lost", " torn", " unanswered", "limit")
+    return in_doubt and found.each(lambda java, ottla: (java, ottla) == (ACKNOWLEDGED, ORDER))
 
 
 def _expired(found: Difference) -> bool:
