@@ -17,6 +17,7 @@ from ottla.accumulator.batch_memory import BatchMemory
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches, QueueChecks
@@ -33,12 +34,11 @@ from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency.environment import SYSTEM, Environment
-from ottla.errors import DeliveryError, OttlaError
+from ottla.errors import OttlaError
 from ottla.interfaces import Columns
 from ottla.metrics import Counters
 from ottla.network.cluster import Cluster
 from ottla.recordbatch.sealed_records import SealedRecords
-from ottla.results import DeliveryReport
 from ottla.results.stories.tries import CloseReason
 from ottla.results.stories.waits import Journal
 
@@ -491,7 +491,7 @@ class RecordAccumulator:
         for batch in tuple(self._batches.all):
             batch.fail_after_fork(Failed(error=delivery_failed(batch, cause, now)))
 
-    def report(self) -> tuple[DeliveryReport, int, DeliveryError | None]:
+    def report(self) -> Report:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
         with self._guard.within(LOCK_TIMEOUT_SECONDS):  # also without the lock, which a plugin that hangs may hold
             pending = list(self._batches.all)

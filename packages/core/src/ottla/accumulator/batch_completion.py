@@ -11,16 +11,14 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import no_callbacks_to_run
 from ottla.accumulator.buffer_pool import BufferPool
-from ottla.accumulator.delivery_counts import DeliveryCounts
+from ottla.accumulator.delivery_counts import DeliveryCounts, Report
 from ottla.accumulator.delivery_errors import delivery_failed
 from ottla.accumulator.io_loop_interface import IoLoop
 from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.slow_records import SlowRecords
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
 from ottla.concurrency.environment import SYSTEM, Environment
-from ottla.errors import DeliveryError
 from ottla.metrics import Counters
-from ottla.results import DeliveryReport
 from ottla.results.stories.waits import SHORTEST, Journal, WaitKind
 
 
@@ -111,7 +109,7 @@ class BatchCompletion:
             batch, Failed(error=delivery_failed(batch, cause, self._clock(), why=why)), off_io_thread=off_io_thread
         )
 
-    def report(self, pending: Iterable[ProducerBatch]) -> tuple[DeliveryReport, int, DeliveryError | None]:
+    def report(self, pending: Iterable[ProducerBatch]) -> Report:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
         return self._counts.take_report(pending)
 

@@ -196,7 +196,6 @@ class RecordAppender(ABC):
         size: int,
         *,
         wait: MemoryWait | None = None,
-        transaction: int | None = None,
         event_loop: EventLoop | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record as `append` does, but never block: returns a `MemoryWait` if there is no memory.
@@ -205,10 +204,7 @@ class RecordAppender(ABC):
         *event_loop*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
-        if wait is not None:
-            transaction = wait.transaction
-        elif transaction is None:
-            transaction = self._permission.transaction
+        transaction = self._permission.transaction if wait is None else wait.transaction
         while True:
             if wait is None:
                 with self._lock:

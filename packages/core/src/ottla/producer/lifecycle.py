@@ -13,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryError, OttlaError, ProducerClosedError
+from ottla.errors import OttlaError, ProducerClosedError
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import DeliveryReport
 from ottla.sender.io_thread import IoThread
@@ -31,10 +31,7 @@ AT_EXIT_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """Time in which the I/O thread may end, beyond the time-out of `close`."""
 
-FinalReport: TypeAlias = tuple[DeliveryReport, int, DeliveryError | None]
-"""The counts, the number of errors that were not retrieved, and the first of them."""
-
-_NOTHING: FinalReport = (DeliveryReport({}), 0, None)
+_NOTHING: Report = (DeliveryReport({}), 0, None)
 
 _open: set[Lifecycle] = set()
 _exit_code = 0  # of the process, if not 0; see `undelivered.exit.code`
@@ -77,7 +74,7 @@ class Lifecycle:
         if self.forked:
             self.check()
 
-    def close(self, timeout: float | None) -> FinalReport:
+    def close(self, timeout: float | None) -> Report:
         """Close, and wait for the end. Called on the I/O thread, it closes immediately and does not wait.
 
         In a forked child it does nothing: the parent still uses the producer.
@@ -143,7 +140,7 @@ class Lifecycle:
             _open.discard(self)
             self._log_lost("a producer was dropped without being closed", self._accumulator.report())
 
-    def _log_lost(self, what: str, final: FinalReport) -> None:
+    def _log_lost(self, what: str, final: Report) -> None:
         """Log *what* and the counts, once: the program may end while a dropped producer does."""
         global _exit_code
         if self._logged:

@@ -30,6 +30,6 @@ def send_block(producer: Producer, topic: str, name: str, block: Block, counts: 
         columns,
         value_format=value_format,
         timeout=None,
-        transaction=engine.queueing.accumulator.permission.transaction,
+        transaction=producer._permission.transaction,
         delivery=delivery,
     )
