@@ -692,6 +692,27 @@ def test_close_finishes_a_commit_in_progress() -> None:
         assert simulation.cluster.transactions.ends == [("x", 1, True)]
 
 
+@VERSIONS
+@pytest.mark.parametrize("end", [Producer.commit_transaction, Producer.prepare_transaction])
+@pytest.mark.rule("producer.close.abort-transaction")
+def test_close_aborts_a_transaction_that_fails_meanwhile(version: int, end: Callable[[Producer], object]) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x", max_block_ms=0) as simulation:
+        with pytest.raises(TransactionTimeoutError):
+            simulation.producer.init_transactions()
+        simulation.pass_time(1.0)
+        producer = begun(simulation)
+        producer.send("t", b"first", partition=1)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"refused", partition=0)
+        with pytest.raises(TransactionTimeoutError):
+            end(producer)
+        with pytest.raises(UndeliveredError):
+            producer.close()
+
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
+
+
 # Prepared
 
 

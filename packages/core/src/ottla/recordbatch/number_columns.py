@@ -67,11 +67,16 @@ class Timestamps(Sequence[int]):
         return ((moment, stop - start) for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True))
 
     def cut(self, indexes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Split ascending *indexes* by moment: yields each moment, with the start and stop of its part of *indexes*."""
-        for moment, (start, stop) in zip(self.moments, self._bounds(), strict=True):
-            first, last = bisect_left(indexes, start), bisect_left(indexes, stop)
-            if first < last:
-                yield moment, first, last
+        """Split ascending *indexes* by moment: yields each moment, with the start and stop of its part of *indexes*.
+
+        Few indexes of many moments, such as those of one of thousands of partitions, take no more time for the others.
+        """
+        first, starts = 0, self._starts
+        while first < len(indexes):
+            place = bisect_right(starts, indexes[first])
+            last = len(indexes) if place == len(starts) else bisect_left(indexes, starts[place], first)
+            yield self.moments[place - 1], first, last
+            first = last
 
     def _bounds(self) -> Iterator[tuple[int, int]]:
         return pairwise(chain(self._starts, (self._count,)))

@@ -34,6 +34,7 @@ class TransactionRequestSource:
         self._retries = RequestRetries(backoff)
         self._action_handler = ResponseActionHandler(state, self._coordinators, self._retries)
         self._in_flight = False
+        self._closing = False
         self._due_at = float("inf")
 
     @property
@@ -64,8 +65,12 @@ class TransactionRequestSource:
 
     @property
     def idle(self) -> bool:
-        """Return whether no transaction is being ended."""
-        return self._state.state not in _ENDING
+        """Return whether no transaction is being ended, and none will be because the producer closes."""
+        state = self._state.state
+        if not self._closing or state in _ENDING:
+            return state not in _ENDING
+        # A commit may fail after `close` was called; `next_request`, which notices that, then aborts.
+        return state is not State.ABORTABLE_ERROR and (state not in CAN_FAIL or self._state.sequences.failure is None)
 
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
@@ -76,6 +81,8 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             state.check_records()
+            if self._closing:
+                self._abort_failed()
             self._due_at = float("inf")
             if self._in_flight:
                 return None
@@ -158,13 +165,13 @@ class TransactionRequestSource:
             self._state.recover()
 
     def close(self) -> None:
-        """Abort an open transaction; a prepared one stays, as intended. For any thread."""
+        """Abort an open transaction, or one that fails later; a prepared one stays, as intended. For any thread."""
         state = self._state
         with state.lock:
-            if state.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
-                state.transition_to(State.ABORTING)
-                state.offsets.drop(AbortableTransactionError("the producer was closed"))
-                state.begin_result("close").required = False
+            self._closing = True
+            if state.state is State.IN_TRANSACTION:
+                self._abort()
+            self._abort_failed()
             if state.state in _ENDING:
                 state.current = state.current.queue_all_records()
 
@@ -183,6 +190,19 @@ class TransactionRequestSource:
                 )
             state.end_result(error)
             state.offsets.drop(error)
+
+    # The end of a producer that closes
+
+    def _abort_failed(self) -> None:
+        if self._state.state is State.ABORTABLE_ERROR:
+            self._abort()
+
+    def _abort(self) -> None:
+        state = self._state
+        state.transition_to(State.ABORTING)
+        state.current = state.current.queue_all_records()
+        state.offsets.drop(AbortableTransactionError("the producer was closed"))
+        state.begin_result("close").required = False
 
     # Choosing the next request
 
