@@ -12,7 +12,7 @@ Raised by the methods for transactions: `TransactionError`, or a subclass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.errors.codes import ErrorCode
 from ottla.errors.quoting import printable
@@ -46,9 +46,26 @@ class OttlaError(Exception):
     """The base class of all errors that Ottla raises on purpose.
 
     `delivery` is set when `send_table` fails in the middle of a table: the outcome of the rows taken so far.
+
+    An error can be copied and pickled, with its attributes, its notes, and a cause of Ottla, but without `delivery`.
     """
 
     delivery: RowOutcomes | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by calling the class with `args`, as for other exceptions: those are not the arguments of every __init__.
+        # If a worker's exception cannot be unpickled, multiprocessing.Pool waits for its result for ever.
+        attributes = {name: value for name, value in self.__dict__.items() if name != "delivery"}
+        cause = self.__cause__ if isinstance(self.__cause__, OttlaError) else None
+        return _rebuilt, (type(self), self.args, cause), attributes
+
+
+def _rebuilt(kind: type[OttlaError], args: tuple[Any, ...], cause: OttlaError | None) -> OttlaError:
+    """An error without its attributes, for `OttlaError.__reduce__`."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__cause__ = cause
+    return error
 
 
 class ConfigError(OttlaError, ValueError):
@@ -107,9 +124,6 @@ class RowSerializationError(OttlaError, ValueError):
         others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
         super().__init__(f"row {first + 1}: {rows[first]}{others}")
         self.rows = rows
-
-    def __reduce__(self) -> tuple[type[RowSerializationError], tuple[Mapping[int, str]]]:
-        return type(self), (self.rows,)
 
 
 class NotPreparedError(OttlaError):
