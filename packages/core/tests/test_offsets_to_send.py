@@ -89,6 +89,12 @@ def test_partitions_of_which_nothing_was_read_are_left_out(consumer: confluent_k
         ([confluent_kafka.TopicPartition("t", 1, confluent_kafka.OFFSET_END)], "an offset must be at least 0, not -1"),
         ({("t", 1): True}, "an offset must be at least 0, not True"),
         ({("t", 1): "7"}, "an offset must be an int or an OffsetAndMetadata, not '7'"),
+        (
+            {("t", 1): OffsetAndMetadata(7, "é" * 16_384)},
+            "the metadata of an offset can have at most 32,767 bytes, not 32,768",
+        ),
+        ({("t", 1): OffsetAndMetadata(7, "\ud800")}, "the metadata of an offset cannot be encoded as UTF-8"),
+        ({("t", 1): OffsetAndMetadata(7, None)}, "the metadata of an offset must be a str, not NoneType"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_offsets_are_refused(offsets: Any, words: str) -> None:
@@ -133,6 +139,11 @@ def test_group_metadata_that_is_cut_or_longer_is_refused(data: bytes) -> None:
 def test_an_empty_group_is_refused() -> None:
     with pytest.raises(InvalidRecordError, match=r"needs a group id: the consumer's group\.id"):
         OffsetsToSend.checked({}, "")
+
+
+def test_a_group_id_that_no_request_can_hold_is_refused() -> None:
+    with pytest.raises(InvalidRecordError, match="a group id can have at most 32,767 bytes, not 32,768"):
+        OffsetsToSend.checked({}, "g" * 32_768)
 
 
 def test_an_object_with_a_topic_alone_is_no_partition() -> None:

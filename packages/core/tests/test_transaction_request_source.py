@@ -50,7 +50,11 @@ class Setup:
         self.state = TransactionState(transactional_id="x", client_id="c", sequences=self.sequences)
         self.manager = TransactionManager(self.state)
         self.requests = TransactionRequestSource(
-            self.state, timeout_ms=1_000, two_phase=False, backoff=Backoff(initial=0.1, maximum=1.0)
+            self.state,
+            timeout_ms=1_000,
+            two_phase=False,
+            backoff=Backoff(initial=0.1, maximum=1.0),
+            delivery_timeout=float("inf"),
         )
         self.requests.note_level(version)
         self.now = 0.0

@@ -584,11 +584,14 @@ def test_a_refusal_by_all_servers_is_raised_at_once() -> None:
         assert simulation.clock() < 1.0
 
 
-def test_brokers_without_transactions_are_recognised() -> None:
+@pytest.mark.parametrize("finds", ["groups", "transactions"])
+def test_brokers_without_transactions_are_recognised(finds: str) -> None:
     cluster = cluster_of()
     for broker in cluster.brokers.values():
         for key in (22, 24, 25, 26, 28):
             del broker.versions[key]
+        if finds == "groups":  # as before 0.11
+            broker.versions[10] = (0, 0)
     with simulated(cluster=cluster, transactional_id="x") as simulation:
         with pytest.raises(TransactionError, match=r"transactions need brokers of 0\.11 or later") as caught:
             simulation.producer.init_transactions()
@@ -816,6 +819,69 @@ def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
         producer.abort_transaction()
 
         assert simulation.cluster.transactions.committed_offsets == {}
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "this user may not read topic 'in', and therefore not commit the offset",
+        ),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, "the offset of topic 'in', partition 0, for group 'g' has more metadata"),
+    ],
+)
+def test_a_refused_offset_only_fails_its_transaction(version: int, code: ErrorCode, words: str) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        refuse(simulation, "TxnOffsetCommit", code)
+        with pytest.raises(AbortableTransactionError, match=words):
+            producer.send_offsets_to_transaction({("in", 0): 1}, "g")
+        producer.abort_transaction()
+        refuse(simulation, "TxnOffsetCommit")
+        with producer.transaction():
+            producer.send_offsets_to_transaction({("in", 0): 2}, "g")
+
+        assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 2}
+
+
+@pytest.mark.parametrize("call", [Producer.commit_transaction, Producer.prepare_transaction])
+def test_offsets_of_a_topic_that_is_gone_do_not_keep_a_call_for_ever(call: Callable[[Producer], object]) -> None:
+    times = {"max.block.ms": 1_000, "request.timeout.ms": 1_000, "delivery.timeout.ms": 5_000}
+    with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
+        producer = begun(simulation)
+        with pytest.raises(TransactionTimeoutError):
+            producer.send_offsets_to_transaction({("gone", 3): 1}, "g")
+        with pytest.raises(TransactionTimeoutError):
+            call(producer)
+        simulation.pass_time(2.5)
+        with pytest.raises(
+            AbortableTransactionError, match=r"not written within delivery\.timeout\.ms \(5 s\)"
+        ) as caught:
+            call(producer)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in str(caught.value)
+        assert "the offset of topic 'gone', partition 3, for group 'g'" in str(caught.value)
+        producer.abort_transaction()
+
+        assert manager(simulation).state is State.READY
+
+
+def test_a_consumers_membership_on_brokers_that_do_not_know_it_only_fails_the_transaction() -> None:
+    cluster = cluster_of(1)
+    for broker in cluster.brokers.values():
+        broker.versions[28] = (0, 2)
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        producer = begun(simulation)
+        with pytest.raises(
+            AbortableTransactionError, match=r"needs brokers of 2\.5 or later; .* pass the group's id alone"
+        ):
+            producer.send_offsets_to_transaction({("in", 0): 1}, ConsumerGroupMetadata("g", 1, "m"))
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send_offsets_to_transaction({("in", 0): 2}, "g")
+
+        assert simulation.cluster.transactions.committed_offsets == {("g", "in", 0): 2}
 
 
 # Epochs

@@ -156,7 +156,9 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         config, selector, environment, sender=lambda: sender, client=lambda: client, queueing=lambda: queueing
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
-    transactions = build_transactions(config.transactions, backoff, client_id, environment)
+    transactions = build_transactions(
+        config.transactions, backoff, client_id, environment, delivery_timeout=config.delivery.delivery_timeout
+    )
     latency_stats = NodeLatencyStats(config.partitioning.availability_timeout)
     queueing = build_queueing(
         config,

@@ -27,9 +27,9 @@ class TransactionParts:
 
 
 def build_transactions(
-    config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment
+    config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment, *, delivery_timeout: float
 ) -> TransactionParts:
-    """Build the parts that a configuration needs."""
+    """Build the parts that a configuration needs. *delivery_timeout* is in seconds."""
     if config.idempotence is Idempotence.OFF:
         return TransactionParts(sequences=Sequences(off=True))
     if config.transactional_id is None:
@@ -48,5 +48,11 @@ def build_transactions(
     state = TransactionState(
         transactional_id=config.transactional_id, client_id=client_id, sequences=sequences, environment=environment
     )
-    requests = TransactionRequestSource(state, timeout_ms=config.timeout, two_phase=config.two_phase, backoff=backoff)
+    requests = TransactionRequestSource(
+        state,
+        timeout_ms=config.timeout,
+        two_phase=config.two_phase,
+        backoff=backoff,
+        delivery_timeout=delivery_timeout,
+    )
     return TransactionParts(sequences=sequences, request_source=requests, manager=TransactionManager(state))

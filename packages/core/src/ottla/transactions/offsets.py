@@ -22,6 +22,8 @@ class OffsetAndMetadata:
 
 TopicPartition: TypeAlias = tuple[str, int]
 
+_SHORT_MAX: Final = 2**15 - 1
+
 _NO_OFFSET: Final = -1001
 """The offset of librdkafka for a partition of which the consumer has read nothing, so that there is none to commit."""
 
@@ -39,7 +41,18 @@ class OffsetsToSend:
         checked_group = group_of(group)
         if not checked_group.group_id:
             raise InvalidRecordError("group_metadata needs a group id: the consumer's group.id")
+        _check_length("a group id", checked_group.group_id)
         return cls(group=checked_group, offsets=dict(_positions(offsets)))
+
+
+def _check_length(what: str, text: str) -> None:
+    """Raise InvalidRecordError for a text that no request can hold: brokers close the connection, again and again."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as cause:
+        raise InvalidRecordError(f"{what} cannot be encoded as UTF-8: {cause}") from None
+    if size > _SHORT_MAX:
+        raise InvalidRecordError(f"{what} can have at most {_SHORT_MAX:,} bytes, not {size:,}")
 
 
 def _positions(offsets: object) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:
@@ -88,4 +101,7 @@ def _position(position: object) -> OffsetAndMetadata:
             raise InvalidRecordError(f"an offset must be an int or an OffsetAndMetadata, not {position!r}")
     if isinstance(found.offset, bool) or found.offset < 0:
         raise InvalidRecordError(f"an offset must be at least 0, not {found.offset!r}")
+    if not isinstance(found.metadata, str):
+        raise InvalidRecordError(f"the metadata of an offset must be a str, not {type(found.metadata).__name__}")
+    _check_length("the metadata of an offset", found.metadata)
     return found

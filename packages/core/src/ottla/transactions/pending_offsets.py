@@ -15,12 +15,17 @@ from ottla.transactions.pending_result import TransactionalRequestResult
 
 @attrs.define(eq=False)
 class PendingOffsetCommit:
-    """A group's offsets: `unwritten` partitions, and `group_added` once the coordinator has added the group."""
+    """A group's offsets: `unwritten` partitions, and `group_added` once the coordinator has added the group.
+
+    `last_error` is why they had to be sent again.
+    """
 
     sending: OffsetsToSend
     pending: TransactionalRequestResult
     unwritten: dict[TopicPartition, None]
+    created_at: float
     group_added: bool = False
+    last_error: OttlaError | None = None
 
 
 class PendingOffsetCommits:
@@ -46,7 +51,8 @@ class PendingOffsetCommits:
                 return other.pending
         pending = TransactionalRequestResult("send_offsets_to_transaction", self._environment)
         if sending.offsets:
-            self._waiting.append(PendingOffsetCommit(sending, pending, dict.fromkeys(sending.offsets)))
+            now = self._environment.clock()
+            self._waiting.append(PendingOffsetCommit(sending, pending, dict.fromkeys(sending.offsets), now))
         else:
             pending.end()
         return pending

@@ -131,6 +131,11 @@ class ResponseActionHandler:
         state = self._state
         self._retries.fail(request.kind, error, now)
         state.sequences.obstacle = error
+        if state.offsets and request.kind in (
+            CoordinatorRequestKind.ADD_OFFSETS,
+            CoordinatorRequestKind.COMMIT_OFFSETS,
+        ):
+            state.offsets.first.last_error = error
         state.lock.log(
             logger, logging.DEBUG, "%s: will send again for %r: %s", state.client_id, state.transactional_id, error
         )

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ottla.errors import AbortableTransactionError, OttlaError, UnsupportedVersionError
+from ottla.errors import AbortableTransactionError, OttlaError, TransactionError, UnsupportedVersionError
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
@@ -26,8 +26,11 @@ logger = robust_logger(__name__)
 class TransactionRequestSource:
     """The `RequestSource` of a transactional producer. For the I/O thread, except `close`."""
 
-    def __init__(self, state: TransactionState, *, timeout_ms: int, two_phase: bool, backoff: Backoff) -> None:
+    def __init__(
+        self, state: TransactionState, *, timeout_ms: int, two_phase: bool, backoff: Backoff, delivery_timeout: float
+    ) -> None:
         self._state = state
+        self._delivery_timeout = delivery_timeout
         self._timeout_ms = timeout_ms
         self._two_phase = two_phase
         self._coordinators = Coordinators(state.transactional_id)
@@ -86,6 +89,7 @@ class TransactionRequestSource:
             self._due_at = float("inf")
             if self._in_flight:
                 return None
+            self._expire_offsets(now)
             # Read after the state, under its lock. Otherwise another thread could send records and call `commit` in
             # between: the count would be without these records, and EndTxn would commit the transaction without them.
             complete = state.current.all_records_queued and all_complete()
@@ -94,7 +98,7 @@ class TransactionRequestSource:
             if request is None:
                 return None
             if now < self._retries.next_at:
-                self._due_at = self._retries.next_at
+                self._due_at = min(self._retries.next_at, self._offsets_expire_at())
                 return None
             return self._coordinators.before(request)
 
@@ -141,14 +145,19 @@ class TransactionRequestSource:
             if state.state is State.FATAL_ERROR:
                 return
             initializing = state.state is State.INITIALIZING
-            if request.kind is not CoordinatorRequestKind.INITIALIZE:
+            if request.kind is CoordinatorRequestKind.COMMIT_OFFSETS and state.state in CAN_FAIL:
+                what = "a consumer's group metadata needs brokers of 2.5 or later; with older ones pass the group's id"
+                state.transition_to_abortable(UnsupportedVersionError(f"{what} alone: {error}"))
+            elif request.kind is CoordinatorRequestKind.FIND_COORDINATOR and initializing:
+                state.refuse(UnsupportedVersionError(f"{_TOO_OLD}: {error}"))
+            elif request.kind is not CoordinatorRequestKind.INITIALIZE:
                 state.transition_to_fatal(error)
             elif initializing and (self._two_phase or state.keep_prepared):
                 what = "transaction.two.phase.commit.enable=true" if self._two_phase else "keep_prepared=True"
                 why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
                 state.refuse(UnsupportedVersionError(f"{why}: {error}"))
             elif initializing:
-                state.refuse(UnsupportedVersionError(f"transactions need brokers of 0.11 or later: {error}"))
+                state.refuse(UnsupportedVersionError(f"{_TOO_OLD}: {error}"))
             else:
                 why = "the producer needs another epoch, which brokers before 2.5 assign only to a new producer"
                 state.transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
@@ -190,6 +199,26 @@ class TransactionRequestSource:
                 )
             state.end_result(error)
             state.offsets.drop(error)
+
+    # Offsets that cannot be written
+
+    def _expire_offsets(self, now: float) -> None:
+        """Fail a transaction whose offsets are not written within `delivery.timeout.ms`, as records fail it.
+
+        Otherwise a commit with offsets of a topic that was deleted would never end.
+        """
+        if now < self._offsets_expire_at():
+            return
+        commit = self._state.offsets.first
+        what = f"offsets of group {commit.sending.group.group_id!r} were not written within delivery.timeout.ms"
+        why = commit.last_error or self._state.sequences.obstacle or "no coordinator has answered"
+        error = TransactionError(f"{what} ({self._delivery_timeout:g} s): {why}")
+        error.__cause__ = commit.last_error
+        self._state.transition_to_abortable(error)
+
+    def _offsets_expire_at(self) -> float:
+        waiting = self._state.state in _OWN and self._state.offsets
+        return self._state.offsets.first.created_at + self._delivery_timeout if waiting else float("inf")
 
     # The end of a producer that closes
 
@@ -267,6 +296,8 @@ class TransactionRequestSource:
             txn_v2=state.current.uses_v2,
         )
 
+
+_TOO_OLD = "transactions need brokers of 0.11 or later"
 
 _ENDING = (State.COMMITTING, State.ABORTING)
 _OWN = (State.IN_TRANSACTION, State.COMMITTING, State.PREPARED)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import ErrorCode, ProtocolError, error_code
+from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     ADD_PARTITIONS_TO_TXN,
@@ -210,7 +210,25 @@ class TxnOffsetCommit(CoordinatorRequest):
         }
         codes = _codes(self.partitions, results)
         written = [partition for partition, code in zip(self.partitions, codes, strict=True) if code is ErrorCode.NONE]
-        return OffsetsWritten(written, self.failure(deciding_code(self.kind, codes)))
+        deciding = deciding_code(self.kind, codes)
+        failure = self.failure(deciding)
+        if failure is not None:
+            refused = self.partitions[codes.index(deciding)]
+            failure = RequestFailed(failure.action, BrokerError(deciding, self._detail(deciding, *refused)))
+        return OffsetsWritten(written, failure)
+
+    def _detail(self, code: ErrorCode, topic: str, partition: int) -> str:
+        """What an error code is about: the response only has the code."""
+        offset = f"the offset of topic {topic!r}, partition {partition}, for group {self.key!r}"
+        match code:
+            case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                return f"this user may not read topic {topic!r}, and therefore not commit {offset}"
+            case ErrorCode.OFFSET_METADATA_TOO_LARGE | ErrorCode.INVALID_COMMIT_OFFSET_SIZE:
+                return f"{offset} has more metadata than the broker's offset.metadata.max.bytes"
+            case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return f"{code.meaning} It was for {offset}"
+            case _:
+                return f"{code.meaning} It was for group {self.key!r}"
 
 
 @attrs.frozen(kw_only=True)
