@@ -139,6 +139,7 @@ def test_an_outcome_never_contradicts_the_error_for_the_same_key(tmp_path: Path)
         ("partitioner=mine", {}, "failed"),
         ("compression.level=-1", {}, "left out"),
         ("linger.ms=0.5", {}, "failed"),
+        ("message.timeout.ms=0", {"delivery.timeout.ms": "2147483647"}, "changed"),
         ("ssl.keystore.type=JKS", {}, "failed"),
         ("ssl.certificate.location=/both.pem", {"ssl.keystore.location": "/both.pem"}, "changed"),
         ("dr_cb=f", {}, "failed"),

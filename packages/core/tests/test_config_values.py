@@ -195,9 +195,14 @@ def test_the_java_round_robin_partitioner_has_a_counterpart(name: str) -> None:
     ("key", "name", "remedy"),
     [
         ("key.serializer", "org.apache.kafka.common.serialization.LongSerializer", "ottla.serializers"),
-        ("key.serializer", "com.acme.StringSerializer", "is a Java class, which Ottla cannot load"),
+        ("key.serializer", "com.acme.StringSerializer", "is the name of a class, and Ottla loads none by its name"),
         ("partitioner.class", "com.acme.Mine$Inner", "ottla.partitioners"),
-        ("partitioner.class", "com.acme.RoundRobinPartitioner", "is a Java class, which Ottla cannot load"),
+        ("partitioner.class", "shop.plugins.ByCustomer", "is the name of a class, and Ottla loads none by its name"),
+        (
+            "partitioner.class",
+            "com.acme.RoundRobinPartitioner",
+            "is the name of a class, and Ottla loads none by its name",
+        ),
         ("partitioner.class", 5, "5 is not the name of a partitioner plugin, a partitioner, its class, or a function"),
         (
             "partitioner.class",
@@ -221,9 +226,9 @@ def test_other_java_classes_are_refused_with_a_remedy(key: str, name: object, re
         (
             "interceptor.classes",
             "com.acme.Audit",
-            "a Java class, which Ottla cannot load; write the names of plugins",
+            "the name of a class, and Ottla loads none by its name; write the names of plugins",
         ),
-        ("interceptor.classes", "AuditInterceptor", "is a Java class, which Ottla cannot load"),
+        ("interceptor.classes", "AuditInterceptor", "is the name of a class, and Ottla loads none by its name"),
         ("interceptor.classes", [5], "is not a plugin's name; write the names of plugins of the group"),
         ("interceptor.classes", "audit,mask, Audit", "'audit' is named twice"),
         ("metric.reporters", ["org.apache.kafka.common.metrics.JmxReporter"], "there is no JMX without Java"),

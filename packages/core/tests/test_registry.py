@@ -174,6 +174,9 @@ def test_a_hook_may_leave_out_arguments(site: Site) -> None:
     [
         ("transport", "plaintext", "try: pip install ottla-transport-plaintext ("),
         ("transport", "ssl", "try: pip install ottla-transport-ssl ("),
+        ("reporter", "Prometheus", "try: pip install ottla-reporter-prometheus ("),
+        ("reporter", "opentelemetry", "try: pip install ottla-opentelemetry ("),
+        ("interceptor", "opentelemetry", "try: pip install ottla-opentelemetry ("),
         ("authenticator", "SCRAM-SHA-512", "try: pip install ottla-authenticator-sasl ("),
         ("authenticator", "GSSAPI", 'try: pip install "ottla-authenticator-sasl[gssapi]" ('),
         ("compressor", "lz4", 'try: pip install "ottla[lz4]" ('),

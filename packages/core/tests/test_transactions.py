@@ -847,7 +847,7 @@ def test_a_refused_offset_only_fails_its_transaction(version: int, code: ErrorCo
 
 
 @pytest.mark.parametrize("call", [Producer.commit_transaction, Producer.prepare_transaction])
-def test_offsets_of_a_topic_that_is_gone_do_not_keep_a_call_for_ever(call: Callable[[Producer], object]) -> None:
+def test_offsets_of_a_missing_topic_end_with_the_delivery_timeout(call: Callable[[Producer], object]) -> None:
     times = {"max.block.ms": 1_000, "request.timeout.ms": 1_000, "delivery.timeout.ms": 5_000}
     with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
         producer = begun(simulation)
@@ -867,7 +867,7 @@ def test_offsets_of_a_topic_that_is_gone_do_not_keep_a_call_for_ever(call: Calla
         assert manager(simulation).state is State.READY
 
 
-def test_a_consumers_membership_on_brokers_that_do_not_know_it_only_fails_the_transaction() -> None:
+def test_group_metadata_on_old_brokers_fails_only_the_transaction() -> None:
     cluster = cluster_of(1)
     for broker in cluster.brokers.values():
         broker.versions[28] = (0, 2)

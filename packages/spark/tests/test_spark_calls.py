@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 from long_forms import share
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -250,6 +251,12 @@ def test_a_call_writes_an_empty_frame_if_no_broker_can_be_reached(spark: SparkSe
 
     for frame in (numbers(spark, 0, 2).where("value = 'none'"), numbers(spark, 0, 0), without_partitions):
         assert ottla_spark.write(frame, unreachable).records == 0
+
+
+@pytest.mark.parametrize("frame", [[("a",)], pa.table({"value": ["a"]})], ids=["list", "table"])
+def test_what_is_no_frame_of_spark_is_refused(frame: Any) -> None:
+    with pytest.raises(InvalidWriteError, match=r"pass a DataFrame of Spark, not a (list|Table)"):
+        ottla_spark.write(frame, {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"})
 
 
 def test_a_call_reports_all_problems_before_a_task(spark: SparkSession, stream: Stream) -> None:

@@ -316,7 +316,7 @@ def test_settings_without_effect_in_a_write_are_refused_with_the_reason(key: str
 def test_a_java_class_is_refused_with_its_replacement() -> None:
     _, [problem] = read(kafka_partitioner_class="com.acme.Mine")
 
-    assert "is a Java class, which Ottla cannot load" in problem
+    assert "is the name of a class, and Ottla loads none by its name" in problem
 
 
 @pytest.mark.parametrize("written", ["-1", "soon", "1.5", "", "³", "2147483648", "9" * 5000])

@@ -82,7 +82,7 @@ def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
     """Yield pairs up to the semicolon."""
     while not (key := next(tokens)).is_sign(";"):
         if key.is_sign(""):
-            raise ValueError(f"expected a semicolon at the end, {key.at}")
+            raise ValueError(f"expected a semicolon at the end, at {key.at}")
         if key.is_sign("="):
             raise ValueError(f"expected the name of an option at {key.at}")
         equals = next(tokens)

@@ -113,7 +113,7 @@ def _name(raw: str, known: Mapping[str, str], remedy: str) -> str:
     if counterpart is not None:
         return counterpart
     if _CLASS.fullmatch(raw.strip()):
-        raise ValueError(f"{brief(raw)} is a Java class, which Ottla cannot load; {remedy}")
+        raise ValueError(f"{brief(raw)} is the name of a class, and Ottla loads none by its name; {remedy}")
     return name_of(raw)
 
 

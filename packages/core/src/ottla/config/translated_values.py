@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from ottla.config.value_types import INT_MAX
+
 Convert: TypeAlias = Callable[[object, Mapping[str, object]], tuple[Mapping[str, str], str]]
 """Takes a value and all values by dotted key; returns the settings in its place, and a remark."""
 
@@ -18,6 +20,12 @@ def _kilobytes(value: object, _values: Mapping[str, object]) -> tuple[Mapping[st
     if not text.isdecimal():
         raise TranslationError("it is not a whole number")
     return {"buffer.memory": str(int(text) * 1024)}, "buffer.memory is in bytes"
+
+
+def _record_timeout(value: object, _values: Mapping[str, object]) -> tuple[Mapping[str, str], str]:
+    if str(value).strip() == "0":
+        return {"delivery.timeout.ms": str(INT_MAX)}, "0 is no limit in librdkafka; this is the longest time, 25 days"
+    return {"delivery.timeout.ms": str(value)}, "it is called delivery.timeout.ms here"
 
 
 def _left_out(remark: str) -> Convert:
@@ -120,6 +128,7 @@ CONVERSIONS: Final[Mapping[str, Convert]] = {
     "compression.level": _level,
     "compression.type": _compression,
     "enable.ssl.certificate.verification": _verification,
+    "message.timeout.ms": _record_timeout,
     "partitioner": _partitioner,
     "queue.buffering.max.kbytes": _kilobytes,
     "queue.buffering.max.messages": _left_out("records are not counted; buffer.memory limits their bytes"),

@@ -44,6 +44,10 @@ class PendingOffsetCommits:
         """The commit in progress."""
         return self._waiting[0]
 
+    def expire_at(self, timeout: float) -> float:
+        """The time by which the first commit has to be written, within *timeout* seconds; infinite without one."""
+        return self.first.created_at + timeout if self._waiting else float("inf")
+
     def add(self, sending: OffsetsToSend) -> TransactionalRequestResult:
         """Queue a group's offsets; a repeated call after a timeout does not queue them twice."""
         for other in self._waiting:

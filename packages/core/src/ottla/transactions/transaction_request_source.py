@@ -98,7 +98,7 @@ class TransactionRequestSource:
             if request is None:
                 return None
             if now < self._retries.next_at:
-                self._due_at = min(self._retries.next_at, self._offsets_expire_at())
+                self._due_at = min(self._retries.next_at, state.offsets.expire_at(self._delivery_timeout))
                 return None
             return self._coordinators.before(request)
 
@@ -207,18 +207,14 @@ class TransactionRequestSource:
 
         Otherwise a commit with offsets of a topic that was deleted would never end.
         """
-        if now < self._offsets_expire_at():
+        offsets = self._state.offsets
+        if now < offsets.expire_at(self._delivery_timeout):
             return
-        commit = self._state.offsets.first
-        what = f"offsets of group {commit.sending.group.group_id!r} were not written within delivery.timeout.ms"
-        why = commit.last_error or self._state.sequences.obstacle or "no coordinator has answered"
+        what = f"offsets of group {offsets.first.sending.group.group_id!r} were not written within delivery.timeout.ms"
+        why = offsets.first.last_error or self._state.sequences.obstacle or "no coordinator has answered"
         error = TransactionError(f"{what} ({self._delivery_timeout:g} s): {why}")
-        error.__cause__ = commit.last_error
+        error.__cause__ = offsets.first.last_error
         self._state.transition_to_abortable(error)
-
-    def _offsets_expire_at(self) -> float:
-        waiting = self._state.state in _OWN and self._state.offsets
-        return self._state.offsets.first.created_at + self._delivery_timeout if waiting else float("inf")
 
     # The end of a producer that closes
 

@@ -79,7 +79,10 @@ class JobInput:
 def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str] = ()) -> JobInput:
     """Choose the columns to send. Raises InvalidWriteError with their problems and those found before."""
     problems = list(problems)
-    if frame.isStreaming:
+    streaming = getattr(frame, "isStreaming", None)  # of both kinds of Spark's DataFrames, which share no class in 3.5
+    if not isinstance(streaming, bool):
+        raise InvalidWriteError([*problems, f"pass a DataFrame of Spark, not a {type(frame).__qualname__}"])
+    if streaming:
         problems.append(
             "the rows are those of a stream; pass ottla_spark.foreach_batch(options) to its writeStream.foreachBatch"
         )

@@ -193,6 +193,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=MetricsReporter,
             setting="metric.reporters",
             abilities=(),
+            install={"opentelemetry": "ottla-opentelemetry", "prometheus": "ottla-reporter-prometheus"},
         ),
         Kind(
             name="serializer",
@@ -224,6 +225,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             protocol=Interceptor,
             setting="interceptor.classes",
             abilities=(SupportsOnSendTable, SupportsOnTableAcknowledgement, SupportsClose),
+            install={"opentelemetry": "ottla-opentelemetry"},
             generation=2,
             former={1: FormerGeneration(protocol=FormerInterceptor, adapt=AdaptedInterceptor)},
         ),

@@ -33,6 +33,7 @@ from ottla.transactions.transaction_requests import FindCoordinator, coordinator
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4
 _FIRST_WITH_CLUSTER_ID = 2
+_FIRST_WITHOUT_CREATION = 4
 
 T = TypeVar("T")
 
@@ -80,8 +81,7 @@ class BlockingClient:
 
         Blocks until a broker has answered.
         """
-        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        answer: MetadataResponse = self.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITH_CLUSTER_ID)
+        answer: MetadataResponse = self.ask(None, METADATA, _no_topics, floor=_FIRST_WITH_CLUSTER_ID)
         return answer.cluster_id
 
     def topic(self, name: str) -> Topic:
@@ -261,6 +261,11 @@ class BlockingClient:
         end = self._clock() + seconds
         while self._clock() < end:
             self._pass("the coordinator has not answered yet")
+
+
+def _no_topics(version: int) -> MetadataRequest:
+    """A request for the cluster alone. Versions that cannot forbid the creation of topics need not: they name none."""
+    return MetadataRequest(topics=[], allow_auto_topic_creation=version < _FIRST_WITHOUT_CREATION)
 
 
 class _ConnectionLostError(Exception):
