@@ -24,6 +24,7 @@ import pytest
 
 from ottla import Delivery, DeliveryError, Producer, UndeliveredError
 from ottla.concurrency import signals
+from ottla.errors import AbortableTransactionError, TransactionAbortedError
 from ottla.sender.io_handoff import HandoffState, IoHandoff
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -191,6 +192,22 @@ def test_concurrent_records_are_sent_by_the_io_thread(producer: Producer) -> Non
             delivery.result(WAIT)
 
     assert threading.get_ident() not in threads
+
+
+def test_a_record_behind_a_refused_one_fails_at_once(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    """In a transaction, which that one fails: what is queued is dropped by the thread that waits for it."""
+    topic = make_topic(max_message_bytes=1_000)
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+    with Producer(settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for _ in range(ENOUGH):
+            producer.send(topic, b"before").result(WAIT)
+        with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
+            producer.send(topic, b"refused" * 1_000).result(WAIT)
+        with pytest.raises((TransactionAbortedError, AbortableTransactionError)):
+            producer.send(topic, b"behind").result(WAIT / 2)
+        producer.abort_transaction()
 
 
 def test_with_the_hand_off_disabled_the_io_thread_runs_all_rounds(cluster: MockCluster) -> None:

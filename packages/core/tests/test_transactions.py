@@ -398,6 +398,22 @@ def test_a_commit_in_progress_fails_with_a_failed_record() -> None:
         assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_RECORD, ErrorCode.PRODUCER_FENCED])
+def test_a_record_behind_a_failed_one_is_dropped_at_once(code: ErrorCode) -> None:
+    """A thread that awaits it may run the rounds itself: one that dropped it must not wait for anything else."""
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(code)
+        refused = producer.send("t", b"refused", partition=0)
+        simulation.run_until(refused.done)
+        behind = producer.send("t", b"behind", partition=1)
+        simulation.round()
+
+        assert behind.done()
+        assert simulation.sender.due_at <= simulation.clock()
+        assert behind.error is not None
+
+
 def test_an_error_raised_by_commit_is_not_raised_again_by_close() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=60_000) as simulation:
         producer = begun(simulation)

@@ -254,7 +254,7 @@ def test_a_call_writes_an_empty_frame_if_no_broker_can_be_reached(spark: SparkSe
 
 
 @pytest.mark.parametrize("frame", [[("a",)], pa.table({"value": ["a"]})], ids=["list", "table"])
-def test_what_is_no_frame_of_spark_is_refused(frame: Any) -> None:
+def test_a_table_that_is_no_frame_of_spark_is_refused(frame: Any) -> None:
     with pytest.raises(InvalidWriteError, match=r"pass a DataFrame of Spark, not a (list|Table)"):
         ottla_spark.write(frame, {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"})
 

@@ -156,9 +156,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         config, selector, environment, sender=lambda: sender, client=lambda: client, queueing=lambda: queueing
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
-    transactions = build_transactions(
-        config.transactions, backoff, client_id, environment, delivery_timeout=config.delivery.delivery_timeout
-    )
+    transactions = build_transactions(config, backoff, client_id, environment)
     latency_stats = NodeLatencyStats(config.partitioning.availability_timeout)
     queueing = build_queueing(
         config,

@@ -237,8 +237,9 @@ class Sender:
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-        if not nodes and (refusal := self._client.refused_by_all()) is not None:
-            self._accumulator.fail_queued(refusal)
+        refusal = None if nodes else self._client.refused_by_all()
+        if refusal is not None and self._accumulator.fail_queued(refusal):
+            until = now  # as above
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
         if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:
             self._waits.note(ready, nodes, now)

@@ -8,7 +8,7 @@ import attrs
 
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import Environment
-from ottla.config import Idempotence, TransactionsConfig
+from ottla.config import Idempotence, ProducerConfig
 from ottla.network.backoff import Backoff
 from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 from ottla.transactions.request_source import RequestSource
@@ -27,13 +27,13 @@ class TransactionParts:
 
 
 def build_transactions(
-    config: TransactionsConfig, backoff: Backoff, client_id: str, environment: Environment, *, delivery_timeout: float
+    config: ProducerConfig, backoff: Backoff, client_id: str, environment: Environment
 ) -> TransactionParts:
-    """Build the parts that a configuration needs. *delivery_timeout* is in seconds."""
-    if config.idempotence is Idempotence.OFF:
+    """Build the parts that a configuration needs."""
+    if config.transactions.idempotence is Idempotence.OFF:
         return TransactionParts(sequences=Sequences(off=True))
-    if config.transactional_id is None:
-        sequences = Sequences(required=config.idempotence is Idempotence.REQUIRED, client_id=client_id)
+    if config.transactions.transactional_id is None:
+        sequences = Sequences(required=config.transactions.idempotence is Idempotence.REQUIRED, client_id=client_id)
         return TransactionParts(
             sequences=sequences,
             request_source=ProducerIdRequestSource(sequences=sequences, backoff=backoff, client_id=client_id),
@@ -46,13 +46,16 @@ def build_transactions(
 
     sequences = Sequences(transactional=True, required=True, client_id=client_id)
     state = TransactionState(
-        transactional_id=config.transactional_id, client_id=client_id, sequences=sequences, environment=environment
+        transactional_id=config.transactions.transactional_id,
+        client_id=client_id,
+        sequences=sequences,
+        environment=environment,
     )
     requests = TransactionRequestSource(
         state,
-        timeout_ms=config.timeout,
-        two_phase=config.two_phase,
+        timeout_ms=config.transactions.timeout,
+        two_phase=config.transactions.two_phase,
         backoff=backoff,
-        delivery_timeout=delivery_timeout,
+        delivery_timeout=config.delivery.delivery_timeout,
     )
     return TransactionParts(sequences=sequences, request_source=requests, manager=TransactionManager(state))
