@@ -205,9 +205,12 @@ def test_a_record_behind_a_refused_one_fails_at_once(kafka: KafkaCluster, make_t
             producer.send(topic, b"before").result(WAIT)
         with pytest.raises(DeliveryError, match="MESSAGE_TOO_LARGE"):
             producer.send(topic, b"refused" * 1_000).result(WAIT)
+        started = time.monotonic()
         with pytest.raises((TransactionAbortedError, AbortableTransactionError)):
             producer.send(topic, b"behind").result(WAIT / 2)
         producer.abort_transaction()
+
+        assert time.monotonic() - started < WAIT / 4  # not a moment: the machine may be busy
 
 
 def test_with_the_hand_off_disabled_the_io_thread_runs_all_rounds(cluster: MockCluster) -> None:
