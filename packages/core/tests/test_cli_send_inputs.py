@@ -76,6 +76,25 @@ def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
         json_table([b'{"k": 1}', line], Parts(key="k"), 7)
 
 
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize("part", ["key", "value", "headers", "timestamp"])
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        (rb'"\ud800"', "field 'f' of record 8"),
+        (rb'{"\ud800": "v"}', "field 'f' of record 8"),
+        (rb'{"name": "\ud800"}', "field 'f' of record 8"),
+        (DEEP, "(field 'f' of )?record 8 is nested too deeply|field 'f' of record 8"),
+    ],
+    ids=["text", "a name", "inside", "deep"],
+)
+def test_a_field_that_no_record_can_hold_is_named(part: str, field: bytes, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        json_table([b'{"f": null}', b'{"f": %s}' % field], Parts(**{part: "f"}), 7)
+
+
 def test_a_value_may_be_any_field() -> None:
     lines = [b'{"v": "text"}', b'{"v": {"a": [1.0, null]}}', b'{"v": null}']
 

@@ -140,12 +140,20 @@ def _fields(
     for number, line in enumerate(lines, start=first):
         try:
             document = json.loads(line, **options)
+        except RecursionError:
+            raise InputError(f"record {number} is nested too deeply") from None
         except ValueError as error:
             raise InputError(f"record {number} is not JSON: {error}") from None
         if not isinstance(document, dict):
             raise InputError(f"record {number} is not a JSON object, so it has no field {name!r}")
         try:
             yield convert(document.get(name))
+        except RecursionError:
+            raise InputError(f"field {name!r} of record {number} is nested too deeply") from None
+        except UnicodeEncodeError:  # JSON may have half of a surrogate pair, as \ud800
+            raise InputError(
+                f"field {name!r} of record {number} has half of a surrogate pair, which is no text"
+            ) from None
         except TypeError as error:
             raise InputError(f"field {name!r} of record {number}: {error}") from None
 
@@ -154,14 +162,21 @@ def _scalar(field: Any) -> str | None:
     if isinstance(field, bool):
         return str(field).lower()
     if field is None or isinstance(field, str):
-        return field
+        return _encodable(field)
     raise TypeError("a key must be text or a number")
 
 
 def _document(field: Any) -> str | None:
     if field is None or isinstance(field, str):
-        return field
-    return json.dumps(field, ensure_ascii=False, separators=(",", ":"))
+        return _encodable(field)
+    return _encodable(json.dumps(field, ensure_ascii=False, separators=(",", ":")))
+
+
+def _encodable(text: str | None) -> str | None:
+    """The text. Raises UnicodeEncodeError if it has half of a surrogate pair."""
+    if text is not None:
+        text.encode()
+    return text
 
 
 def _header_pairs(field: Any) -> list[tuple[str, bytes | None]] | None:
@@ -169,4 +184,6 @@ def _header_pairs(field: Any) -> list[tuple[str, bytes | None]] | None:
         return None
     if not isinstance(field, dict) or not all(value is None or isinstance(value, str) for value in field.values()):
         raise TypeError("headers must be an object whose values are text or null")
+    for name in field:
+        _encodable(name)
     return [(name, None if value is None else value.encode()) for name, value in field.items()]
