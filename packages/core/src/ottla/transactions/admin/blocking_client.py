@@ -251,7 +251,8 @@ class BlockingClient:
         if fatal is not None:
             raise TransactionError(f"no broker can be reached: {fatal}") from fatal
         if now >= self._deadline:
-            last = f"; last error: {self._last_error}" if self._last_error is not None else ""
+            error = self._last_error or self._metadata.last_error
+            last = f"; last error: {error}" if error is not None else ""
             raise TransactionTimeoutError(
                 f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated"
             )
