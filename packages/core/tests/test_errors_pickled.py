@@ -150,6 +150,38 @@ def test_every_kind_of_error_can_be_copied(kind: type[OttlaError], copied: Copie
     assert (type(other), str(other), other.__dict__) == (kind, str(error), error.__dict__)
 
 
+class LostFileError(OttlaError, FileNotFoundError):
+    """An error of a plugin that is also a built-in one, with fields of its own."""
+
+
+class BadTextError(OttlaError, UnicodeDecodeError):
+    """Another one."""
+
+    def __init__(self, where: str, *rest: Any) -> None:
+        self.where = where
+        super().__init__(*rest)
+
+
+@COPIES
+def test_errors_of_plugins_keep_what_builtin_ones_have(copied: Copied) -> None:
+    lost = copied(LostFileError(2, "No such file", "orders.csv"))
+    bad = copied(BadTextError("row 7", "utf-8", b"\xff", 0, 1, "invalid start byte"))
+
+    assert (str(lost), lost.errno, lost.filename) == ("[Errno 2] No such file: 'orders.csv'", 2, "orders.csv")
+    assert (bad.where, bad.object, bad.reason) == ("row 7", b"\xff", "invalid start byte")
+
+
+@COPIES
+def test_causes_in_a_circle_end(copied: Copied) -> None:
+    error = OttlaError("first")
+    error.__cause__ = OttlaError("second")
+    error.__cause__.__cause__ = error
+    cause = copied(error).__cause__
+
+    assert str(cause) == "second"
+    assert str(cause.__cause__) == "first"
+
+
 @pytest.mark.timeout(60)
 def test_a_worker_raises_an_error_to_its_parent_and_goes_on() -> None:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:

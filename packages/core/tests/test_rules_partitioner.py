@@ -366,7 +366,7 @@ def test_keys_are_partitioned_together_and_each_record_is_sent_to_its_own() -> N
 
 
 @pytest.mark.rule("partitioner.run", "accumulator.balance")
-@pytest.mark.parametrize(("partitions", "memory"), [(1, 256 << 10), (100, 800 << 10), (1_000, 2 << 20)])
+@pytest.mark.parametrize(("partitions", "memory"), [(1, 256 << 10), (100, 800 << 10), (1_000, 4 << 20)])
 def test_an_unassigned_batch_reserves_memory_seldom_and_returns_the_rest(partitions: int, memory: int) -> None:
     partitioner = Columnar(lambda keys: [0] * len(keys))
     with simulated(*[1] * partitions, linger_ms=HOUR_MS, plugins={"partitioner": partitioner}) as simulation:
@@ -388,7 +388,7 @@ def test_an_unassigned_batch_reserves_memory_seldom_and_returns_the_rest(partiti
 
 @pytest.mark.parametrize(
     ("partitions", "buffer_memory", "most"),
-    [(32, 32 << 20, 256 << 10), (33, 32 << 20, 264 << 10), (10_000, 1 << 30, 2 << 20), (10_000, 16 << 20, 1 << 20)],
+    [(32, 32 << 20, 256 << 10), (33, 32 << 20, 264 << 10), (10_000, 1 << 30, 4 << 20), (10_000, 16 << 20, 2 << 20)],
 )
 def test_an_unassigned_batch_grows_with_partitions_and_spares_memory(
     partitions: int, buffer_memory: int, most: int

@@ -64,6 +64,10 @@ class BatchSizes:
         within = self._memory_within((max_bytes if self.growing else target) - size, charge)
         return memory + max(min(remaining * memory // size, within), self._memory_within(remaining, charge))
 
+    def certain_memory(self, topic: TopicQueues) -> int:
+        """The memory that the records may occupy while the batch is certainly below its target, whatever they are."""
+        return min(int((self.target - HEADER_SIZE) / max(self.ratio(topic.name), 1.0)), self._max_bytes(topic))
+
     def max_memory(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy at most."""
         if not self.growing:

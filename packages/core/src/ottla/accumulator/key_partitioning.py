@@ -43,8 +43,9 @@ class KeyPartitioner:
         if source.outcome is not None:  # the producer was closed while the partitioner did not return
             return Forwarded(pieces=pieces)
         source.maybe_written = True
+        small = self.sizes.certain_memory(queues)
         for partition, indexes in by_partition:
-            self._move_to(queues.queues[partition], source, indexes, begin, pieces)
+            self._move_to(queues.queues[partition], source, indexes, begin, pieces, small=small)
         return Forwarded(pieces=pieces)
 
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
@@ -80,6 +81,8 @@ class KeyPartitioner:
         indexes: Sequence[int],
         begin: Begin,
         pieces: list[ForwardedRecords[ProducerBatch]],
+        *,
+        small: int,
     ) -> None:
         while indexes:
             batch = queue.open
@@ -89,7 +92,10 @@ class KeyPartitioner:
                 )
                 start, taken = batch.take_from(source, indexes[:1], memory=0)  # before other threads can append to it
             else:
-                start, taken = batch.take_from(source, indexes, memory=self._free_bytes(batch.columns, queue.topic))
+                # With thousands of partitions, most moves are of a few records into a batch that is far from full.
+                start, taken = batch.take_from(source, indexes, memory=small)
+                if not taken:
+                    start, taken = batch.take_from(source, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()
                 continue
@@ -97,16 +103,17 @@ class KeyPartitioner:
                 begin(queue, batch)  # before it holds memory, which would be lost with a batch that is not queued
             pieces.append(ForwardedRecords(batch=batch, start=start, indexes=indexes[:taken]))
             indexes = indexes[taken:]
-            self._carry_memory(batch, source, queue.topic)
+            self._carry_memory(batch, source, queue.topic, small=small)
 
     def _free_bytes(self, columns: Columns, topic: TopicQueues) -> int:
         return max(self.sizes.target_memory(columns, topic), self.sizes.max_memory(columns, topic))
 
-    def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues) -> None:
+    def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues, *, small: int) -> None:
         """Move the memory that the batch's records occupy from *source* to *batch*; marks *batch* as full if it is."""
         memory = batch.columns.memory()
         missing = min(max(memory - batch.held_bytes, 0), source.held_bytes)
         batch.held_bytes += missing
         source.held_bytes -= missing
-        batch.full = batch.full or self.sizes.target_memory(batch.columns, topic) <= memory
+        if not batch.full and memory >= small:
+            batch.full = self.sizes.target_memory(batch.columns, topic) <= memory
         topic.count(batch, memory)

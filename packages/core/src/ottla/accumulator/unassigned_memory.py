@@ -20,13 +20,13 @@ UNASSIGNED_SHARE: Final = 8 * 1024
 Each partition costs as much time as ten records.
 """
 
-MAX_UNASSIGNED_MEMORY: Final = 2 * 1024 * 1024
+MAX_UNASSIGNED_MEMORY: Final = 4 * 1024 * 1024
 """The maximum of that total: while an unassigned batch is partitioned, no other thread can queue records."""
 
 
 def unassigned_memory(partitions: int, capacity: int) -> int:
     """The bytes that the records of an unassigned batch may occupy, out of the *capacity* for all queued records."""
-    return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 16))
+    return max(UNASSIGNED_MEMORY, min(partitions * UNASSIGNED_SHARE, MAX_UNASSIGNED_MEMORY, capacity // 8))
 
 
 class UnassignedMemory(BatchMemory):

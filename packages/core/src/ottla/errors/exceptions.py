@@ -55,16 +55,18 @@ class OttlaError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # Not by calling the class with `args`, as for other exceptions: those are not the arguments of every __init__.
         # If a worker's exception cannot be unpickled, multiprocessing.Pool waits for its result for ever.
-        attributes = {name: value for name, value in self.__dict__.items() if name != "delivery"}
-        cause = self.__cause__ if isinstance(self.__cause__, OttlaError) else None
-        return _rebuilt, (type(self), self.args, cause), attributes
+        attributes: dict[str, Any] = {name: value for name, value in self.__dict__.items() if name != "delivery"}
+        if isinstance(self.__cause__, OttlaError):
+            attributes["__cause__"] = self.__cause__
+        arguments = super().__reduce__()[1]  # `args`, and what a built-in class has besides, such as a file's name
+        return _rebuilt, (type(self), arguments), attributes
 
 
-def _rebuilt(kind: type[OttlaError], args: tuple[Any, ...], cause: OttlaError | None) -> OttlaError:
+def _rebuilt(kind: type[OttlaError], args: tuple[Any, ...]) -> OttlaError:
     """An error without its attributes, for `OttlaError.__reduce__`."""
-    error = kind.__new__(kind)
-    error.args = args
-    error.__cause__ = cause
+    builtin: Any = next(each for each in kind.__mro__ if each.__module__ == "builtins")
+    error: OttlaError = builtin.__new__(kind, *args)
+    builtin.__init__(error, *args)
     return error
 
 
