@@ -28,8 +28,8 @@ def test_ctrl_c_while_partitions_are_chosen_takes_effect_afterwards(monkeypatch:
         deliveries = [simulation.producer.send("t", b"v", b"%d" % number) for number in range(30)]
         carry = KeyPartitioner._carry_memory
 
-        def interrupted(key_partitioner: KeyPartitioner, *arguments: Any) -> None:
-            carry(key_partitioner, *arguments)
+        def interrupted(key_partitioner: KeyPartitioner, *arguments: Any, **options: Any) -> None:
+            carry(key_partitioner, *arguments, **options)
             signal.raise_signal(signal.SIGINT)
 
         monkeypatch.setattr(KeyPartitioner, "_carry_memory", interrupted)
