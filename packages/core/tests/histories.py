@@ -32,6 +32,7 @@ from history_plans import (
     ROUND_TRIP,
     ROUND_TRIPS,
     TOPICS,
+    TRANSACTIONAL_ID,
     WHOLE_HISTORY,
     Call,
     Close,
@@ -248,6 +249,8 @@ class Run:
                     self.simulation.sleep(call.sleep)
         except (ProducerClosedError, FatalTransactionError) as error:
             self.check_end(error)
+        except TransactionTimeoutError as error:
+            self.note(f"the program gives up: {error}")
         finally:
             self._open -= 1
             self.writers.over |= not number
@@ -383,7 +386,10 @@ class Run:
             if call.commits:
                 outcome = UNKNOWN
                 self.note("commit_transaction()")
-                self._until_known(self.producer.commit_transaction)
+                if self.plan.gives_up:
+                    self.producer.commit_transaction()
+                else:
+                    self._until_known(self.producer.commit_transaction)
                 outcome = COMMITTED
         except AbortableTransactionError as error:
             self.note(f"the transaction must be aborted: {error}")
@@ -422,7 +428,7 @@ class Run:
         """Call again while time runs out: it is the same outcome that is waited for."""
         began = self.simulation.clock()
         limit = self.longest_wait(began)
-        for _ in range(20):
+        for _ in range(2_000 if self.plan.gives_up else 20):
             try:
                 call()
             except TransactionTimeoutError:
@@ -482,8 +488,18 @@ class Run:
         self.note("closed")
         if last:
             history.returned_at = self.simulation.clock()
+            self._check_nothing_open(early=history.returned_at < began + seconds)
         limit = timeout + 0.5 if timeout is not None else self.longest_wait(began)
         in_time(f"close({timeout})", began=began, ended=self.simulation.clock(), timeout=limit, faults=self.plan.faults)
+
+    def _check_nothing_open(self, *, early: bool) -> None:
+        """Check that a close that did not use up its time has left no transaction open, unless it is another's."""
+        owner = self.simulation.cluster.transactions.ids.get(TRANSACTIONAL_ID)
+        others = FencedProducer | TimedOutTransaction | DeniedTransactionalId
+        if not early or owner is None or any(isinstance(fault, others) for fault in self.plan.faults):
+            return
+        if owner.ongoing and not owner.completing and not self.history.may_end:
+            raise Violation("close returned early, and a transaction is open")
 
     def _longest_flush(self, began: float) -> float:
         """Seconds that a flush may take that began then: in a history without faults it does not wait for a linger."""

@@ -240,6 +240,8 @@ class Plan:
     plugin: PluginChoice
     names_members: bool
     """Whether transactions name the consumer whose offset they commit, if all brokers know this."""
+    gives_up: bool = False
+    """Whether the program closes its producer when a commit runs out of time, instead of asking again."""
 
     @property
     def events(self) -> int:
@@ -346,7 +348,7 @@ def plan(name: str, seed: int) -> Plan:
         tables = plugin in (PluginChoice.DEFAULT, PluginChoice.KEYS_TOGETHER)
         programs = [_tasks(calls, tables=tables) for _ in range(calls.choice((1, 1, 1, 2)))]
     transaction_version = chance.choice((0, 1, 2))
-    return Plan(
+    planned = Plan(
         kind=kind,
         seed=seed,
         config=config,
@@ -365,6 +367,10 @@ def plan(name: str, seed: int) -> Plan:
         names_members=chance.happens(0.5),
         plugin=plugin,
     )
+    # The last draw: plans of before have it, too, and are otherwise the same.
+    if kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
+        return attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
+    return planned
 
 
 def _versions(kind: Kind, chance: Chance, *, transaction_version: int) -> Sequence[Mapping[int, int]]:

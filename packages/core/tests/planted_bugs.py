@@ -28,6 +28,12 @@ class PlantedBug:
 
 BUGS: Final[Mapping[str, PlantedBug]] = {
     # Sequence numbers
+    "a commit that fails while the producer closes is not aborted": PlantedBug(
+        module="transactions.transaction_request_source",
+        before="            self._closing = True\n",
+        after="",
+        kinds=["aborting"],
+    ),
     "numbers of split parts overlap": PlantedBug(
         module="accumulator.sequences",
         before="sequence = sequence.advanced_by(part.count)",
