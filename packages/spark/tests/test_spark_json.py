@@ -45,3 +45,23 @@ def test_the_configured_encoder_writes_rows_if_it_can() -> None:
     assert json_rows("Native") is compiled
     assert json_rows("python") is None
     assert json_rows("unknown") is None
+
+
+FAR = """
+    select timestamp_micros(9223372036854775807) as last, timestamp_micros(-9223372036854775807) as first,
+        date_from_unix_date(2000000000) as late, date_from_unix_date(-2000000000) as early,
+        timestamp_ntz '20000-01-01 00:00:00' as local, timestamp '0001-01-01 00:00:00' as old,
+        array(timestamp_ntz '9999-12-31 23:59:59.999', timestamp_ntz '10000-01-01 00:00:00') as years
+"""
+
+
+@pytest.mark.slow
+def test_the_text_of_a_far_moment_equals_that_of_to_json(spark: SparkSession) -> None:
+    frame = spark.sql(FAR)
+    theirs = [row[0] for row in frame.selectExpr("to_json(struct(*))").collect()]
+    [batch] = pa.Table.from_batches(frame._collect_as_arrow()).to_batches()  # type: ignore[operator]
+
+    for rows in (None, compiled):
+        ours = objects(batch.schema.names, batch.columns, count=batch.num_rows, rows=rows).to_pylist()
+
+        assert ours == theirs

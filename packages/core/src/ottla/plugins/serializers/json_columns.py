@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.plugins.serializers.json_times import dates, times
 from ottla.protocol.binary_arrays import flags, list_offsets, null, number, string, strings
 
 _BETWEEN: Final = string("")
@@ -97,8 +98,10 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if _is(kind, *_TEXT):
         return _escaped(column.cast(pa.string())), '"'
     if pa.types.is_timestamp(kind):
-        return _times(column), '"'
-    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return times(column), '"'
+    if pa.types.is_date(kind):
+        return dates(column), '"'
+    if pa.types.is_time(kind):
         return column.cast(pa.string()), '"'
     if _is(kind, *_BINARY):
         # pyarrow has no base64: the only type that needs an object for each row.
@@ -156,16 +159,6 @@ def _escaped(text: Any) -> Any:
     for code in pc.unique(codes.filter(pc.less(codes, number(_LEAST_PRINTABLE, pa.uint8())))).to_pylist():
         text = pc.replace_substring(text, chr(code), _ESCAPES.get(chr(code), f"\\u{code:04X}"))
     return text
-
-
-def _times(column: Any) -> Any:
-    zone = column.type.tz
-    moments = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", zone), safe=False)
-    if zone is None:
-        return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S")
-    text = pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S%z")
-    text = pc.replace_substring_regex(text, r"\+0000$", "Z")
-    return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
 
 
 def _with_non_finite_numbers(column: Any, text: Any) -> Any:
