@@ -92,6 +92,19 @@ def test_a_struct_column_is_sent_as_json_and_a_null_row_as_a_tombstone(encoder: 
         assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b"k", b"l", b"m", b"n"]
 
 
+@pytest.mark.parametrize("encoder", ["python", "native"])
+def test_categories_of_polars_are_json_like_any_text(encoder: str) -> None:
+    category = pa.DictionaryArray.from_arrays(
+        pa.array([1, None, 0], pa.uint32()), pa.array(["x", "y"], pa.string_view())
+    )
+    table = pa.table({"key": category, "a": category, "b": pa.ListArray.from_arrays([0, 0, 1, 3], category)})
+    with in_formats(record_encoder=encoder) as simulation:
+        simulation.producer.send_table("t", table, value="*", value_format="json", key_format="json")
+
+        assert values(simulation) == [b'{"a":"y","b":[]}', b'{"b":["y"]}', b'{"a":"x","b":[null,"x"]}']
+        assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b'"y"', None, b'"x"']
+
+
 def test_several_columns_are_the_fields_of_one_value() -> None:
     with in_formats() as simulation:
         simulation.producer.send_table("t", TABLE, value=["text", "price", "key"], value_format="json")

@@ -112,6 +112,19 @@ def test_topics_are_text_of_any_arrow_type(kind: Any) -> None:
         assert (values(simulation, "a"), values(simulation, "b")) == ([b"x"], [b"y"])
 
 
+def test_topics_and_columns_may_be_categories_of_polars() -> None:
+    names = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.uint8()), pa.array(["a", "b"], pa.string_view()))
+    pairs = pa.MapArray.from_arrays([0, 1, 2, 3], pa.array(["x", "y", "z"], pa.string_view()), names)
+    table = pa.table({"value": names, "where": names, "key": pairs})
+    with simulated(cluster=cluster_of(*TOPICS)) as simulation:
+        knowing(simulation, "a", "b")
+        simulation.producer.send_table(None, table, topic_column="where", key_format="json")
+        simulation.run_until_idle()
+
+        assert [(record.key, record.value) for record in log(simulation, "a")] == [(b'{"y":"a"}', b"a")]
+        assert [record.key for record in log(simulation, "b")] == [b'{"x":"b"}', b'{"z":"b"}']
+
+
 def test_a_column_of_nulls_without_a_type_is_the_topic_of_the_call() -> None:
     with simulated(cluster=cluster_of("t")) as simulation:
         simulation.producer.send_table("t", pa.table({"value": ["x"], "topic": pa.nulls(1)}), topic_column="topic")

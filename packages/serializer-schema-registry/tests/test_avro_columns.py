@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from avro_columns import CASES, Case, for_fastavro
+from avro_columns import CASES, SYMBOLS, Case, for_fastavro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from long_forms import LONG
@@ -49,6 +49,30 @@ def test_columns_have_the_bytes_of_single_rows(write: Any, case: Case, data: st.
     column = pa.array(cells, case.kind)[start:]
     expected = [one_by_one(case.schema, for_fastavro(cell, case.kind)) for cell in cells[start:]]
     assert rows(case.schema, column, write) == expected
+
+
+VIEWS = pa.array(["RED", None, "BLUE"], pa.string_view())
+MAYBE_TEXT = ["null", "string"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (MAYBE_TEXT, VIEWS),
+        (["null", {"type": "enum", "name": "E", "symbols": SYMBOLS}], VIEWS),
+        (["null", "bytes"], VIEWS.cast(pa.binary_view())),
+        ({"type": "array", "items": MAYBE_TEXT}, pa.ListArray.from_arrays([0, 2, 2, 3], VIEWS)),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": MAYBE_TEXT}]},
+            pa.StructArray.from_arrays([pa.DictionaryArray.from_arrays(pa.array([2, 1, 0]), VIEWS)], ["a"]),
+        ),
+    ],
+    ids=["text", "enum", "bytes", "list", "record"],
+)
+def test_a_dictionary_of_views_has_the_bytes_of_its_rows(write: Any, schema: Any, values: Any) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1, 2], pa.uint8()), values)
+
+    assert rows(schema, column, write) == [one_by_one(schema, cell) for cell in column.to_pylist()]
 
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}

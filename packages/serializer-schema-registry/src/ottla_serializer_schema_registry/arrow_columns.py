@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+
+LISTS: Final = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+"""The names of the types whose cells are lists, for `is_one_of`."""
 
 
 def is_one_of(kind: Any, *names: str) -> bool:

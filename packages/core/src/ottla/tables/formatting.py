@@ -24,6 +24,7 @@ from ottla.plugins.column_headers import column_headers
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.tables.columns import OTHERS, is_bytes
+from ottla.tables.no_rows import no_rows
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
 from ottla.tables.table_waits import TableWaits
@@ -129,7 +130,7 @@ class Formatted:
                 raise InvalidRecordError(f"{self.part}={self.source!r}: {problem}")
         if not names:
             raise InvalidRecordError(f"{self.part}=[]: a {self.part} needs at least one column; name it")
-        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        return no_rows(schema)
 
     def _made_of(self, column: Any, before: int = 0) -> Any:
         made = self._attempt(column, before)

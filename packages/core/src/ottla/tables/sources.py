@@ -15,6 +15,7 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidRecordError, TableReadError, printable, quoted
+from ottla.tables.no_rows import no_rows
 
 _TABLES: Final = (
     "a table of pyarrow, polars, pandas 2.2 or duckdb (anything with __arrow_c_stream__), a path that ends in "
@@ -159,7 +160,7 @@ def _record_batches(batch: Any, number: int) -> list[Any]:
         return [batch]
     if hasattr(batch, "__arrow_c_stream__"):
         table = pa.table(batch)
-        return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        return table.to_batches() or [no_rows(table.schema)]
     raise TypeError(f"item {number} of the table is of type {type(batch).__name__}, not a pyarrow record batch")
 
 

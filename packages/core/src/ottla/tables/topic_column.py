@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.protocol.arrow_views import decoded, plain
 from ottla.tables.conversion import to_bytes
 from ottla.tables.private_copy import checked_copy, private_copy
 from ottla.tables.slicing import cut
@@ -116,41 +117,19 @@ def _counts(codes: Any, number: int) -> Sequence[int]:
 
 def _texts(column: Any) -> Any:
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = decoded(column)
     return column.cast(pa.string())
 
 
 def _copied(batch: Any, raw: Collection[int]) -> Any:
     columns = [
-        _plain(_as_bytes(column) if place in raw else checked_copy(column))
-        for place, column in enumerate(batch.columns)
+        plain(_as_bytes(column) if place in raw else checked_copy(column)) for place, column in enumerate(batch.columns)
     ]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 
 
 def _as_bytes(column: Any) -> Any:
     return column if pa.types.is_null(column.type) else to_bytes(private_copy(column))
-
-
-def _plain(column: Any) -> Any:
-    """The same rows without Arrow's views, of which rows cannot be picked."""
-    kind = _without_views(column.type)
-    return column if kind == column.type else column.cast(kind)
-
-
-def _without_views(kind: Any) -> Any:
-    if kind.id in _PLAIN:
-        return _PLAIN[kind.id]
-    if pa.types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return pa.struct([field.with_type(_without_views(field.type)) for field in fields])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return made(kind.value_field.with_type(_without_views(kind.value_type)))
-    return kind
-
-
-_PLAIN: Final = {pa.string_view().id: pa.large_string(), pa.binary_view().id: pa.large_binary()}
 
 
 def _joined(parts: Sequence[Any]) -> Any:

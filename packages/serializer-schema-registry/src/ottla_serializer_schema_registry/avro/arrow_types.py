@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
+from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
 from ottla_serializer_schema_registry.avro.schema import MOST_DIGITS, is_decimal, parsed_schema
 
 _NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -47,7 +47,7 @@ def _avro(kind: Any, name: str, path: str) -> Any:
             "name": name,
             "fields": [_field(field, f"{name}_{_NOT_IN_A_NAME.sub('_', field.name)}", path) for field in fields],
         }
-    if is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
+    if is_one_of(kind, *LISTS):
         return {"type": "array", "items": _maybe_null(kind.value_field, f"{name}_item", f"{path}[]")}
     if pa.types.is_map(kind):
         if not is_one_of(kind.key_type, "string", "large_string", "string_view"):

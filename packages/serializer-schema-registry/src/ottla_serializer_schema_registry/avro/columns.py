@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.interfaces import AvroColumn, AvroKind
+from ottla.protocol.arrow_views import decoded, without_views
 from ottla.protocol.primitives import varint
-from ottla_serializer_schema_registry.arrow_columns import is_one_of, shown, within
+from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
 from ottla_serializer_schema_registry.avro.refused_cells import RefusedCells
 from ottla_serializer_schema_registry.avro.schema import MOST_DIGITS, AvroSchema, default_bytes, is_decimal
 
@@ -179,7 +180,7 @@ class _Planner:
         return made
 
     def _array(self, schema: Mapping[str, Any], kind: Any, path: str) -> ColumnPlan:
-        if not is_one_of(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view"):
+        if not is_one_of(kind, *LISTS):
             raise _unencodable(path, kind, schema)
         child = self.plan(schema["items"], kind.value_type, f"{path}[]")
         return _nested(AvroKind.ARRAY, path, (child,), convert=_compact)
@@ -446,11 +447,16 @@ def _plain_type(kind: Any) -> tuple[Any, Convert | None]:
         storage, before = _plain_type(kind.storage_type)
         return storage, partial(_one_then, _storage, before) if before else _storage
     if pa.types.is_dictionary(kind):
-        return kind.value_type, lambda column, refused: column.dictionary_decode()
+        value, before = _plain_type(without_views(kind.value_type))
+        return value, _decoded if before is None else partial(_one_then, _decoded, before)
     if pa.types.is_run_end_encoded(kind):
         return kind.value_type, lambda column, refused: pc.run_end_decode(column)
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind)
     return (kind, None) if plain is None else (plain, lambda column, refused: column.cast(plain))
+
+
+def _decoded(column: Any, refused: RefusedCells) -> Any:
+    return decoded(column)
 
 
 def _storage(column: Any, refused: RefusedCells) -> Any:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.serializers.json_times import dates, times
+from ottla.protocol.arrow_views import decoded
 from ottla.protocol.binary_arrays import flags, list_offsets, null, number, string, strings
 
 _BETWEEN: Final = string("")
@@ -92,7 +93,7 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if pa.types.is_map(kind):
         return _map(column, rows), ""
     if pa.types.is_dictionary(kind):
-        return _bare(column.dictionary_decode(), rows)
+        return _bare(decoded(column), rows)
     if _is(kind, *_LISTS):
         return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), string("null"))), "]"), ""
     if _is(kind, *_TEXT):
