@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nested_columns import columns
 
-from ottla.plugins.serializers.json_columns import JsonRows, objects, texts
+from ottla.plugins.serializers.json_columns import JsonRows, fits, objects, texts
 from ottla_accel.json_rows import objects as compiled
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -63,9 +64,11 @@ def plain(kind: pa.DataType, cell: Any) -> Any:
         return {field.name: plain(field.type, cell[field.name]) for field in fields if cell[field.name] is not None}
     if pa.types.is_map(kind):
         return {key: plain(kind.item_type, value) for key, value in cell}
-    if pa.types.is_list(kind):
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type, cell)
+    if isinstance(cell, list):
         return [plain(kind.value_type, each) for each in cell]
-    if pa.types.is_binary(kind):
+    if isinstance(cell, bytes):
         return b64encode(cell).decode()
     if isinstance(cell, float) and not math.isfinite(cell):
         return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
@@ -84,6 +87,17 @@ def test_every_row_is_the_json_of_its_cell(
 
     assert [None if text is None else json.loads(text) for text in found] == [
         plain(arrow, row) for row in drawn[start:]
+    ]
+
+
+@BOTH
+@given(column=columns())
+def test_a_column_of_types_within_types_is_the_json_of_its_cells(rows: JsonRows | None, column: pa.Array) -> None:
+    assert fits(column.type)
+    found = texts(column, rows=rows).to_pylist()
+
+    assert [None if text is None else json.loads(text) for text in found] == [
+        plain(column.type, cell) for cell in column.to_pylist()
     ]
 
 

@@ -141,6 +141,8 @@ KINDS = st.recursive(
     st.sampled_from([pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string())]),
     lambda inner: st.one_of(
         inner.map(pa.list_),
+        inner.map(lambda kind: pa.list_(kind, 2)),
+        inner.map(pa.list_view),
         inner.map(lambda kind: pa.map_(pa.string(), kind)),
         st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3).map(
             lambda kinds: pa.struct(
@@ -164,10 +166,29 @@ def cells(kind: Any) -> st.SearchStrategy[Any]:
         return st.none() | st.dictionaries(st.text(max_size=3), cells(kind.item_type), max_size=2).map(
             lambda made: list(made.items())
         )
-    if pa.types.is_list(kind):
+    if pa.types.is_fixed_size_list(kind):
+        return st.none() | st.lists(cells(kind.value_type), min_size=2, max_size=2)
+    if pa.types.is_list(kind) or pa.types.is_list_view(kind):
         return st.none() | st.lists(cells(kind.value_type), max_size=2)
     plain = {pa.int32(): st.integers(-9, 9), pa.float64(): st.floats(), pa.bool_(): st.booleans()}
     return st.none() | plain.get(kind, st.text(max_size=3))
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8(), 2), pa.list_view(pa.int8()), pa.large_list_view(pa.int8())])
+def test_lists_of_every_arrow_type_are_arrays(kind: Any) -> None:
+    array = {"type": "array", "items": {"type": "integer"}}
+    column = pa.array([[1, 2], None], kind)
+
+    assert texts(array, column) == ["[1,2]", None]
+    assert json.loads(columns.json_schema(kind, title="t"))["items"] == {"type": "integer"}
+    with pytest.raises(TypeError, match="'\\[\\]' of type int8 is integer in JSON, where its schema says string"):
+        texts({"type": "array", "items": {"type": "string"}}, column)
+
+
+def test_a_category_of_polars_fits_a_schema_of_text() -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint8()), pa.array(["a", "b"], pa.string_view()))
+
+    assert texts({"type": "string"}, column) == ['"b"', None, '"a"']
 
 
 @given(kind=KINDS, data=st.data())

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ottla.errors import RowSerializationError
 from ottla.plugins.serializers import json_columns
-from ottla_serializer_schema_registry.arrow_columns import shown, within
+from ottla.protocol.arrow_views import decoded
+from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
 from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
 
 _NOTES: Final = frozenset(
@@ -101,7 +102,7 @@ def certainly_fits(schema: Any, column: Any) -> bool:
         return False
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return certainly_fits(schema, column.dictionary_decode())
+        return certainly_fits(schema, decoded(column))
     if not _has_type(schema, column):
         return False
     if pa.types.is_struct(kind):
@@ -148,7 +149,7 @@ def json_type(kind: Any) -> str:
         return json_type(kind.value_type)
     if pa.types.is_struct(kind) or pa.types.is_map(kind):
         return "object"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_one_of(kind, *LISTS):
         return "array"
     if pa.types.is_boolean(kind):
         return "boolean"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ottla.errors import RowSerializationError
-from ottla_serializer_schema_registry.arrow_columns import is_one_of, within
+from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, within
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -43,7 +43,7 @@ def check(descriptor: Descriptor, kind: Any, path: str) -> None:
                 "message"
             )
         inner = field.type
-        if is_one_of(inner, "list", "large_list"):
+        if is_one_of(inner, *LISTS):
             inner = inner.value_type
         if pa.types.is_struct(inner) and found.message_type is not None:
             check(found.message_type, inner, where)
@@ -55,6 +55,6 @@ def plain(cell: Any, kind: Any) -> Any:
         return {name: plain(each, kind.field(name).type) for name, each in cell.items() if each is not None}
     if pa.types.is_map(kind):
         return {name: plain(each, kind.item_type) for name, each in cell}
-    if is_one_of(kind, "list", "large_list"):
+    if is_one_of(kind, *LISTS):
         return [plain(each, kind.value_type) for each in cell]
     return cell

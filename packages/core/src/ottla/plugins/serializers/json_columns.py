@@ -25,7 +25,7 @@ _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\
 _PLAIN: Final = ("boolean", "integer", "floating", "decimal", "time", "date", "timestamp", "null")
 _TEXT: Final = ("string", "large_string", "string_view")
 _BINARY: Final = ("binary", "large_binary", "fixed_size_binary", "binary_view")
-_LISTS: Final = ("list", "large_list")
+_LISTS: Final = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 
 
 def fits(kind: Any) -> bool:
