@@ -105,6 +105,29 @@ def test_categories_of_polars_are_json_like_any_text(encoder: str) -> None:
         assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b'"y"', None, b'"x"']
 
 
+RUNS = pa.RunEndEncodedArray.from_arrays([2, 3], ["a", None])
+UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+
+
+@pytest.mark.parametrize(
+    ("column", "error", "said"),
+    [
+        (UNION, SerializationError, "sparse_union<0: int64=0> has no JSON form"),
+        (RUNS, SerializationError, "run_end_encoded<.*> has no JSON form"),
+        (pa.ListArray.from_arrays([0, 3], RUNS), InvalidRecordError, "column 'c' has a type .*; cast it first"),
+    ],
+    ids=["union", "runs", "runs in a list"],
+)
+def test_a_type_that_arrow_makes_no_array_of_is_refused(column: pa.Array, error: type[Exception], said: str) -> None:
+    table = pa.table({"c": column, "id": pa.array(range(len(column)))})
+    with in_formats() as simulation:
+        with pytest.raises(error, match=said):
+            simulation.producer.send_table("t", table, value="c", value_format="json")
+
+        simulation.producer.send_table("t", table, value="id", value_format="json")
+        assert values(simulation)[0] == b"0"
+
+
 def test_several_columns_are_the_fields_of_one_value() -> None:
     with in_formats() as simulation:
         simulation.producer.send_table("t", TABLE, value=["text", "price", "key"], value_format="json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -330,6 +331,40 @@ def test_a_frame_that_arrow_cannot_hold_is_refused_with_the_reason() -> None:
     refused = pytest.raises(InvalidRecordError, match=r"the DataFrame cannot be read as a table: .*column value")
     with MockProducer() as producer, refused:
         producer.send_table("t", pandas.DataFrame({"value": ["text", 1]}))
+
+
+class Unreadable:
+    """A frame that its library cannot give to Arrow: pandas with two columns of one name, or a sparse one."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        raise self._error
+
+
+class UnreadableBatch:
+    """The same with the interface of one batch."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        raise TypeError("sparse data (column c)")
+
+
+@pytest.mark.parametrize("error", [ValueError("duplicate column names"), TypeError("sparse data (column c)")])
+def test_a_frame_that_its_library_cannot_export_is_refused(error: Exception) -> None:
+    said = re.escape(f"the Unreadable cannot be read as a table: {error}")
+    with MockProducer() as producer:
+        for table in (Unreadable(error), [Unreadable(error)]):
+            with pytest.raises(InvalidRecordError, match=said):
+                producer.send_table("t", table)
+        with pytest.raises(TableReadError, match=said):
+            producer.send_table("t", iter([ROWS, Unreadable(error)]))
+
+
+@pytest.mark.parametrize("batch", [UnreadableBatch(), pa.array([1])], ids=["of another library", "no struct"])
+def test_a_batch_that_cannot_be_exported_is_refused(batch: Any) -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="cannot be read as a table"):
+        producer.send_table("t", batch)
 
 
 def test_a_reader_of_csv_is_a_table_and_a_path_of_csv_is_refused_with_it(tmp_path: Path) -> None:

@@ -76,7 +76,12 @@ class Formatted:
 
     @cached_property
     def _no_rows(self) -> Any:
-        return self.column(self._empty())
+        try:
+            return self.column(self._empty())
+        except pa.ArrowException as cause:  # such as run ends in a list
+            raise InvalidRecordError(
+                f"{self._option}: column {self.source!r} has a type that pyarrow cannot read: {cause}; cast it first"
+            ) from cause
 
     @cached_property
     def _made_of_no_rows(self) -> Any:
@@ -130,7 +135,7 @@ class Formatted:
                 raise InvalidRecordError(f"{self.part}={self.source!r}: {problem}")
         if not names:
             raise InvalidRecordError(f"{self.part}=[]: a {self.part} needs at least one column; name it")
-        return no_rows(schema)
+        return no_rows(pa.schema([schema.field(name) for name in names]))
 
     def _made_of(self, column: Any, before: int = 0) -> Any:
         made = self._attempt(column, before)

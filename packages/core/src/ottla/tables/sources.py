@@ -47,16 +47,9 @@ def open_stream(table: Any) -> Any:
     if isinstance(table, pa.RecordBatchReader):  # which does not compare its batches with its schema
         return BatchStream(table.schema, table)
     if hasattr(table, "__arrow_c_stream__"):
-        try:
-            return pa.RecordBatchReader.from_stream(table)
-        except pa.ArrowException as cause:
-            if type(table).__name__ == "Series":  # a stream, too, of one column without a name
-                raise _no_table(table) from cause
-            raise InvalidRecordError(
-                f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
-            ) from cause
+        return _imported(pa.RecordBatchReader.from_stream, table)
     if hasattr(table, "__arrow_c_array__"):
-        batch = pa.record_batch(table)
+        batch = _imported(pa.record_batch, table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(table, str | os.PathLike):
         return _open_file(Path(table))
@@ -71,6 +64,21 @@ def open_stream(table: Any) -> Any:
     if isinstance(table, Iterable) and not isinstance(table, bytes | bytearray | Mapping):
         return _open_iterable(table)
     raise _no_table(table)
+
+
+def _imported(read: Callable[[Any], Any], table: Any) -> Any:
+    """Read a table with Arrow's C interface. Raises InvalidRecordError for one that Arrow cannot hold.
+
+    Other errors stay as they are, such as those of a query of duckdb.
+    """
+    try:
+        return read(table)
+    except (pa.ArrowException, TypeError, ValueError) as cause:
+        if type(table).__name__ == "Series":  # a stream, too, of one column without a name
+            raise _no_table(table) from cause
+        raise InvalidRecordError(
+            f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
+        ) from cause
 
 
 def _open_file(path: Path) -> Any:
@@ -159,7 +167,7 @@ def _record_batches(batch: Any, number: int) -> list[Any]:
     if isinstance(batch, pa.RecordBatch):
         return [batch]
     if hasattr(batch, "__arrow_c_stream__"):
-        table = pa.table(batch)
+        table = _imported(pa.table, batch)
         return table.to_batches() or [no_rows(table.schema)]
     raise TypeError(f"item {number} of the table is of type {type(batch).__name__}, not a pyarrow record batch")
 
