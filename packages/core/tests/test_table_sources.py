@@ -343,6 +343,36 @@ class Unreadable:
         raise self._error
 
 
+class FrameOfPolars:
+    """The parts of a polars frame that are used: its types, and what it gives to Arrow."""
+
+    def __init__(self, **types: str) -> None:
+        self.schema = types
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        made = {name: pa.array([b"12345678"], pa.binary(8)) for name in self.schema}
+        return pa.table(made).__arrow_c_stream__(requested_schema)
+
+
+FrameOfPolars.__module__ = "polars.dataframe.frame"
+
+
+class OwnFrame(FrameOfPolars):
+    """A program's own kind of polars frame."""
+
+
+@pytest.mark.parametrize("kind", [FrameOfPolars, OwnFrame])
+def test_python_objects_of_polars_are_not_sent_as_their_addresses(kind: Callable[..., Any]) -> None:
+    said = "column 'b' of the polars frame has the type Object.*make it text or bytes"
+    with MockProducer() as producer:
+        for table in (kind(value="Binary", b="Object"), [kind(value="Binary", b="Object")]):
+            with pytest.raises(InvalidRecordError, match=said):
+                producer.send_table("t", table)
+
+        producer.send_table("t", kind(value="Binary")).result(10)
+    assert [sent.value for sent in producer.history] == [b"12345678"]
+
+
 class UnreadableBatch:
     """The same with the interface of one batch."""
 

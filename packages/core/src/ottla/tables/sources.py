@@ -71,6 +71,7 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
 
     Other errors stay as they are, such as those of a query of duckdb.
     """
+    _check_objects(table)
     try:
         return read(table)
     except (pa.ArrowException, TypeError, ValueError) as cause:
@@ -79,6 +80,18 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
         raise InvalidRecordError(
             f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
         ) from cause
+
+
+def _check_objects(table: Any) -> None:
+    """Raise InvalidRecordError for a frame of polars with Python objects, of which polars exports the addresses."""
+    if not any(base.__module__.startswith("polars.") for base in type(table).__mro__) or not hasattr(table, "schema"):
+        return
+    for name, kind in table.schema.items():
+        if str(kind) == "Object":
+            raise InvalidRecordError(
+                f"column {name!r} of the polars frame has the type Object, of which Arrow gets the addresses of Python "
+                "objects: drop it, or make it text or bytes with map_elements"
+            )
 
 
 def _open_file(path: Path) -> Any:
