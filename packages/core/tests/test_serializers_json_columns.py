@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_columns import columns
 
-from ottla.plugins.serializers.json_columns import JsonRows, fits, objects, texts
+from ottla.plugins.serializers.json_columns import JsonRows, objects, problem, texts
 from ottla_accel.json_rows import objects as compiled
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -93,7 +93,7 @@ def test_every_row_is_the_json_of_its_cell(
 @BOTH
 @given(column=columns())
 def test_a_column_of_types_within_types_is_the_json_of_its_cells(rows: JsonRows | None, column: pa.Array) -> None:
-    assert fits(column.type)
+    assert problem(column.type) is None
     found = texts(column, rows=rows).to_pylist()
 
     assert [None if text is None else json.loads(text) for text in found] == [
@@ -143,3 +143,29 @@ def test_control_characters_are_escaped_as_required_by_json() -> None:
 )
 def test_other_types_are_written_as_by_spark(kind: pa.DataType, cell: Any, said: str) -> None:
     assert texts(pa.array([cell], kind)).to_pylist() == [said]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (pa.duration("us"), "duration[us] has no JSON form"),
+        (pa.dictionary(pa.int8(), pa.duration("s")), "duration[s] has no JSON form"),
+        (pa.struct({"a": pa.int8(), "b": pa.duration("s")}), "column 'b': duration[s] has no JSON form"),
+        (
+            pa.struct({"a": pa.list_(pa.struct({"b": pa.uuid()}), 2)}),
+            "column 'a[].b': extension<arrow.uuid> has no JSON form",
+        ),
+        (
+            pa.struct({"a": pa.map_(pa.string(), pa.list_view(pa.duration("s")))}),
+            "column 'a.value[]': duration[s] has no JSON form",
+        ),
+        (
+            pa.struct({"a": pa.map_(pa.binary(), pa.int8())}),
+            "column 'a': a map with keys of type binary has no JSON form",
+        ),
+        (pa.struct({"a": pa.map_(pa.date32(), pa.int8())}), None),
+    ],
+    ids=str,
+)
+def test_the_column_that_json_lacks_is_named(kind: pa.DataType, said: str | None) -> None:
+    assert problem(kind) == said

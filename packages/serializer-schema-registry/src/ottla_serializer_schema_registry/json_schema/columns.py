@@ -33,9 +33,7 @@ def texts(schema: JsonSchema, column: Any, *, rows: json_columns.JsonRows | None
 
     Raises TypeError for a type of column that does not fit, and RowSerializationError for rows.
     """
-    if not json_columns.fits(column.type):
-        raise TypeError(f"{column.type} has no JSON form")
-    problem = type_problem(schema.schema, column.type, "")
+    problem = json_columns.problem(column.type) or type_problem(schema.schema, column.type, "")
     if problem is not None:
         raise TypeError(problem)
     made = json_columns.texts(column, rows=rows)

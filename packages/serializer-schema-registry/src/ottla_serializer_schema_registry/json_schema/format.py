@@ -41,11 +41,11 @@ class JsonSchemaFormat:
     def of_columns(self, kind: Any, name: str) -> str:
         """Return the schema of an Arrow type. Raises TypeError for a type without JSON."""
         need_pyarrow("JSON Schema of a column")
-        from ottla.plugins.serializers.json_columns import fits
+        from ottla.plugins.serializers.json_columns import problem
         from ottla_serializer_schema_registry.json_schema.columns import json_schema
 
-        if not fits(kind):
-            raise TypeError(f"{kind} has no JSON form")
+        if unfit := problem(kind):
+            raise TypeError(unfit)
         return json_schema(kind, title=name)
 
 

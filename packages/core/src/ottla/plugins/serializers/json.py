@@ -45,15 +45,15 @@ class JsonSerializer:
         Raises TypeError for a type that JSON lacks.
         """
         try:
-            from ottla.plugins.serializers.json_columns import fits, texts
+            from ottla.plugins.serializers.json_columns import problem, texts
         except ImportError as cause:
             if (cause.name or "").partition(".")[0] != "pyarrow":
                 raise
             raise PluginNotFoundError("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
-        if not fits(column.type):
+        if unfit := problem(column.type):
             raise TypeError(
-                f"{column.type} has no JSON form; JSON takes text, bytes, numbers, booleans, dates, times, and "
-                "structs, lists and maps of these"
+                f"{unfit}; JSON takes text, bytes, numbers, booleans, dates, times, and structs, lists and maps of "
+                "these"
             )
         return texts(column, rows=self._rows)
 

@@ -28,15 +28,31 @@ _BINARY: Final = ("binary", "large_binary", "fixed_size_binary", "binary_view")
 _LISTS: Final = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 
 
-def fits(kind: Any) -> bool:
-    """Return whether a column of this type can be JSON; the keys of a map are text, times or numbers."""
+def problem(kind: Any, path: str = "") -> str | None:
+    """Return why a column of this type cannot be JSON, with the place of the type that cannot, or None if it can.
+
+    The keys of a map are text, times or numbers.
+    """
     if pa.types.is_struct(kind):
-        return all(fits(kind.field(place).type) for place in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return _is(kind.key_type, *_PLAIN, *_TEXT) and fits(kind.item_type)
-    if _is(kind, *_LISTS) or pa.types.is_dictionary(kind):
-        return fits(kind.value_type)
-    return _is(kind, *_PLAIN, *_TEXT, *_BINARY)
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        within = [(field.type, f"{path}.{field.name}" if path else field.name) for field in fields]
+    elif pa.types.is_map(kind):
+        if not _is(kind.key_type, *_PLAIN, *_TEXT):
+            return f"{_shown(path)}a map with keys of type {kind.key_type} has no JSON form"
+        within = [(kind.item_type, f"{path}.value" if path else "value")]
+    elif _is(kind, *_LISTS):
+        within = [(kind.value_type, f"{path}[]")]
+    elif pa.types.is_dictionary(kind):
+        within = [(kind.value_type, path)]
+    elif _is(kind, *_PLAIN, *_TEXT, *_BINARY):
+        return None
+    else:
+        return f"{_shown(path)}{kind} has no JSON form"
+    return next(filter(None, (problem(inner, where) for inner, where in within)), None)
+
+
+def _shown(path: str) -> str:
+    return f"column {path!r}: " if path else ""
 
 
 class JsonRows(Protocol):
