@@ -163,6 +163,14 @@ def test_a_table_without_other_columns_is_refused() -> None:
         producer.send_table("orders", pa.table({"key": ["a"]}), value="*", value_format="json")
 
 
+def test_a_table_without_columns_is_refused() -> None:
+    with MockProducer() as producer:
+        with pytest.raises(InvalidRecordError, match=r"value='\*': the table has no columns$"):
+            producer.send_table("orders", pa.table({}), value="*", value_format="json")
+        with pytest.raises(InvalidRecordError, match="the table has no column 'a'; it has none; name those"):
+            producer.send_table("orders", pa.table({}), value=["a"], value_format="json")
+
+
 # What is refused
 
 

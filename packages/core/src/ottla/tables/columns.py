@@ -98,7 +98,8 @@ def with_other_columns(schema: Any, columns: Mapping[str, Any], *, topic: str | 
     used = {*keys, columns["headers"], columns["partition"], columns["timestamp"], topic}
     others = [name for name in schema.names if name not in used]
     if not others:
-        raise InvalidRecordError(f"value={OTHERS!r}: the table has no other columns than {', '.join(schema.names)}")
+        than = f"other columns than {', '.join(schema.names)}" if schema.names else "columns"
+        raise InvalidRecordError(f"value={OTHERS!r}: the table has no {than}")
     return {**columns, "value": others}
 
 

@@ -129,7 +129,7 @@ class Formatted:
                 problem = (
                     f"column {name!r} occurs more than once"
                     if found
-                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names))}; "
+                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names)) or 'none'}; "
                     f"name those that the {self.part} is made of{_ALL_OTHERS if self.part == 'value' else ''}"
                 )
                 raise InvalidRecordError(f"{self.part}={self.source!r}: {problem}")
