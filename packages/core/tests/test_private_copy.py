@@ -55,6 +55,9 @@ COLUMNS: Final[dict[str, Callable[[], Any]]] = {
     "large list": lambda: pa.array(some([list(map(str, row)) for row in lists()]), pa.large_list(pa.string())),
     "list view": lambda: pa.array(some(lists()), pa.list_view(pa.int64())),
     "fixed size list": lambda: pa.array(some([[row, row] for row in range(ROWS)]), pa.list_(pa.int32(), 2)),
+    "picked map": lambda: pa.array(
+        [[(str(row), None if row % 2 else row)] * (row % 3) for row in range(ROWS)], pa.map_(pa.string(), pa.int32())
+    ).take(pa.array(range(ROWS))),
     "map": lambda: pa.array(
         some([[(str(each), each) for each in row] for row in lists()]), pa.map_(pa.string(), pa.int32())
     ),
@@ -134,3 +137,14 @@ def test_list_offsets_that_change_before_the_copy_are_refused(kind: Any, offsets
         private_copy(column)
     with pytest.raises(ValueError, match=r"offset|list"):
         list(cut(batch, 100))
+
+
+def test_a_map_with_a_key_that_became_null_is_refused() -> None:
+    present = bytearray([0b11])
+    plain = pa.array(["a", "b"])
+    keys = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(present), *plain.buffers()[1:]])
+    column = pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))
+    present[0] = 0b01
+
+    with pytest.raises(ValueError, match="a map has a key that is null"):
+        private_copy(column)

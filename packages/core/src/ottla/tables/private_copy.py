@@ -183,13 +183,32 @@ def _copy_of_views(column: Any) -> Any:
 
 
 def _copy_of_list(column: Any) -> Any:
+    return _listed(column, _copy)
+
+
+def _copy_of_map(column: Any) -> Any:
+    return _listed(column, _copy_of_pairs)
+
+
+def _copy_of_pairs(column: Any) -> Any:
+    """Copy the pairs of a map. pyarrow ends the process if it gets a map with null pairs or keys.
+
+    pyarrow 19 does so, too, if their nulls are not counted yet.
+    """
+    keys, values = _copy(column.field(0)), _copy(column.field(1))
+    if keys.null_count:
+        raise pa.ArrowInvalid("a map has a key that is null")
+    return pa.Array.from_buffers(column.type, len(column), [None], children=[keys, values])
+
+
+def _listed(column: Any, copy: Callable[[Any], Any]) -> Any:
     """Copy a list column with the elements of its own rows only, not with those of the whole batch."""
     offsets = _offsets(column)
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     inner = _between(column, first, last)
     if first:
         offsets = pc.subtract(offsets, number(first, offsets.type))  # a wrong one wraps, and fails the check later
-    return _made(column, _validity(column), offsets.buffers()[1], children=[_copy(inner)])
+    return _made(column, _validity(column), offsets.buffers()[1], children=[copy(inner)])
 
 
 def _copy_of_fixed_size_list(column: Any) -> Any:
@@ -244,7 +263,8 @@ _COPIES: Final[dict[int, Callable[[Any], Any]]] = {
         (_copy_of_fixed_size_binary, [pa.binary(1)]),
         (_copy_of_views, [pa.binary_view(), pa.string_view()]),
         (_copy_of_dictionary, [pa.dictionary(pa.int8(), pa.int8())]),
-        (_copy_of_list, [pa.list_(pa.int8()), pa.large_list(pa.int8()), pa.map_(pa.int8(), pa.int8())]),
+        (_copy_of_list, [pa.list_(pa.int8()), pa.large_list(pa.int8())]),
+        (_copy_of_map, [pa.map_(pa.int8(), pa.int8())]),
         (_copy_of_fixed_size_list, [pa.list_(pa.int8(), 1)]),
         (_copy_of_list_view, [pa.list_view(pa.int8()), pa.large_list_view(pa.int8())]),
         (_copy_of_struct, [pa.struct([])]),
