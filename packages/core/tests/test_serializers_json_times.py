@@ -87,6 +87,6 @@ def test_a_zone_may_move_a_moment_into_the_year_10000(rows: JsonRows | None) -> 
     assert said(column, rows) == ["+10000-01-01T04:30:00.000+05:30", "1970-01-01T05:30:00.000+05:30"]
 
 
-def test_what_databases_export_as_infinity_is_the_last_moment() -> None:
+def test_an_infinite_moment_of_a_database_is_the_last_one() -> None:
     assert said(pa.array([2**63 - 1], pa.timestamp("us")), None) == ["+294247-01-10T04:00:54.775"]
     assert said(pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), None) == ["+5881580-07-11"]

@@ -44,8 +44,8 @@ class JsonSchemaFormat:
         from ottla.plugins.serializers.json_columns import problem
         from ottla_serializer_schema_registry.json_schema.columns import json_schema
 
-        if unfit := problem(kind):
-            raise TypeError(unfit)
+        if reason := problem(kind):
+            raise TypeError(reason)
         return json_schema(kind, title=name)
 
 

@@ -50,9 +50,9 @@ class JsonSerializer:
             if (cause.name or "").partition(".")[0] != "pyarrow":
                 raise
             raise PluginNotFoundError("JSON of a column needs pyarrow; try: pip install 'ottla[arrow]'") from cause
-        if unfit := problem(column.type):
+        if reason := problem(column.type):
             raise TypeError(
-                f"{unfit}; JSON takes text, bytes, numbers, booleans, dates, times, and structs, lists and maps of "
+                f"{reason}; JSON takes text, bytes, numbers, booleans, dates, times, and structs, lists and maps of "
                 "these"
             )
         return texts(column, rows=self._rows)
