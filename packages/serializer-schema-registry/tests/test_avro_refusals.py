@@ -260,4 +260,4 @@ def test_a_schema_that_holds_itself_takes_columns_of_any_depth() -> None:
 
 def test_an_error_about_rows_can_be_sent_to_another_process() -> None:
     error = pickle.loads(pickle.dumps(RowSerializationError({4: "why", 7: "also"})))
-    assert (str(error), error.rows) == ("row 5: why, and 1 more", {4: "why", 7: "also"})
+    assert (str(error), error.rows) == ("row 4: why, and 1 more", {4: "why", 7: "also"})

@@ -133,7 +133,7 @@ def test_a_row_that_does_not_fit_is_refused_alone() -> None:
     with pytest.raises(RowSerializationError) as caught:
         texts({"minimum": 3}, pa.array([1, 3, None, 2]))
     assert list(caught.value.rows) == [0, 3]
-    with pytest.raises(RowSerializationError, match=r"row 2: .*not JSON compliant"):
+    with pytest.raises(RowSerializationError, match=r"row 1: .*not JSON compliant"):
         texts({"type": "number"}, pa.array([1.0, float("nan")], pa.float64()))
 
 

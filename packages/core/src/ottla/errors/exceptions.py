@@ -124,7 +124,7 @@ class RowSerializationError(OttlaError, ValueError):
     def __init__(self, rows: Mapping[int, str]) -> None:
         first = min(rows)
         others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-        super().__init__(f"row {first + 1}: {rows[first]}{others}")
+        super().__init__(f"row {first}: {rows[first]}{others}")
         self.rows = rows
 
 
