@@ -137,6 +137,15 @@ def test_a_row_that_does_not_fit_is_refused_alone() -> None:
         texts({"type": "number"}, pa.array([1.0, float("nan")], pa.float64()))
 
 
+def test_a_date_that_python_lacks_is_checked_as_its_text() -> None:
+    column = pa.array([2**31 - 1, 0], pa.int32()).cast(pa.date32())
+
+    assert texts({"maxLength": 14}, column) == ['"+5881580-07-11"', '"1970-01-01"']
+    with pytest.raises(RowSerializationError, match=r"row 0: .*5881580-07-11") as caught:
+        texts({"maxLength": 10}, column)
+    assert list(caught.value.rows) == [0]
+
+
 KINDS = st.recursive(
     st.sampled_from([pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.dictionary(pa.int8(), pa.string())]),
     lambda inner: st.one_of(

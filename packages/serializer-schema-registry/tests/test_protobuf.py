@@ -72,6 +72,25 @@ def test_columns_become_messages_and_rows_that_do_not_fit_are_named() -> None:
         schema.encode_column(pa.array([], pa.struct([("minutes", pa.int64())])), b"")
 
 
+@pytest.mark.parametrize("listed", [lambda kind: pa.list_(kind, 2), pa.list_view, pa.large_list_view])
+def test_lists_of_every_arrow_type_become_repeated_fields(listed: Any) -> None:
+    schema = ProtobufSchema(Type, b"\0")
+    of_name = pa.struct([("name", pa.string())])
+    column = pa.array([{"fields": [{"name": "a"}, {"name": None}]}], pa.struct([("fields", listed(of_name))]))
+
+    expected = Type(fields=[Field(name="a"), Field()]).SerializeToString()
+    assert schema.encode_column(column, b"").to_pylist() == [expected]
+    with pytest.raises(TypeError, match=r"has no field 'fields\.width'"):
+        schema.encode_column(pa.array([], pa.struct([("fields", listed(pa.struct([("width", pa.int8())])))])), b"")
+
+
+def test_a_row_with_a_date_that_python_lacks_is_named() -> None:
+    days = pa.array([2**31 - 1, None], pa.int32()).cast(pa.date32())
+    with pytest.raises(RowSerializationError) as caught:
+        ProtobufSchema(Timestamp, b"\0").encode_column(pa.StructArray.from_arrays([days], ["seconds"]), b"")
+    assert list(caught.value.rows) == [0]
+
+
 def test_a_field_of_a_field_that_the_message_lacks_is_named() -> None:
     schema = ProtobufSchema(Type, b"\0")
     fields = pa.list_(pa.struct([("name", pa.string()), ("width", pa.int32())]))

@@ -44,11 +44,14 @@ def _checked(schema: JsonSchema, column: Any, made: Any) -> Any:
     """The rows, checked one by one. One that does not fit without its nulls may fit with them."""
     texts, problems = made.to_pylist(), {}
     for row, text in enumerate(texts):
-        if text is not None and schema.problem(text) is not None:
-            try:
-                texts[row] = schema.encode(column[row].as_py()).decode()
-            except (TypeError, ValueError) as error:
-                problems[row] = str(error)
+        if text is None or (problem := schema.problem(text)) is None:
+            continue
+        try:
+            texts[row] = schema.encode(column[row].as_py()).decode()
+        except OverflowError:  # of a date that Python lacks
+            problems[row] = problem
+        except (TypeError, ValueError) as error:
+            problems[row] = str(error)
     if problems:
         raise RowSerializationError(problems)
     return pa.array(texts, made.type)

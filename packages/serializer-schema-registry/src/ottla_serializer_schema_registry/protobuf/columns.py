@@ -19,10 +19,11 @@ def encoded(descriptor: Descriptor, encode: Callable[[Any], bytes], column: Any)
     check(descriptor, column.type, "")
     made: list[bytes | None] = []
     problems: dict[int, str] = {}
-    for row, cell in enumerate(column.to_pylist()):
+    for row, arrow_cell in enumerate(column):
         try:
+            cell = arrow_cell.as_py()
             made.append(None if cell is None else encode(plain(cell, column.type)))
-        except ValueError as error:
+        except (OverflowError, ValueError) as error:  # OverflowError is of a date that Python lacks
             problems[row] = str(error)
     if problems:
         raise RowSerializationError(problems)
