@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pyarrow as pa
 import pytest
@@ -90,3 +90,31 @@ def test_a_zone_may_move_a_moment_into_the_year_10000(rows: JsonRows | None) -> 
 def test_an_infinite_moment_of_a_database_is_the_last_one() -> None:
     assert said(pa.array([2**63 - 1], pa.timestamp("us")), None) == ["+294247-01-10T04:00:54.775"]
     assert said(pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), None) == ["+5881580-07-11"]
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["s", "us"])
+def test_a_moment_before_standard_time_has_the_seconds_of_its_zone(rows: JsonRows | None, unit: str) -> None:
+    def column(*moments: datetime, zone: str) -> Any:
+        seconds = [(moment - datetime(1970, 1, 1)) // timedelta(seconds=1) for moment in moments]
+        return pa.array(seconds, pa.int64()).cast(pa.timestamp("s", zone)).cast(pa.timestamp(unit, zone))
+
+    early = datetime(1800, 1, 1)
+    assert said(column(early, datetime(2026, 1, 1), zone="Europe/Berlin"), rows) == [
+        "1800-01-01T00:53:28.000+00:53:28",
+        "2026-01-01T01:00:00.000+01:00",
+    ]
+    assert said(column(early, zone="America/New_York"), rows) == ["1799-12-31T19:03:58.000-04:56:02"]
+    assert said(column(early, zone="UTC"), rows) == ["1800-01-01T00:00:00.000Z"]
+    assert said(column(datetime(1972, 1, 7), zone="Africa/Monrovia"), rows) == ["1972-01-06T23:15:30.000-00:44:30"]
+
+
+@given(st.datetimes(datetime(1700, 1, 1), datetime(2037, 1, 1)), st.sampled_from(sorted(available_timezones())))
+def test_a_moment_of_any_zone_is_read_back_unchanged(moment: datetime, zone: str) -> None:
+    milliseconds = (moment - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+    [text] = said(pa.array([milliseconds], pa.int64()).cast(pa.timestamp("ms", zone)), None)
+
+    assert text is not None
+    assert (datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        milliseconds=1
+    ) == milliseconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -55,9 +56,18 @@ FAR = """
 """
 
 
+@pytest.fixture(params=["UTC", "Europe/Berlin", "America/New_York"])
+def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A session with another time zone."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", str(before))
+
+
 @pytest.mark.slow
-def test_the_text_of_a_far_moment_equals_that_of_to_json(spark: SparkSession) -> None:
-    frame = spark.sql(FAR)
+def test_the_text_of_a_far_moment_equals_that_of_to_json(zoned: SparkSession) -> None:
+    frame = zoned.sql(FAR)
     theirs = [row[0] for row in frame.selectExpr("to_json(struct(*))").collect()]
     [batch] = pa.Table.from_batches(frame._collect_as_arrow()).to_batches()  # type: ignore[operator]
 

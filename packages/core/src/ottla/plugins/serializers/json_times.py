@@ -29,6 +29,9 @@ _EARLY: Final = -281_237
 _LATE: Final = 157_054
 """The first days of the years 1200 and 2400, before the first and after the last change of any zone's rules."""
 
+_WHOLE_MINUTES: Final = 94_694_400_000
+"""Milliseconds of the year 1973. Liberia, in 1972, was the last to give up seconds in its zone."""
+
 _INT64: Final = pa.int64()
 _BETWEEN: Final = string("")
 
@@ -80,7 +83,21 @@ def _near_times(column: Any, year: str) -> Any:
         return pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S")
     text = pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S%z")
     text = pc.replace_substring_regex(text, r"\+0000$", "Z")
-    return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+    return _with_seconds_of_zone(pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2"), moments)
+
+
+def _with_seconds_of_zone(text: Any, moments: Any) -> Any:
+    """The texts, with the seconds of their zone where it has some: in the time of a place, before standard time."""
+    numbers = moments.cast(_INT64)
+    lowest = pc.min(numbers).as_py()
+    if lowest is None or lowest >= _WHOLE_MINUTES:
+        return text
+    ahead = pc.abs(pc.subtract(pc.local_timestamp(moments).cast(_INT64), numbers))
+    minutes = pc.multiply(pc.divide(ahead, _int64(60_000)), _int64(60_000))
+    seconds = pc.divide(pc.subtract(ahead, minutes), _int64(1_000))
+    digits = pc.utf8_lpad(seconds.cast(pa.string()), 2, "0")
+    with_seconds = pc.binary_join_element_wise(text, digits, string(":"))
+    return pc.if_else(pc.greater(seconds, _int64(0)), with_seconds, text)
 
 
 def _milliseconds(column: Any) -> Any:
