@@ -17,6 +17,7 @@ from ottla.plugins.serializers.json_columns import JsonRows, texts
 from ottla_accel.json_rows import objects as compiled
 
 BOTH = pytest.mark.parametrize("rows", [None, compiled], ids=["pyarrow", "compiled"])
+ZONES = sorted(available_timezones() - {"Factory"})
 EPOCH = date(1970, 1, 1).toordinal()
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -105,11 +106,12 @@ def test_a_moment_before_standard_time_has_the_seconds_of_its_zone(rows: JsonRow
         "2026-01-01T01:00:00.000+01:00",
     ]
     assert said(column(early, zone="America/New_York"), rows) == ["1799-12-31T19:03:58.000-04:56:02"]
+    assert said(column(datetime(1908, 1, 1), zone="Africa/Accra"), rows) == ["1907-12-31T23:59:08.000-00:00:52"]
     assert said(column(early, zone="UTC"), rows) == ["1800-01-01T00:00:00.000Z"]
     assert said(column(datetime(1972, 1, 7), zone="Africa/Monrovia"), rows) == ["1972-01-06T23:15:30.000-00:44:30"]
 
 
-@given(st.datetimes(datetime(1700, 1, 1), datetime(2037, 1, 1)), st.sampled_from(sorted(available_timezones())))
+@given(st.datetimes(datetime(1700, 1, 1), datetime(2037, 1, 1)), st.sampled_from(ZONES))
 def test_a_moment_of_any_zone_is_read_back_unchanged(moment: datetime, zone: str) -> None:
     milliseconds = (moment - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
     [text] = said(pa.array([milliseconds], pa.int64()).cast(pa.timestamp("ms", zone)), None)

@@ -82,8 +82,8 @@ def _near_times(column: Any, year: str) -> Any:
     if column.type.tz is None:
         return pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S")
     text = pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S%z")
-    text = pc.replace_substring_regex(text, r"\+0000$", "Z")
-    return _with_seconds_of_zone(pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2"), moments)
+    text = pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
+    return pc.replace_substring_regex(_with_seconds_of_zone(text, moments), r"\+00:00$", "Z")
 
 
 def _with_seconds_of_zone(text: Any, moments: Any) -> Any:
@@ -92,12 +92,13 @@ def _with_seconds_of_zone(text: Any, moments: Any) -> Any:
     lowest = pc.min(numbers).as_py()
     if lowest is None or lowest >= _WHOLE_MINUTES:
         return text
-    ahead = pc.abs(pc.subtract(pc.local_timestamp(moments).cast(_INT64), numbers))
+    ahead = pc.subtract(pc.local_timestamp(moments).cast(_INT64), numbers)
     minutes = pc.multiply(pc.divide(ahead, _int64(60_000)), _int64(60_000))
-    seconds = pc.divide(pc.subtract(ahead, minutes), _int64(1_000))
+    seconds = pc.divide(pc.abs(pc.subtract(ahead, minutes)), _int64(1_000))
     digits = pc.utf8_lpad(seconds.cast(pa.string()), 2, "0")
-    with_seconds = pc.binary_join_element_wise(text, digits, string(":"))
-    return pc.if_else(pc.greater(seconds, _int64(0)), with_seconds, text)
+    behind = pc.replace_substring_regex(text, r"\+00:00$", "-00:00")  # which pyarrow writes for less than a minute
+    text = pc.if_else(pc.less(ahead, _int64(0)), behind, text)
+    return pc.if_else(pc.greater(seconds, _int64(0)), pc.binary_join_element_wise(text, digits, string(":")), text)
 
 
 def _milliseconds(column: Any) -> Any:
