@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -412,6 +414,51 @@ def test_a_record_behind_a_failed_one_is_dropped_at_once(code: ErrorCode) -> Non
         assert behind.done()
         assert simulation.sender.due_at <= simulation.clock()
         assert behind.error is not None
+
+
+def test_a_record_that_cannot_be_encoded_fails_at_once() -> None:
+    with simulated(1, know=False) as simulation:
+        simulation.cluster.brokers[1].versions[0] = (0, 2)
+        simulation.know("t")
+        delivery = simulation.producer.send("t", b"v", partition=0, headers=[("a", b"1")])
+        simulation.run_until(delivery.done)
+
+        assert delivery.error is not None
+        assert simulation.sender.due_at <= simulation.clock()
+
+
+@VERSIONS
+def test_close_aborts_a_transaction_whose_offsets_expire_meanwhile(version: int) -> None:
+    times = {"max.block.ms": 1_000, "request.timeout.ms": 1_000, "delivery.timeout.ms": 5_000}
+    with simulated(cluster=cluster_of(version), transactional_id="x", config=times) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=0)
+        simulation.run_until_idle()
+        for call in (partial(producer.send_offsets_to_transaction, {("gone", 0): 1}, "g"), producer.commit_transaction):
+            with pytest.raises(TransactionTimeoutError):
+                call()
+        before = simulation.clock()
+        producer.close()
+
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
+        assert simulation.clock() - before < 4
+
+
+def test_close_aborts_what_prepare_has_not_returned_in_time() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=1)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
+        producer.send("t", b"late", partition=0)
+        with pytest.raises(TransactionTimeoutError):
+            producer.prepare_transaction()
+        simulation.cluster.brokers[1].silent = False
+        simulation.network.cut(1)
+        with suppress(UndeliveredError):
+            producer.close()
+
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
 def test_an_error_raised_by_commit_is_not_raised_again_by_close() -> None:

@@ -122,6 +122,8 @@ class RecordAccumulator:
             journal=self.journal,
             environment=environment,
         )
+        self.failures = self._completion.failures
+        """Counts the batches that have failed."""
         self.unretrieved = self._completion.unretrieved
         """Failed records whose error the program can no longer retrieve; they are to be logged."""
         self.slow = self._completion.slow
@@ -311,25 +313,20 @@ class RecordAccumulator:
             self._completion.complete(batch, Failed(error=expired(batch, now)))
         return bool(late)
 
-    def fail_queued(self, cause: OttlaError) -> bool:
-        """Fail every queued batch with an error that waiting cannot fix, and return whether there were any."""
+    def fail_queued(self, cause: OttlaError) -> None:
+        """Fail every queued batch with an error that waiting cannot fix."""
         with self._lock:
             queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.fail(batch, cause)
-        return bool(queued)
 
-    def abort_undrained(self, cause: OttlaError) -> bool:
-        """Fail every queued batch, because its transaction cannot be committed, and return whether there were any.
-
-        Batches in flight are not touched.
-        """
+    def abort_undrained(self, cause: OttlaError) -> None:
+        """Fail every queued batch, because its transaction cannot be committed; batches in flight are not touched."""
         with self._lock:
             self.appender.close_open_batches(CloseReason.TRANSACTION)
             queued = self._batches.take_while(lambda _batch: True)
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
-        return bool(queued)
 
     def close_open_batches(self, why: CloseReason = CloseReason.FLUSH) -> None:
         """Let every queued batch leave; records queued from now on go to later batches."""

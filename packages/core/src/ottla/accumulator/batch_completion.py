@@ -22,6 +22,15 @@ from ottla.metrics import Counters
 from ottla.results.stories.waits import SHORTEST, Journal, WaitKind
 
 
+class Failures:
+    """A count of the batches that have failed, for the I/O loop to see that some have."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class BatchCompletion:
     """Completes batches, each of them once. For any thread.
 
@@ -47,6 +56,7 @@ class BatchCompletion:
         """Failed records whose error the program can no longer retrieve."""
         if sequences.transactional:
             self.unretrieved.ignore()
+        self.failures = Failures()
         self.on_failure: Callable[[], object] = lambda: None
         """Called without a lock when a batch has failed, so that only deliveries hold a reference to it."""
         self._counts = DeliveryCounts(counters=counters, unretrieved=self.unretrieved, environment=environment)
@@ -130,6 +140,7 @@ class BatchCompletion:
         if isinstance(outcome, Acknowledged):
             self._sequences.acknowledge(batch)
         else:
+            self.failures.count += 1
             self._sequences.fail(batch, outcome.error)
 
     def _run_callbacks(self, batch: ProducerBatch, run_callbacks: Callable[[], object]) -> None:

@@ -28,15 +28,15 @@ class BatchExpiry:
     client: NetworkClient
     metadata: Metadata
 
-    def expire(self, now: float) -> bool:
-        """Fail expired batches, queued or in flight, and return whether there were any."""
+    def expire(self, now: float) -> None:
+        """Fail expired batches, queued or in flight."""
         in_flight = self.in_flight
         late = in_flight.take_expired(now) if now >= in_flight.next_expiry else ()
         for batch in late:
             if batch.last_error is None and batch.last_node is not None:
                 batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
             self.accumulator.complete(batch, Failed(error=expired(batch, now)))
-        return self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now)) or bool(late)
+        self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
 
     def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
         """Return what keeps a batch from its broker: no such partition, no connection, a quota, no known broker.

@@ -69,29 +69,24 @@ class CoordinatorRequestSender:
         request_source.note_level(self._client.features.levels.get("transaction.version", 0))
         if self._metadata.fatal_error is not None:
             request_source.fail_fatally(self._metadata.fatal_error)
-        failed = False
         if request_source.queued_batches is QueuedBatches.ABORT:
-            failed = self._fail_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
+            self._fail_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
         request = request_source.next_request(now, all_complete=lambda: not self._accumulator.incomplete)
-        failed |= self._fail_queued()  # `next_request` may have ended the transaction
+        self._fail_queued()  # `next_request` may have ended the transaction
         due_at = request_source.due_at() if request is None else self._send(request, now)
-        if failed:
-            return now  # the thread that runs this round may wait for just that batch, so the round must not wait
         return min(due_at, self._log.due_at()) if self._log.active else due_at
 
-    def _fail_queued(self) -> bool:
-        """Fail queued batches that cannot be sent, and return whether there were any."""
+    def _fail_queued(self) -> None:
+        """Fail queued batches that cannot be sent."""
         queued_batches, cause = self._request_source.queued_batches, self._request_source.cause
         match queued_batches:
             case QueuedBatches.SEND:
-                return False
+                pass
             case QueuedBatches.ABORT:
-                return self._accumulator.abort_undrained(
-                    cause or AbortableTransactionError("the transaction was aborted")
-                )
+                self._accumulator.abort_undrained(cause or AbortableTransactionError("the transaction was aborted"))
             case QueuedBatches.FAIL:
                 assert cause is not None
-                return self._accumulator.fail_queued(cause)
+                self._accumulator.fail_queued(cause)
             case _:
                 assert_never(queued_batches)
 

@@ -83,6 +83,7 @@ class Sender:
         self._log = response_handler.log
         self._unretrieved, self._slow = accumulator.unretrieved, accumulator.slow
         self._waits = BrokerWaits(accumulator.journal, client)
+        self._failures = accumulator.failures
         self._pool, self._checks = accumulator.pool, accumulator.queue_checks
         self._memory_log = BufferMemoryLog(accumulator.pool, client_id=client_id)
         self._in_flight = InFlightBatches(delivery_timeout)
@@ -99,10 +100,12 @@ class Sender:
         requests need not look for events, which would take a tenth of the time of a record that is awaited; it then
         returns True.
         """
-        in_flight = len(self._in_flight)
+        in_flight, failures = len(self._in_flight), self._failures.count
         next_at = self._send_lone_batch(now)
         if next_at is None or self._checks.has_unchecked:
             next_at = self._send_ready(now)
+        if self._failures.count != failures:
+            next_at = now  # the thread that runs this round may wait for a batch that has just failed
         telemetry = self._telemetry
         if telemetry is not None:
             if now >= telemetry.check_at:
@@ -224,8 +227,7 @@ class Sender:
     def _send_ready(self, now: float) -> float:
         """Expire, drain and send batches; returns the time of the next round."""
         until = float("inf")
-        if self.expire(now):
-            until = now  # a thread may wait for just this, so this round must not wait
+        self.expire(now)
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
@@ -237,9 +239,8 @@ class Sender:
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now)]
-        refusal = None if nodes else self._client.refused_by_all()
-        if refusal is not None and self._accumulator.fail_queued(refusal):
-            until = now  # as above
+        if not nodes and (refusal := self._client.refused_by_all()) is not None:
+            self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
         if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:
             self._waits.note(ready, nodes, now)
@@ -271,9 +272,9 @@ class Sender:
             at = min(at, self._client.ready_at(node, now))
         return at
 
-    def expire(self, now: float) -> bool:
-        """Fail batches whose `delivery.timeout.ms` has passed, and return whether there were any."""
-        return self._expiry.expire(now)
+    def expire(self, now: float) -> None:
+        """Fail batches whose `delivery.timeout.ms` has passed."""
+        self._expiry.expire(now)
 
     def _drain(self, nodes: Sequence[int], now: float) -> bool:
         """Send each of these brokers one request with batches that may leave. Return whether there were any."""

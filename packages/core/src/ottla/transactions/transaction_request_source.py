@@ -84,12 +84,12 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             state.check_records()
-            if self._closing:
-                self._abort_failed()
             self._due_at = float("inf")
             if self._in_flight:
                 return None
             self._expire_offsets(now)
+            if self._closing:
+                self._abort_failed()
             # Read after the state, under its lock. Otherwise another thread could send records and call `commit` in
             # between: the count would be without these records, and EndTxn would commit the transaction without them.
             complete = state.current.all_records_queued and all_complete()
@@ -178,7 +178,10 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             self._closing = True
-            if state.state is State.IN_TRANSACTION:
+            # A transaction that is prepared stays, but its program must know it. It does not if that call ran out of
+            # time.
+            unknown = state.state is State.PREPARED and state.repeated("prepare_transaction") is not None
+            if state.state is State.IN_TRANSACTION or unknown:
                 self._abort()
             self._abort_failed()
             if state.state in _ENDING:
