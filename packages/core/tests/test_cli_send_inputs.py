@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,27 @@ def test_a_key_is_the_text_of_its_field(field: list[str], key: list[str | None])
 def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         json_table([b'{"k": 1}', line], Parts(key="k"), 7)
+
+
+def test_reading_imports_no_pandas(tmp_path: Path) -> None:
+    """It would take most of the time of a command that sends a few lines."""
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n")
+    program = """
+import sys
+from ottla.cli.send.columns import Parts
+from ottla.cli.send.csv_tables import csv_tables
+from ottla.cli.send.lines import json_table, line_table
+
+line_table([b"a", b"b"], None, 0)
+line_table([b"a:b"], b":", 0)
+json_table([b'{"k": 1}'], Parts(key="k"), 0)
+list(csv_tables(sys.argv[1], "a.csv", block_bytes=1_000))
+print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "a.csv")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert ended.stdout == "False\n"
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

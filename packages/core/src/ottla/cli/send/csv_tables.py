@@ -28,7 +28,7 @@ def csv_tables(file: str | int, name: str, *, block_bytes: int) -> Iterator[tupl
             for batch in pa.csv.open_csv(
                 stream, pa.csv.ReadOptions(block_size=block_bytes), parse_options=parse, convert_options=options
             ):
-                yield pa.table(batch), batch.nbytes
+                yield pa.Table.from_batches([batch]), batch.nbytes
         except pa.ArrowException as error:
             raise InputError(f"{name} cannot be read as CSV: {error}") from None
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from ottla.cli.send.columns import HEADERS, InputError, Parts, as_numbers, as_times
+from ottla.protocol.binary_arrays import binary_array
 
 _LONGEST: Final = 64 * 1024 * 1024
 """Bytes of a line; `max.request.size` is far less."""
@@ -49,7 +50,7 @@ def split(block: bytes, *, blank: bool) -> list[bytes]:
 def line_table(lines: Sequence[bytes], separator: bytes | None, first: int) -> Any:
     """A table of lines as values; with a *separator*, a key stands before the first one of each line."""
     if separator is None:
-        return pa.table({"value": pa.array(lines, pa.binary())})
+        return pa.Table.from_arrays([binary_array(lines)], ["value"])
     keys, values = [], []
     for number, line in enumerate(lines, start=first):
         key, found, value = line.partition(separator)
@@ -57,7 +58,7 @@ def line_table(lines: Sequence[bytes], separator: bytes | None, first: int) -> A
             raise InputError(f"record {number} has no {separator.decode(errors='replace')!r} after its key")
         keys.append(key)
         values.append(value)
-    return pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    return pa.Table.from_arrays([binary_array(keys), binary_array(values)], ["key", "value"])
 
 
 def json_table(lines: Sequence[bytes], parts: Parts, first: int) -> Any:
@@ -70,10 +71,10 @@ def json_table(lines: Sequence[bytes], parts: Parts, first: int) -> Any:
     }
     columns: dict[str, Any] = {}
     if "value" not in fields:
-        columns["value"] = pa.array(lines, pa.binary())
+        columns["value"] = binary_array(lines)
     for part, name in fields.items():
         columns[part] = _CONVERSIONS[part](lines, name, first)
-    return pa.table(columns)
+    return pa.Table.from_arrays([*columns.values()], [*columns])
 
 
 def _of(parts: Parts, part: str) -> str | None:
