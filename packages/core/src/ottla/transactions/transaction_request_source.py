@@ -132,7 +132,7 @@ class TransactionRequestSource:
             if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
                 state.current = state.current.after_lost_response()
             self._action_handler.retry(request, error, now)
-            self._due_at = self._retries.next_at
+            self._due_at = min(self._retries.next_at, state.offsets.expire_at(self._delivery_timeout))
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Handle a broker that is too old for the request.
