@@ -193,6 +193,7 @@ def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
     with simulated(cluster=cluster) as simulation:
         first = simulation.producer.send("t", b"1")
         simulation.run_until_idle()
+        simulation.pass_time(1.0)  # the backoff, during which the refusal holds for other records, too
         second = simulation.producer.send("t", b"2")
         simulation.run_until_idle()
 
