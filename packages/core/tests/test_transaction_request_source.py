@@ -193,6 +193,21 @@ def test_close_drops_the_offsets_of_the_open_transaction() -> None:
         sent.claim()
 
 
+@pytest.mark.parametrize("awaited", [True, False])
+def test_close_keeps_a_prepared_transaction_for_a_caller_that_waits(awaited: bool) -> None:
+    """It may not have run since the result came: a task of a busy loop, for example."""
+    setup = initialized()
+    setup.begin()
+    preparing = setup.manager.prepare()
+    setup.manager.all_records_queued()
+    assert setup.next() is None
+    assert preparing.ended
+    preparing.awaited = awaited
+    setup.requests.close()
+
+    assert setup.manager.state is (State.PREPARED if awaited else State.ABORTING)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION])
 def test_a_response_for_dropped_offsets_changes_nothing(code: ErrorCode) -> None:
     setup = initialized()

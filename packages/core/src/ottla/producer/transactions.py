@@ -57,11 +57,12 @@ class TransactionCall(Generic[T]):
 
     def stop_waiting(self) -> None:
         """Note that the caller waits no longer, and needs no result before it makes other calls."""
-        self.pending.required = False
+        self.pending.required = self.pending.awaited = False
 
     def get(self) -> T:
         """Return the result; raises the error of the call, or TransactionTimeoutError if there is no result yet."""
         if not self.ended:
+            self.pending.awaited = False
             raise TransactionTimeoutError(
                 f"{self.pending.method} was not done within {self.seconds:g} s ({self.limit}): "
                 f"{self.manager.describe()}; call it again to wait for the same outcome"
@@ -164,6 +165,7 @@ class Transactions:
         *,
         if_failed: Callable[[], object] = lambda: None,
     ) -> TransactionCall[T]:
+        pending.awaited = True  # again, if it is the result of a call whose time ran out
         self.wake()
         seconds, limit = (self.max_block, "max.block.ms") if timeout is None else (timeout, "timeout")
         return TransactionCall(

@@ -14,16 +14,17 @@ from ottla.errors import OttlaError
 class TransactionalRequestResult:
     """The result of one call of `method`; it ends once, with an error or without. For any thread.
 
-    `unclaimed`: no caller has got the result yet, so a repeated call returns it. `required`: a caller has to get it
-    before it calls another method; not if its task was cancelled.
+    `unclaimed`: no caller has got the result yet, so a repeated call returns it. `awaited`: the caller still waits; its
+    time has not run out, and its task was not cancelled. `required`: a caller has to get the result before it calls
+    another method; not if its task was cancelled.
     """
 
-    __slots__ = ("_ended", "error", "method", "required", "unclaimed")
+    __slots__ = ("_ended", "awaited", "error", "method", "required", "unclaimed")
 
     def __init__(self, method: str, environment: Environment = SYSTEM) -> None:
         self.method = method
         self.error: OttlaError | None = None
-        self.unclaimed = True
+        self.unclaimed = self.awaited = True
         self.required = True
         self._ended = Latch(environment)
 

@@ -178,10 +178,9 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             self._closing = True
-            # A transaction that is prepared stays, but its program must know it. It does not if that call ran out of
-            # time.
-            unknown = state.state is State.PREPARED and state.repeated("prepare_transaction") is not None
-            if state.state is State.IN_TRANSACTION or unknown:
+            # A prepared transaction stays for whom its program gives it to; but no one gets it if its caller has left.
+            preparing = state.repeated("prepare_transaction") if state.state is State.PREPARED else None
+            if state.state is State.IN_TRANSACTION or (preparing is not None and not preparing.awaited):
                 self._abort()
             self._abort_failed()
             if state.state in _ENDING:
