@@ -930,6 +930,20 @@ def test_offsets_of_a_missing_topic_end_with_the_delivery_timeout(call: Callable
         assert manager(simulation).state is State.READY
 
 
+def test_offsets_expire_while_their_request_has_no_response() -> None:
+    times = {"max.block.ms": 60_000, "request.timeout.ms": 30_000, "delivery.timeout.ms": 31_000}
+    with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
+        producer = begun(simulation)
+        simulation.network.holding = True
+        with pytest.raises(TransactionTimeoutError):
+            producer.send_offsets_to_transaction({("in", 0): 1}, "g", timeout=30.5)
+        started = simulation.clock()
+        with pytest.raises(AbortableTransactionError, match=r"not written within delivery\.timeout\.ms"):
+            producer.commit_transaction()
+
+        assert simulation.clock() - started < 2
+
+
 def test_group_metadata_on_old_brokers_fails_only_the_transaction() -> None:
     cluster = cluster_of(1)
     for broker in cluster.brokers.values():

@@ -84,12 +84,12 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             state.check_records()
-            self._due_at = float("inf")
-            if self._in_flight:
-                return None
             self._expire_offsets(now)
             if self._closing:
                 self._abort_failed()
+            self._due_at = state.offsets.expire_at(self._delivery_timeout)
+            if self._in_flight:
+                return None
             # Read after the state, under its lock. Otherwise another thread could send records and call `commit` in
             # between: the count would be without these records, and EndTxn would commit the transaction without them.
             complete = state.current.all_records_queued and all_complete()
@@ -98,12 +98,12 @@ class TransactionRequestSource:
             if request is None:
                 return None
             if now < self._retries.next_at:
-                self._due_at = min(self._retries.next_at, state.offsets.expire_at(self._delivery_timeout))
+                self._due_at = min(self._retries.next_at, self._due_at)
                 return None
             return self._coordinators.before(request)
 
     def due_at(self) -> float:
-        """The time of the next attempt; infinite unless a backoff is running or batches have just become sendable."""
+        """When to call `next_request` again: after a backoff, when offsets expire, or now that batches may be sent."""
         return self._due_at
 
     def node(self, request: CoordinatorRequest) -> int | None:
