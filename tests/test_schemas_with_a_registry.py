@@ -354,7 +354,7 @@ def test_a_row_of_a_table_without_a_form_is_named(registry: str, kafka: KafkaClu
     wrong = COLUMNS.set_column(0, "number", pa.array([1, 2**31, 3], pa.int64())).drop_columns(["at", "fare"])
     settings_of = {"bootstrap_servers": kafka.bootstrap_servers, "schema_registry_url": registry}
     with Producer(**settings_of, value_schema=SCHEMA) as producer:
-        with pytest.raises(SerializationError, match=r"row 2: number has a value .* cannot hold: 2147483648"):
+        with pytest.raises(SerializationError, match=r"row 1: number has a value .* cannot hold: 2147483648"):
             producer.send_table(topic, wrong, value="*", value_format="avro")
         with pytest.raises(SerializationError, match="has no field 'at'"):
             producer.send_table(topic, COLUMNS, value="*", value_format="avro")

@@ -70,6 +70,8 @@ def test_a_key_is_the_text_of_its_field(field: list[str], key: list[str | None])
         (b"[1]", "record 8 is not a JSON object, so it has no field 'k'"),
         (b'{"k": {}}', "field 'k' of record 8: a key must be text or a number"),
         (b'{"k": 1}{"k": 2}', "record 8 is not JSON"),
+        (b'{"k": NaN}', "record 8 is not JSON: NaN is no JSON value"),
+        (b'{"k": "a", "z": [-Infinity]}', "record 8 is not JSON: -Infinity is no JSON value"),
     ],
 )
 def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
@@ -237,6 +239,9 @@ def usage(*arguments: str, given: bytes = b"") -> Result:
         (["--resume", "STATE"], "--resume needs files"),
         (["--header", "x"], "--header takes NAME=VALUE"),
         (["-c", "sesame"], "--config takes KEY=VALUE"),
+        (["--key", "\udcff"], "the option's value '\\udcff' is not UTF-8"),
+        (["--header", "name=\udcff"], "is not UTF-8"),
+        (["--key-separator", "\udcff"], "is not UTF-8"),
     ],
 )
 def test_options_that_do_not_fit_are_wrong_usage(arguments: list[str], reason: str) -> None:

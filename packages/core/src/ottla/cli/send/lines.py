@@ -140,7 +140,7 @@ def _fields(
 ) -> Iterator[Any]:
     for number, line in enumerate(lines, start=first):
         try:
-            document = json.loads(line, **options)
+            document = json.loads(line, parse_constant=_refuse_constant, **options)
         except RecursionError:
             raise InputError(f"record {number} is nested too deeply") from None
         except ValueError as error:
@@ -157,6 +157,11 @@ def _fields(
             ) from None
         except TypeError as error:
             raise InputError(f"field {name!r} of record {number}: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    """Raise ValueError: Python's json takes NaN and Infinity, which are no JSON, and would write them, too."""
+    raise ValueError(f"{name} is no JSON value")
 
 
 def _scalar(field: Any) -> str | None:

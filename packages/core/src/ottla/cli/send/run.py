@@ -38,6 +38,9 @@ class Job:
         """Make the job from the command's options. Raises InputError for those that do not fit together."""
         if choices["constants"] and choices["headers"]:
             raise InputError("--headers and --header exclude each other")
+        for text in (*choices["constants"], *choices.values()):
+            if isinstance(text, str) and not _is_text(text):
+                raise InputError(f"the option's value {text!r} is not UTF-8")
         parts = Parts(
             constants=tuple(map(_header, choices["constants"])),
             **{name: choices[name] for name in ("key", "value", "headers", "partition", "timestamp")},
@@ -71,6 +74,15 @@ class Job:
                 return counts, send_resumable(
                     settings, self.topic, self.inputs, counts, path=path, state=state, flush_timeout=flush_timeout
                 )
+
+
+def _is_text(value: str) -> bool:
+    """Return whether UTF-8 can encode it: bytes of the command line that it cannot decode are halves of pairs."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _header(written: str) -> tuple[str, bytes]:
