@@ -232,7 +232,7 @@ def pauses(retries: RequestRetries, *kinds: CoordinatorRequestKind) -> list[floa
     found = []
     for kind in kinds:
         retries.fail(kind, LOST, now=100.0)
-        found.append(round(retries.next_at - 100.0, 6))
+        found.append(round(retries.next_at(kind) - 100.0, 6))
     return found
 
 
@@ -246,7 +246,9 @@ def test_pauses_double_up_to_the_longest(retries: RequestRetries) -> None:
 
 
 def test_finding_a_coordinator_does_not_shorten_pauses_of_other_requests(retries: RequestRetries) -> None:
-    assert pauses(retries, FIND_KIND, FIND_KIND, INIT_KIND, INIT_KIND) == [0.1, 0.2, 0.1, 0.2]
+    assert pauses(retries, FIND_KIND, FIND_KIND) == [0.1, 0.2]
+    retries.succeed(FIND_KIND)
+    assert pauses(retries, INIT_KIND, INIT_KIND) == [0.1, 0.2]
     retries.succeed(FIND_KIND)
 
     assert pauses(retries, FIND_KIND, INIT_KIND) == [0.1, 0.4]
@@ -263,4 +265,14 @@ def test_the_end_of_the_transaction_before_is_awaited_with_short_pauses(retries:
     for _ in range(4):
         retries.fail(END_KIND, BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS), now=0.0)
 
-    assert retries.next_at == CONCURRENT_TRANSACTIONS_BACKOFF
+    assert retries.next_at(END_KIND) == CONCURRENT_TRANSACTIONS_BACKOFF
+
+
+def test_a_pause_is_for_one_kind_of_request(retries: RequestRetries) -> None:
+    offsets, group = CoordinatorRequestKind.COMMIT_OFFSETS, CoordinatorRequestKind.FIND_GROUP
+    pauses(retries, offsets, group)
+
+    assert retries.next_at(END_KIND) == float("-inf")
+    assert retries.next_at(offsets) == retries.next_at(group) == 100.1
+    pauses(retries, FIND_KIND)
+    assert retries.next_at(END_KIND) == 100.1

@@ -444,6 +444,19 @@ def test_close_aborts_a_transaction_whose_offsets_expire_meanwhile(version: int)
         assert simulation.clock() - before < 4
 
 
+def test_an_abort_does_not_wait_for_the_pause_of_other_requests() -> None:
+    times = {"max.block.ms": 1_000, "retry.backoff.ms": 30_000, "retry.backoff.max.ms": 30_000}
+    with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=0)
+        simulation.run_until_idle()
+        with pytest.raises(TransactionTimeoutError):
+            producer.send_offsets_to_transaction({("gone", 0): 1}, "g")
+        producer.abort_transaction()
+
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
+
+
 def test_close_aborts_what_prepare_has_not_returned_in_time() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
         producer = begun(simulation)

@@ -23,8 +23,16 @@ class RequestRetries:
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
         self._failures: dict[CoordinatorRequestKind, int] = {}
-        self.next_at = float("-inf")
-        """The time before which no request is sent."""
+        self._next_at: dict[CoordinatorRequestKind, float] = {}
+
+    def next_at(self, kind: CoordinatorRequestKind) -> float:
+        """The time before which no request of this kind is sent, and no coordinator is found for one.
+
+        Another kind has not failed: the end of a transaction does not wait because its offsets could not be written.
+        """
+        of_group = kind in (CoordinatorRequestKind.COMMIT_OFFSETS, CoordinatorRequestKind.FIND_GROUP)
+        finding = CoordinatorRequestKind.FIND_GROUP if of_group else CoordinatorRequestKind.FIND_COORDINATOR
+        return max(self._next_at.get(each, float("-inf")) for each in (kind, finding))
 
     def fail(self, kind: CoordinatorRequestKind, error: OttlaError, now: float) -> None:
         """Note a failed attempt."""
@@ -33,11 +41,13 @@ class RequestRetries:
         if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
             delay = min(delay, CONCURRENT_TRANSACTIONS_BACKOFF)
         self._failures[kind] = failures + 1
-        self.next_at = now + delay
+        self._next_at[kind] = now + delay
 
     def succeed(self, kind: CoordinatorRequestKind) -> None:
         """Note a response without an error."""
         if kind in _FINDING:
             self._failures.pop(kind, None)
+            self._next_at.pop(kind, None)
         else:
             self._failures.clear()
+            self._next_at.clear()

@@ -97,8 +97,9 @@ class TransactionRequestSource:
             request = self._wanted(all_complete=complete)
             if request is None:
                 return None
-            if now < self._retries.next_at:
-                self._due_at = min(self._retries.next_at, self._due_at)
+            retry_at = self._retries.next_at(request.kind)
+            if now < retry_at:
+                self._due_at = min(retry_at, self._due_at)
                 return None
             return self._coordinators.before(request)
 
@@ -132,7 +133,7 @@ class TransactionRequestSource:
             if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
                 state.current = state.current.after_lost_response()
             self._action_handler.retry(request, error, now)
-            self._due_at = min(self._retries.next_at, state.offsets.expire_at(self._delivery_timeout))
+            self._due_at = min(self._retries.next_at(request.kind), state.offsets.expire_at(self._delivery_timeout))
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Handle a broker that is too old for the request.

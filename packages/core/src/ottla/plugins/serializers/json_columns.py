@@ -132,8 +132,7 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
 
 
 def _map(column: Any, rows: JsonRows | None) -> Any:
-    kind = column.type
-    pairs = column.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
+    pairs = _pairs(column)
     keys, values = pairs.flatten().flatten()
     name, quote = _bare(keys, None)
     if not quote:  # a number that JSON lacks already has quotes
@@ -142,6 +141,18 @@ def _map(column: Any, rows: JsonRows | None) -> Any:
         _between('"', name, '"'), pc.fill_null(texts(values, rows=rows), string("null")), string(":")
     )
     return _between("{", _joined(pairs, each), "}")
+
+
+def _pairs(column: Any) -> Any:
+    """A map's column as lists of its keys and values. pyarrow's cast gives children of type null wrong lengths.
+
+    With a slice of such a map, a check of pyarrow then ended the process.
+    """
+    children = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+    validity, offsets = column.buffers()[:2]
+    return pa.Array.from_buffers(
+        pa.list_(children.type), len(column), [validity, offsets], offset=column.offset, children=[children]
+    )
 
 
 def _joined(lists: Any, elements: Any) -> Any:
