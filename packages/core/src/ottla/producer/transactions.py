@@ -57,7 +57,8 @@ class TransactionCall(Generic[T]):
 
     def stop_waiting(self) -> None:
         """Note that the caller waits no longer, and needs no result before it makes other calls."""
-        self.pending.required = self.pending.awaited = False
+        self.pending.awaited = False
+        self.pending.required = False
 
     def get(self) -> T:
         """Return the result; raises the error of the call, or TransactionTimeoutError if there is no result yet."""

@@ -179,7 +179,7 @@ class TransactionRequestSource:
         state = self._state
         with state.lock:
             self._closing = True
-            # A prepared transaction stays for whom its program gives it to; but no one gets it if its caller has left.
+            # A prepared transaction stays, but not if its caller has stopped waiting for it: no program has it then.
             preparing = state.repeated("prepare_transaction") if state.state is State.PREPARED else None
             if state.state is State.IN_TRANSACTION or (preparing is not None and not preparing.awaited):
                 self._abort()
