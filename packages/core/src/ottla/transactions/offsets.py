@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from ottla.config.value_types import SHORT_MAX
 from ottla.errors import InvalidRecordError
 from ottla.transactions.group_metadata import ConsumerGroupMetadata, group_of
 
@@ -21,8 +22,6 @@ class OffsetAndMetadata:
 
 
 TopicPartition: TypeAlias = tuple[str, int]
-
-_SHORT_MAX: Final = 2**15 - 1
 
 _NO_OFFSET: Final = -1001
 """The offset of librdkafka for a partition of which the consumer has read nothing, so that there is none to commit."""
@@ -51,8 +50,8 @@ def _check_length(what: str, text: str) -> None:
         size = len(text.encode())
     except UnicodeEncodeError as cause:
         raise InvalidRecordError(f"{what} cannot be encoded as UTF-8: {cause}") from None
-    if size > _SHORT_MAX:
-        raise InvalidRecordError(f"{what} can have at most {_SHORT_MAX:,} bytes, not {size:,}")
+    if size > SHORT_MAX:
+        raise InvalidRecordError(f"{what} can have at most {SHORT_MAX:,} bytes, not {size:,}")
 
 
 def _positions(offsets: object) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:

@@ -168,17 +168,17 @@ def _scalar(field: Any) -> str | None:
     if isinstance(field, bool):
         return str(field).lower()
     if field is None or isinstance(field, str):
-        return _encodable(field)
+        return encodable(field)
     raise TypeError("a key must be text or a number")
 
 
 def _document(field: Any) -> str | None:
     if field is None or isinstance(field, str):
-        return _encodable(field)
-    return _encodable(json.dumps(field, ensure_ascii=False, separators=(",", ":")))
+        return encodable(field)
+    return encodable(json.dumps(field, ensure_ascii=False, separators=(",", ":")))
 
 
-def _encodable(text: str | None) -> str | None:
+def encodable(text: str | None) -> str | None:
     """The text. Raises UnicodeEncodeError if it has half of a surrogate pair."""
     if text is not None:
         text.encode()
@@ -191,5 +191,5 @@ def _header_pairs(field: Any) -> list[tuple[str, bytes | None]] | None:
     if not isinstance(field, dict) or not all(value is None or isinstance(value, str) for value in field.values()):
         raise TypeError("headers must be an object whose values are text or null")
     for name in field:
-        _encodable(name)
+        encodable(name)
     return [(name, None if value is None else value.encode()) for name, value in field.items()]

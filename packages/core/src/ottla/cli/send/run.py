@@ -13,6 +13,7 @@ from ottla import Producer
 from ottla.cli.send.columns import InputError, Parts
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import STDIN, Input
+from ottla.cli.send.lines import encodable
 from ottla.cli.send.plain import Ending, send_all
 from ottla.cli.send.progress import progress_of
 from ottla.cli.send.resumable import continuation, recovered, send_resumable
@@ -39,8 +40,10 @@ class Job:
         if choices["constants"] and choices["headers"]:
             raise InputError("--headers and --header exclude each other")
         for text in (*choices["constants"], *choices.values()):
-            if isinstance(text, str) and not _is_text(text):
-                raise InputError(f"the option's value {text!r} is not UTF-8")
+            try:  # bytes of the command line that are not UTF-8 are halves of surrogate pairs
+                encodable(text if isinstance(text, str) else None)
+            except UnicodeEncodeError:
+                raise InputError(f"the option's value {text!r} is not UTF-8") from None
         parts = Parts(
             constants=tuple(map(_header, choices["constants"])),
             **{name: choices[name] for name in ("key", "value", "headers", "partition", "timestamp")},
@@ -74,15 +77,6 @@ class Job:
                 return counts, send_resumable(
                     settings, self.topic, self.inputs, counts, path=path, state=state, flush_timeout=flush_timeout
                 )
-
-
-def _is_text(value: str) -> bool:
-    """Return whether UTF-8 can encode it: bytes of the command line that it cannot decode are halves of pairs."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _header(written: str) -> tuple[str, bytes]:
