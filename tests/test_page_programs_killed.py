@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,13 +56,17 @@ def await_records(kafka: KafkaCluster, topic: str, *, count: int) -> None:
         time.sleep(0.1)
 
 
+def send_orders(kafka: KafkaCluster, topic: str, values: Sequence[bytes]) -> None:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for value in values:
+            producer.send(topic, value)
+
+
 def test_consume_transform_produce_writes_each_order_once_after_a_kill(
     kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     orders, invoices = make_topic(), make_topic()
-    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        for value in VALUES:
-            producer.send(orders, value)
+    send_orders(kafka, orders, VALUES[:-1])
     # Each instance has the name that the page advises, so the second run does not wait for the first one's session.
     names = {"kafka:9092": kafka.bootstrap_servers, '"orders"': repr(orders), '"invoices"': repr(invoices)}
     names |= {'"group.id": "billing"': f'"group.id": {orders!r}, "group.instance.id": "billing-1"'}
@@ -72,6 +76,8 @@ def test_consume_transform_produce_writes_each_order_once_after_a_kill(
     with running(text, tmp_path) as first:
         await_records(kafka, invoices, count=1)
         first.kill()
+    # Only the second run can write this one: its invoice shows that SIGTERM finds the program in its loop.
+    send_orders(kafka, orders, VALUES[-1:])
     with running(text, tmp_path) as second:
         await_records(kafka, invoices, count=len(VALUES))
         second.send_signal(signal.SIGTERM)
