@@ -15,6 +15,7 @@ LEAVES: list[tuple[pa.DataType, Cells]] = [
     (pa.string(), TEXT),
     (pa.binary_view(), st.none() | st.binary(max_size=14)),
     (pa.int8(), st.none() | st.integers(-5, 5)),
+    (pa.null(), st.none()),
 ]
 
 

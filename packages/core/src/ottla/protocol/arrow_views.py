@@ -29,9 +29,25 @@ def without_views(kind: Any) -> Any:
 
 
 def plain(column: Any) -> Any:
-    """Return the same rows without views, so that rows can be picked."""
+    """Return the same rows without views, so that rows can be picked.
+
+    Arrays are put together of their children, because pyarrow's cast of a map gives children of type null
+    wrong lengths.
+    """
     kind = without_views(column.type)
-    return column if kind == column.type else column.cast(kind)
+    if kind == column.type:
+        return column
+    if pa.types.is_struct(kind):
+        fields = [plain(column.field(place)) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, plain(column.dictionary), ordered=kind.ordered)
+    if pa.types.is_map(kind):
+        entries = [plain(column.keys), plain(column.items)]
+        return _with_child(column, kind, pa.StructArray.from_arrays(entries, fields=[kind.key_field, kind.item_field]))
+    if pa.types.is_nested(kind):
+        return _with_child(column, kind, plain(column.values))
+    return column.cast(kind)
 
 
 def decoded(column: Any) -> Any:
@@ -41,3 +57,8 @@ def decoded(column: Any) -> Any:
 
 def _field(field: Any) -> Any:
     return field.with_type(without_views(field.type))
+
+
+def _with_child(column: Any, kind: Any, child: Any) -> Any:
+    buffers = column.buffers()[: column.type.num_buffers]
+    return pa.Array.from_buffers(kind, len(column), buffers, offset=column.offset, children=[child])
