@@ -96,8 +96,9 @@ class Rows:
             task.write(self._of(owner, assignment.owners), owner=owner, attempt=0) for owner in range(assignment.owners)
         )
 
-    def drain(self) -> None:
+    def drain(self) -> int:
         """There is no state."""
+        return self.query.rows
 
     def is_retriable(self, error: Exception) -> bool:
         return True

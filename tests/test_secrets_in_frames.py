@@ -63,6 +63,7 @@ FRAME: Final[Any] = SimpleNamespace(isStreaming=False, schema=StructType([Struct
 SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
     lambda options: exactly_once.forget(options),
     lambda options: exactly_once.accept_loss(options, job_id="j"),
+    lambda options: exactly_once.accept_other_rows(options),
     lambda options: exactly_once.adopt(options),
     lambda options: ledger_status(options, timeout=0.5),
     lambda options: exactly_once.write_once(None, options, job_id="j"),  # type: ignore[arg-type]
@@ -70,7 +71,7 @@ SPARK_CALLS: Final[Sequence[Callable[[Mapping[str, str]], object]]] = (
     lambda options: foreach_batch(options),
     lambda options: write(FRAME, options),
 )
-ASKING_BROKERS: Final = 5
+ASKING_BROKERS: Final = 6
 """The first of these calls connect to brokers."""
 
 

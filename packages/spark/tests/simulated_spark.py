@@ -363,6 +363,8 @@ class Spark:
             step=step,
             prepared=prepared[0] if prepared else None,
             records=len(rows),
+            rows=len(rows),
+            rows_in_ledger=given.last.rows if given.last is not None and step is Step.SKIP else None,
         )
 
     def _note(self, next_batch: int) -> None:

@@ -194,9 +194,10 @@ class RowsWithFaults:
         self.computed[self.batch] += 1
         return ROWS
 
-    def drain(self) -> None:
+    def drain(self) -> int:
         for _ in self.faults.around("drain"):
             self.computed[self.batch] += 1
+        return ROWS
 
     def is_retriable(self, error: Exception) -> bool:
         return not isinstance(error, TransactionTimeoutError)
@@ -319,6 +320,22 @@ def test_a_lost_commit_response_is_resolved_by_reading_the_marker() -> None:
 
     assert spark.batch(driver) == BatchWritten(batch=0, records=ROWS, attempts=1)
     assert spark.computed == {0: 1}
+
+
+@pytest.mark.parametrize("skips", [None, 0, 1])
+def test_a_batch_that_has_other_rows_now_is_skipped_only_on_request(skips: int | None) -> None:
+    spark = Spark(Brokers(level=2), Faults())
+    spark.run(1)
+    spark.brokers.committed_marker = Marker(query=QUERY, batch=0, rows=ROWS - 1)
+    spark.log = -1  # as if Spark had planned the batch again
+    driver = BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=1, skips=skips)
+
+    if skips == 0:
+        assert spark.batch(driver).records is None
+    else:
+        with pytest.raises(BatchRefusedError, match=f"with {ROWS - 1} rows .* now has {ROWS} rows"):
+            spark.batch(driver)
+    assert len(spark.brokers.committed) == ROWS
 
 
 def test_a_batch_already_in_kafka_is_computed_and_not_written() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from ottla.errors import InvalidRecordError
 from ottla.transactions import OffsetAndMetadata
 from ottla_spark.atomic.errors import BatchRefusedError
-from ottla_spark.atomic.marker import BatchAction, Marker, batch_action
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows
 
 
 def marker(batch: int, query: str = "q") -> Marker:
@@ -16,7 +17,13 @@ def marker(batch: int, query: str = "q") -> Marker:
 
 @pytest.mark.parametrize("batch", [0, 1, 2**40])
 def test_a_marker_survives_a_round_trip(batch: int) -> None:
-    assert Marker.from_offset(marker(batch, "ü-1").to_offset()) == marker(batch, "ü-1")
+    found = Marker.from_offset(attrs.evolve(marker(batch, "ü-1"), rows=batch).to_offset())
+
+    assert (found, found.rows) == (marker(batch, "ü-1"), batch)
+
+
+def test_a_marker_of_an_earlier_version_has_no_rows() -> None:
+    assert Marker.from_offset(OffsetAndMetadata(5, '{"query": "q", "batch": 4}')).rows is None
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,7 @@ def test_a_marker_survives_a_round_trip(batch: int) -> None:
         OffsetAndMetadata(5, '{"query": 7, "batch": 4}'),
         OffsetAndMetadata(5, '{"query": "q", "batch": 5}'),
         OffsetAndMetadata(5, '{"query": "q", "batch": "4"}'),
+        OffsetAndMetadata(5, '{"query": "q", "batch": 4, "rows": "7"}'),
     ],
 )
 def test_an_offset_of_another_program_is_not_a_marker(found: OffsetAndMetadata) -> None:
@@ -76,3 +84,11 @@ def test_an_ambiguous_marker_is_refused(found: int | None, asked: int, begins_wi
 def test_the_marker_of_another_query_is_refused_for_any_batch(batch: int) -> None:
     with pytest.raises(BatchRefusedError, match=r"query other .* and this is query q"):
         batch_action(marker(batch, "other"), marker(1), begins_with=1, where="here")
+
+
+def test_a_batch_in_kafka_has_the_rows_that_spark_has_now() -> None:
+    written = attrs.evolve(marker(4), rows=7)
+    check_rows(written, 7, where="here")
+    check_rows(marker(4), 8, where="here")
+    with pytest.raises(BatchRefusedError, match=r"batch 4 is in Kafka with 7 rows .* now has 8 rows .* skips=4"):
+        check_rows(written, 8, where="here")

@@ -35,7 +35,7 @@ from ottla_spark.exactly_once.errors import (
 )
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease
-from ottla_spark.exactly_once.repair import erase, take_as_done
+from ottla_spark.exactly_once.repair import erase, take_any_rows, take_as_done
 from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id, task_id
 
 LEASE = Lease(name=NAME, producer_id=1, epoch=5, level=2, after=10)
@@ -124,7 +124,9 @@ def test_a_task_refuses_a_ledger_that_disagrees_with_spark(last: Entry, batch: i
 
 def test_an_entry_survives_a_round_trip() -> None:
     for status in Status:
-        assert Entry.from_bytes(entry(3, status).to_bytes(), name=NAME) == entry(3, status)
+        for rows in (None, 0, 2**40):
+            given = attrs.evolve(entry(3, status), rows=rows)
+            assert Entry.from_bytes(given.to_bytes(), name=NAME) == given
 
 
 @pytest.mark.parametrize(
@@ -306,6 +308,49 @@ def test_after_an_accepted_loss_the_query_continues(spark: Spark, cluster: Direc
     assert went_on is None
     with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         take_as_done(cluster, NAME)
+
+
+def run_again(spark: Spark, cluster: Direct, *, rows: int) -> None:
+    """Run the last batch again, after a planning in which it got so many rows."""
+    given = plan(cluster, NAME)
+    assert given.last is not None
+    attempt = Attempt(
+        lease=given.lease,
+        query=QUERY,
+        batch=given.last.batch,
+        partition=0,
+        step=Step.SKIP,
+        rows=rows,
+        rows_in_ledger=given.last.rows,
+    )
+    commit(cluster, [attempt], batch=given.last.batch)
+
+
+@pytest.mark.parametrize("rows", [3, 5])
+def test_a_batch_that_has_other_rows_now_is_not_skipped(spark: Spark, cluster: Direct, rows: int) -> None:
+    run_until_done(spark)
+    run_again(spark, cluster, rows=4)
+    with pytest.raises(LedgerMismatchError, match=f"in Kafka with 4 rows, but Spark now has {rows} rows"):
+        run_again(spark, cluster, rows=rows)
+    accepted = take_any_rows(cluster, NAME)
+    run_again(spark, cluster, rows=rows)
+
+    assert (accepted.status, accepted.rows) == (Status.DONE, None)
+    assert spark.brokers.visible == expected(spark)
+
+
+def test_other_rows_of_a_recorded_batch_can_be_accepted_too(spark: Spark, cluster: Direct) -> None:
+    recorded(spark, cluster)
+    take_any_rows(cluster, NAME)
+    given = plan(cluster, NAME)
+
+    assert given.last is not None
+    assert (given.last.status, given.last.rows) == (Status.DONE, None)
+
+
+def test_without_a_batch_in_kafka_there_are_no_rows_to_accept(cluster: Direct) -> None:
+    with pytest.raises(LedgerMismatchError, match="nothing to accept"):
+        take_any_rows(cluster, NAME)
 
 
 def test_a_forgotten_batch_may_be_written_again(spark: Spark, cluster: Direct) -> None:

@@ -19,7 +19,7 @@ import attrs
 from ottla.errors import OttlaError, ProducerFencedError, TransactionTimeoutError
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError
-from ottla_spark.atomic.marker import BatchAction, Marker, batch_action
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class Rows(Protocol):
     def write(self, shared: SharedTransaction) -> int:
         """Write all rows into the transaction and return their number. Raises the error of any step."""
 
-    def drain(self) -> None:
-        """Compute all rows and write none, so that a stateful query keeps its state."""
+    def drain(self) -> int:
+        """Compute all rows, so that a stateful query keeps its state, and write none; return their number."""
 
     def is_retriable(self, error: Exception) -> bool:
         """Return whether another attempt to write may succeed."""
@@ -75,11 +75,20 @@ class BatchWritten:
 class BatchDriver:
     """Write the batches of one query, one after the other, from one driver."""
 
-    def __init__(self, owner: Owner, *, query: str, attempts: int, begins_with: int | None = None) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        *,
+        query: str,
+        attempts: int,
+        begins_with: int | None = None,
+        skips: int | None = None,
+    ) -> None:
         self._owner = owner
         self.query = query
         self._attempts = attempts
         self._begins_with = begins_with
+        self._skips = skips
         self._open: SharedTransaction | None = None  # not passed to any task yet
         self._before: SharedTransaction | None = None  # the last one, if its EndTxn did not return the next epoch
         self._last: Marker | None = None  # as read when the epoch was assigned
@@ -105,7 +114,7 @@ class BatchDriver:
             raise
 
     def _write(self, batch: int, rows: Rows) -> BatchWritten:
-        asked = Marker(query=self.query, batch=batch)
+        asked = Marker(query=self.query, batch=batch)  # without its rows, which are not known yet
         written: int | None = None
         failures: list[Exception] = []
         while len(failures) < self._attempts:
@@ -115,7 +124,7 @@ class BatchDriver:
                 is BatchAction.SKIP
             ):
                 if written is None:
-                    rows.drain()
+                    self._compare(rows.drain(), batch=batch)
                 return BatchWritten(batch=batch, records=written, attempts=len(failures) + (written is not None))
             try:
                 written = None
@@ -129,7 +138,7 @@ class BatchDriver:
                 )
                 failures.append(error)
                 continue
-            problem = self._commit(shared, asked)
+            problem = self._commit(shared, attrs.evolve(asked, rows=written))
             if problem is None:
                 return BatchWritten(batch=batch, records=written, attempts=len(failures) + 1)
             logger.warning("batch %d: the commit failed: %s", batch, problem)
@@ -140,6 +149,11 @@ class BatchDriver:
             f"all {self._attempts} attempts to write batch {batch} failed, and none of its records is visible: "
             f"{failures[-1]}"
         ) from failures[-1]
+
+    def _compare(self, rows: int, *, batch: int) -> None:
+        assert self._last is not None, "a batch is skipped if the marker names it"
+        if batch != self._skips:
+            check_rows(self._last, rows, where=self._owner.where)
 
     def _ready(self) -> SharedTransaction:
         """Return this driver's open transaction, after the marker was read."""

@@ -19,26 +19,32 @@ from ottla_spark.atomic.errors import BatchRefusedError
 
 @attrs.frozen(kw_only=True)
 class Marker:
-    """A marker: this batch of this query, and all batches before it, are in Kafka."""
+    """A marker: this batch of this query, and all batches before it, are in Kafka.
+
+    `rows` counts the rows of the batch. It is None in a marker of an earlier version.
+    """
 
     query: str
     batch: int
+    rows: int | None = attrs.field(default=None, eq=False)
 
     def to_offset(self) -> OffsetAndMetadata:
         """Return the marker as a consumer group's committed offset with metadata."""
-        return OffsetAndMetadata(self.batch + 1, json.dumps({"query": self.query, "batch": self.batch}))
+        fields = {"query": self.query, "batch": self.batch, "rows": self.rows}
+        return OffsetAndMetadata(self.batch + 1, json.dumps(fields))
 
     @classmethod
     def from_offset(cls, found: OffsetAndMetadata) -> Self:
         """Parse the result of `to_offset`. Raises InvalidRecordError for any other offset, such as a consumer's."""
         try:
             fields = json.loads(found.metadata)
-            marker = cls(query=fields["query"], batch=fields["batch"])
+            marker = cls(query=fields["query"], batch=fields["batch"], rows=fields.get("rows"))
         except (ValueError, TypeError, KeyError) as cause:
             raise InvalidRecordError(
                 f"the offset {found.offset} with metadata {found.metadata!r} is not a marker"
             ) from cause
-        if type(marker.query) is not str or type(marker.batch) is not int or marker.batch + 1 != found.offset:
+        types = type(marker.query), type(marker.batch), type(marker.rows)
+        if types not in ((str, int, int), (str, int, type(None))) or marker.batch + 1 != found.offset:
             raise InvalidRecordError(
                 f"the offset {found.offset} and its metadata {found.metadata!r} are not those of one batch"
             )
@@ -79,4 +85,21 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
         f"Spark requests batch {asked.batch}, but {missing} in {where}: the marker expired "
         "(offsets.retention.minutes), its topic or group was deleted, or another sink wrote the batches before this "
         f"one; find out whether batch {asked.batch} is in Kafka, and set begins_with={asked.batch} if it is not"
+    )
+
+
+def check_rows(found: Marker, rows: int, *, where: str) -> None:
+    """Raise BatchRefusedError if Spark has another number of rows for the batch that is in Kafka.
+
+    With a checkpoint that is older by one batch, Spark plans the number of the last batch again, and adds the rows that
+    have arrived since: skipped without a check, these would be lost.
+    """
+    if found.rows is None or found.rows == rows:
+        return
+    raise BatchRefusedError(
+        f"batch {found.batch} is in Kafka with {found.rows} rows according to {where}, but Spark now has {rows} rows "
+        "for it. If the checkpoint is older than Kafka by one batch, Spark planned this batch again: use the newest "
+        "checkpoint. If the query was changed, or joins a table that was changed, its rows may differ. Once you know "
+        "which rows are missing in Kafka and have written them by hand, or if none are, set "
+        f"skips={found.batch} to let the query continue after this batch"
     )

@@ -51,6 +51,7 @@ def atomically(
     topics: Sequence[str] = (),
     attempts: int = 3,
     begins_with: int | None = None,
+    skips: int | None = None,
     on_batch: Callable[[BatchWritten], object] | None = None,
 ) -> AtomicSink:
     """Return a function for `foreachBatch` that writes each micro-batch to Kafka once, visible as a whole.
@@ -59,7 +60,8 @@ def atomically(
     also the consumer group that holds the marker. If the option topic is not set, *topics* lists all topics that rows
     name in the column "topic". A batch whose tasks failed is aborted and run again in place, up to *attempts* times.
     *begins_with* is a batch to write although the previous batch's marker is missing: for a query that used another
-    sink before, or whose marker has expired. *on_batch* is called after each batch that is in Kafka.
+    sink before, or whose marker has expired. *skips* is a batch that is in Kafka, to skip although Spark now has other
+    rows for it. *on_batch* is called after each batch that is in Kafka.
 
     Raises InvalidWriteError with all problems. Only readers with `isolation.level=read_committed` see all or nothing of
     a batch.
@@ -100,6 +102,7 @@ def atomically(
         topics=tuple(dict.fromkeys((*written, *letters))),
         attempts=attempts,
         begins_with=begins_with,
+        skips=skips,
         on_batch=on_batch,
     )
 
@@ -115,12 +118,14 @@ class AtomicSink:
         topics: tuple[str, ...],
         attempts: int,
         begins_with: int | None,
+        skips: int | None,
         on_batch: Callable[[BatchWritten], object] | None,
     ) -> None:
         self._options = options
         self._topics = topics
         self._attempts = attempts
         self._begins_with = begins_with
+        self._skips = skips
         self._on_batch = on_batch
         self._driver: BatchDriver | None = None
         self._owner = TransactionOwner(
@@ -139,7 +144,13 @@ class AtomicSink:
         session = frame.sparkSession
         query = _checked_query(session)
         if self._driver is None:
-            self._driver = BatchDriver(self._owner, query=query, attempts=self._attempts, begins_with=self._begins_with)
+            self._driver = BatchDriver(
+                self._owner,
+                query=query,
+                attempts=self._attempts,
+                begins_with=self._begins_with,
+                skips=self._skips,
+            )
         elif self._driver.query != query:
             raise BatchRefusedError(
                 f"this sink belongs to query {self._driver.query}, but query {query} called it: create a sink for "
@@ -186,9 +197,9 @@ class SparkRows:
             raise TaskRefusedError(f"two tasks wrote as the same owner: {sorted(owners)}")
         return sum(report.records for report in reports)
 
-    def drain(self) -> None:
-        """Compute all rows and write none."""
-        self._frame.write.format("noop").mode("overwrite").save()
+    def drain(self) -> int:
+        """Compute all rows of the micro-batch, and return their number."""
+        return self._frame.count()
 
     def is_retriable(self, error: Exception) -> bool:
         """Return whether another attempt may succeed; False when the query was stopped."""

@@ -13,7 +13,7 @@ from ottla_spark.exactly_once.errors import (
     LedgerMismatchError,
 )
 from ottla_spark.exactly_once.jobs import JobOutcome, write_once
-from ottla_spark.exactly_once.repair import accept_loss, adopt, forget
+from ottla_spark.exactly_once.repair import accept_loss, accept_other_rows, adopt, forget
 from ottla_spark.exactly_once.stream import stream_writer
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "LeaseLostError",
     "LedgerMismatchError",
     "accept_loss",
+    "accept_other_rows",
     "adopt",
     "forget",
     "stream_writer",

@@ -1,4 +1,4 @@
-"""Repair functions for a ledger: accept lost rows, forget the last entry, or adopt it."""
+"""Repair functions for a ledger: accept lost or other rows, forget the last entry, or adopt it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def accept_loss(options: GivenOptions, *, job_id: str | None = None) -> Entry:
     settings = _settings(options, job_id)
     with connected(settings) as cluster:
         return take_as_done(cluster, settings.name)
+
+
+def accept_other_rows(options: GivenOptions) -> Entry:
+    """Let the query continue after a batch that Spark runs again with another number of rows; return the new entry.
+
+    Use it after LedgerMismatchError has said so. The rows that are in Kafka remain; those that Spark has now are not
+    written.
+    """
+    options = hide_settings(options)
+    settings = _settings(options, None)
+    with connected(settings) as cluster:
+        return take_any_rows(cluster, settings.name)
 
 
 def forget(options: GivenOptions, *, job_id: str | None = None) -> Entry | None:
@@ -65,6 +77,20 @@ def take_as_done(cluster: ClusterClient, name: str) -> Entry:
     if last is None or last.status is not Status.RECORDED:
         raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no unfinished batch")
     accepted = last.with_status(Status.DONE)
+    cluster.append(lease, accepted)
+    return accepted
+
+
+def take_any_rows(cluster: ClusterClient, name: str) -> Entry:
+    """Let the last batch have any number of rows when it is run again. Raises LedgerMismatchError without such a batch.
+
+    An unfinished batch keeps its status, so the next driver still finishes it.
+    """
+    lease = cluster.take_lease(name)
+    last = cluster.ledger(name).certain()
+    if last is None or last.status is Status.VOID:
+        raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no batch that is in Kafka")
+    accepted = attrs.evolve(last, rows=None)
     cluster.append(lease, accepted)
     return accepted
 

@@ -11,7 +11,7 @@ import logging
 import os
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 import pyarrow as pa
@@ -82,20 +82,35 @@ def write_task(
     step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
     attempt = Attempt(lease=given.lease, query=of.query, batch=of.batch, partition=_partition(), step=step)
     if step is Step.SKIP:
-        for _ in batches:  # a stateful query keeps its state only if all rows are read
-            pass
-        return attempt, TaskWritten()
+        # A stateful query keeps its state only if all rows are read.
+        rows = sum(batch.num_rows for batch in batches)
+        assert given.last is not None, "a batch is skipped if the ledger has it"
+        return attrs.evolve(attempt, rows=rows, rows_in_ledger=given.last.rows), TaskWritten()
+    counted = _Counted(batches)
     with task_span(options.trace, topic=options.topic), contextlib.ExitStack() as stack:
         own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
         try:
             written = send_rows(
-                batches, own.producer, options=options, columns=columns, task=task_name(), transactional=True
+                iter(counted), own.producer, options=options, columns=columns, task=task_name(), transactional=True
             )
             prepared = own.prepare()
         except BaseException:
             own.abort()
             raise
-    return attrs.evolve(attempt, prepared=prepared, records=written.records), written
+    return attrs.evolve(attempt, prepared=prepared, records=written.records, rows=counted.rows), written
+
+
+class _Counted:
+    """Spark's batches, and how many rows they had so far."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
 
 
 class _OwnTransaction:

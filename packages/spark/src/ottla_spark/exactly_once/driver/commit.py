@@ -17,7 +17,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import finish
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, LeaseLostError
-from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, check_rows
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,10 @@ ENOUGH_TIME: Final = 0.5
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """The result of one attempt of a task; `prepared` is None if the task had no rows, or skipped them."""
+    """The result of one attempt of a task; `prepared` is None if the task had no rows, or skipped them.
+
+    `rows` counts what Spark passed to the task. `rows_in_ledger` are those of the whole batch that the task skipped.
+    """
 
     lease: Lease
     query: str
@@ -37,6 +40,8 @@ class Attempt:
     step: Step
     prepared: PreparedTransaction | None = None
     records: int = 0
+    rows: int = 0
+    rows_in_ledger: int | None = None
 
     def to_values(self) -> dict[str, Any]:
         """Return the attempt as values that JSON can represent."""
@@ -61,20 +66,23 @@ def _plain(_owner: object, _field: object, value: Any) -> Any:
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
     """Make a batch visible as a whole and once.
 
-    Raises BatchNotCommittedError if none of its rows will become visible, and LeaseLostError. After any other error the
-    batch may be in the ledger or not; the next driver reads it there.
+    Raises BatchNotCommittedError if none of its rows will become visible, LeaseLostError, and LedgerMismatchError if
+    the batch that is in the ledger had other rows. After any other error the batch may be in the ledger or not; the
+    next driver reads it there.
     """
     if not attempts:
         return
     step = _agreed(attempts, batch=batch)
-    if step is Step.SKIP:
-        return  # `plan` has finished or voided the recorded batch
     first, listed = attempts[0], _listed(attempts)
     name = first.lease.name
+    rows = sum(attempt.rows for attempt in attempts)
+    if step is Step.SKIP:  # `plan` has finished or voided the recorded batch
+        check_rows(rows, first.rows_in_ledger, batch=batch, name=name)
+        return
     # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     _check_open(cluster, first.lease, listed, what=f"batch {batch} of {name!r}")
-    entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed)
+    entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed, rows=rows)
     lease = cluster.append(first.lease, entry)
     finish(cluster, listed, what=f"batch {batch} of {name!r}")
     for orphan in orphans:

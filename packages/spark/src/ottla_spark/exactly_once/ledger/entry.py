@@ -57,12 +57,17 @@ class TaskTransaction:
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """The state of one batch of one query; all its transactions become visible, or none."""
+    """The state of one batch of one query; all its transactions become visible, or none.
+
+    `rows` counts the rows that Spark had for the batch. If it is None, Spark may have any number of them when it runs
+    the batch again: the entry is of an earlier version, or the user has accepted other rows.
+    """
 
     query: str
     batch: int
     status: Status
     listed: Sequence[TaskTransaction] = ()
+    rows: int | None = None
 
     def with_status(self, status: Status) -> Entry:
         """Return the same entry with another status."""
@@ -81,7 +86,9 @@ class Entry:
             ]
             for each in self.listed
         ]
-        fields = {"form": _FORM, "query": self.query, "batch": self.batch, "status": self.status.value}
+        fields: dict[str, Any] = {"form": _FORM, "query": self.query, "batch": self.batch, "status": self.status.value}
+        if self.rows is not None:
+            fields["rows"] = self.rows
         return json.dumps({**fields, "transactions": transactions}, separators=(",", ":")).encode()
 
     @classmethod
@@ -98,6 +105,7 @@ class Entry:
                 batch=_number(fields["batch"], _INT64),
                 status=Status(fields["status"]),
                 listed=tuple(_listed(name, *each) for each in fields["transactions"]),
+                rows=_number(fields["rows"], _INT64) if "rows" in fields else None,
             )
         except (ValueError, TypeError, KeyError) as cause:
             raise _no_entry(cause) from cause
@@ -162,6 +170,23 @@ def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
     if batch == last.batch and last.status is not Status.VOID:
         return Step.SKIP
     return Step.WRITE
+
+
+def check_rows(now: int, before: int | None, *, batch: int, name: str) -> None:
+    """Raise LedgerMismatchError if Spark has another number of rows for a batch that is in Kafka.
+
+    With a checkpoint that is older by one batch, Spark plans the number of the last batch again, and adds the rows that
+    have arrived since: skipped without a check, these would be lost.
+    """
+    if before is None or now == before:
+        return
+    raise LedgerMismatchError(
+        f"batch {batch} of {name!r} is in Kafka with {before} rows, but Spark now has {now} rows for it. If the "
+        "checkpoint is older than the ledger by one batch, Spark planned this batch again: use the newest checkpoint. "
+        "If the query was changed, or joins a table that was changed, its rows may differ. Once you know which rows "
+        "are missing in Kafka and have written them by hand, or if none are, call "
+        "ottla_spark.exactly_once.accept_other_rows to let the query continue after this batch"
+    )
 
 
 def _fields(data: bytes) -> dict[str, Any]:
