@@ -11,6 +11,7 @@ import importlib
 import logging
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ from broker_on_a_socket import SECRET
 from ottla import InvalidPluginError, OttlaError, SerializationError
 from ottla.concurrency import signals
 from ottla.errors import AuthenticationError, IllegalStateError
-from ottla.errors.plugin_origin import PluginOrigin, note_origin, origin_of
+from ottla.errors.plugin_origin import PluginOrigin, faults, note_origin, origin_of
 from ottla.interfaces import Encoded, Header, Step
 from ottla.network.authentication import Compute, login_errors
 from ottla.network.authentication.exchange import Exchange
@@ -65,6 +66,14 @@ class TextlessError(Exception):
     __repr__ = __str__
 
 
+class PanicException(BaseException):
+    """As extension modules in Rust have one."""
+
+
+class AlarmRang(BaseException):
+    """Of a signal handler of the program."""
+
+
 FAULTS: Final[Mapping[str, Callable[..., Any]]] = {
     "raises": raising(KeyError("boom")),
     "raises without text": raising(RuntimeError()),
@@ -75,6 +84,7 @@ FAULTS: Final[Mapping[str, Callable[..., Any]]] = {
     "ends a generator": raising(GeneratorExit()),
     "raises a group": raising(BaseExceptionGroup("two", [SystemExit(3), KeyError("boom")])),
     "takes no arguments": lambda: None,
+    "panics": raising(PanicException("index out of bounds")),
     "recurses": raising(RecursionError("too deep")),
 }
 """What any method may do."""
@@ -537,3 +547,53 @@ def test_ctrl_c_is_no_fault_of_a_plugin_on_the_main_thread_only(monkeypatch: pyt
     assert not signals.is_ctrl_c(SystemExit())
     monkeypatch.setattr(signals, "on_main_thread", lambda: False)
     assert not signals.is_ctrl_c(KeyboardInterrupt())
+
+
+def caught(error: BaseException) -> str:
+    """Who gets an exception of a plugin."""
+    try:
+        try:
+            raise error
+        except faults():
+            return "the plugin"
+    except BaseException:
+        return "the program"
+
+
+@pytest.mark.parametrize(
+    ("error", "on_main_thread", "elsewhere"),
+    [
+        (KeyboardInterrupt(), "the program", "the program"),
+        (AlarmRang(), "the program", "the plugin"),
+        (PanicException(), "the plugin", "the plugin"),
+        (SystemExit(), "the plugin", "the plugin"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_only_exceptions_of_signal_handlers_reach_the_program(
+    error: BaseException, on_main_thread: str, elsewhere: str
+) -> None:
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(caught(error)))
+    thread.start()
+    thread.join()
+
+    assert (caught(error), found) == (on_main_thread, [elsewhere])
+
+
+def test_a_batch_whose_compression_is_interrupted_blames_no_encoder() -> None:
+    interrupted = [AlarmRang("late")]
+
+    def compress(chunks: Sequence[bytes], *, level: int | None) -> bytes:
+        if interrupted:
+            raise interrupted.pop()
+        return b"".join(chunks)
+
+    methods = {"codec_id": 1, "compress": staticmethod(compress), "decompress": returning(b"")}
+    with simulated(1, plugins={"compressor": type("Interrupted", (), methods)()}) as simulation:
+        delivery = simulation.producer.send("t", b"value" * 100)
+        with pytest.raises(AlarmRang):
+            simulation.run_until_idle()
+        simulation.run_until_idle()
+
+        assert "it could not be encoded: interrupted by AlarmRang('late')" in str(delivery.exception(0))

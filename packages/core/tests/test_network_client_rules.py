@@ -169,7 +169,7 @@ def test_a_throttled_broker_is_not_ready_and_throttle_times_never_shrink() -> No
     assert machine.client.ready(1, ends)
 
 
-def produce_nothing(machine: Machine) -> list[Completion]:
+def produce_nothing(machine: Machine, *, node: int = 1) -> list[Completion]:
     """Send an empty Produce request: its answer has the throttle time."""
     completions: list[Completion] = []
     request = Request(
@@ -177,7 +177,7 @@ def produce_nothing(machine: Machine) -> list[Completion]:
         body=lambda version: [PRODUCE.request(version).encode(ProduceRequest(acks=-1))],
         on_complete=completions.append,
     )
-    machine.client.send(1, request, machine.clock())
+    machine.client.send(node, request, machine.clock())
     return completions
 
 
@@ -258,6 +258,19 @@ def test_the_setup_timeout_grows_after_each_failure_up_to_a_limit() -> None:
         30,
         30,
     ]
+
+
+@pytest.mark.rule("network.connect.setup")
+def test_a_lost_connection_does_not_lengthen_the_setup_timeout() -> None:
+    machine = ready(machine_of(1, 2), 1, 2)
+    machine.client._opener._setup_backoff = Backoff(initial=10.0, maximum=30.0, random=lambda: 0.5)
+    machine.network.hosts.black_holes.add("broker-2")
+    produce_nothing(machine, node=2)
+    lose(machine, 2)
+    lost_at = machine.clock()
+    until(machine, lambda: machine.client.ready(2, machine.clock()) or machine.client._connections[2].failures == 2)
+
+    assert machine.clock() - lost_at == pytest.approx(10.0, abs=1.0)
 
 
 @pytest.mark.rule("network.connect.setup")

@@ -189,3 +189,16 @@ def test_a_link_local_address_keeps_its_scope(asked: Asked) -> None:
 
     assert addresses is not None
     assert addresses[0].target.sockaddr[3] == loopback
+
+
+def test_a_resolver_that_returns_no_address_is_an_error_of_the_name(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Libraries that replace getaddrinfo may do so; the system's raises an error."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_given, **_options: [])
+    with pytest.raises(
+        NameResolutionError, match=r"'kafka' has no address: .*the resolver returned no address"
+    ) as info:
+        asked.answer("kafka")
+
+    assert not info.value.final

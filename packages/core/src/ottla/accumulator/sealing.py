@@ -14,6 +14,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.sequences import Sequences
+from ottla.errors import IllegalStateError
 from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Columns, Compressor
 from ottla.recordbatch.codecs import ZSTD
@@ -130,11 +131,12 @@ class DrainedBatches:
         try:
             sealed = batch.sealed = self.seal(batch, node)
         except Exception as cause:  # a faulty codec or encoder must not stop other batches
-            logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
-            # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is
-            # dropped (`DropNotice`).
-            self._completion.fail(batch, cause.with_traceback(None), why=f"it could not be encoded: {cause}")
+            self._fail(batch, cause, why=str(cause) or type(cause).__name__)
             return None
+        except BaseException as cause:  # of a signal handler; another attempt could find the columns released
+            why = f"interrupted by {cause!r}"
+            self._fail(batch, IllegalStateError(why), why=why)
+            raise
         ended_at = self._clock()
         if first:
             batch.sealed_at = ended_at
@@ -145,6 +147,12 @@ class DrainedBatches:
             self._pool.release(surplus)
             batch.held_bytes -= surplus
         return sealed
+
+    def _fail(self, batch: ProducerBatch, cause: Exception, *, why: str) -> None:
+        logger.debug("a batch for %s could not be encoded", batch, exc_info=True)
+        # Without its traceback: its frames hold the batch, and lost records are logged only when the batch is dropped
+        # (`DropNotice`).
+        self._completion.fail(batch, cause.with_traceback(None), why=f"it could not be encoded: {why}")
 
     def assign_sequence_or_fail(self, batch: ProducerBatch, sealed: SealedRecords) -> bool:
         """Assign a sequence to a batch. Return False if it has failed, because its format cannot hold a sequence."""

@@ -6,6 +6,7 @@ The origin is read only when there is an error, so it does not slow calls of the
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from functools import partial
 from typing import Any, Final
@@ -15,6 +16,9 @@ import attrs
 from ottla.errors.quoting import class_name, printable
 from ottla.results.value_methods import ValueMethods
 
+_PANIC: Final = "PanicException"
+"""The class for panics that pyo3 makes in each extension module, derived from BaseException."""
+
 _FAULTS: Final = (Exception, SystemExit, GeneratorExit, BaseExceptionGroup)
 
 
@@ -22,11 +26,20 @@ def faults() -> tuple[type[BaseException], ...]:
     """Exceptions of a plugin that are its fault: also SystemExit, which must not end the program that calls it.
 
     CancelledError of asyncio is one, too: no task is cancelled inside the call of a plugin, so it comes from a loop of
-    the plugin's own. KeyboardInterrupt and exceptions of other signal handlers are none. For `except faults()`, which
-    Python evaluates only when there is an exception.
+    the plugin's own. KeyboardInterrupt and exceptions of other signal handlers are none; these handlers run on the main
+    thread only. For `except faults()`, which Python evaluates only when there is an exception.
     """
     asyncio = sys.modules.get("asyncio.exceptions")  # a program without asyncio should not pay for its import
-    return _FAULTS if asyncio is None else (*_FAULTS, asyncio.CancelledError)
+    found = _FAULTS if asyncio is None else (*_FAULTS, asyncio.CancelledError)
+    error = sys.exception()
+    return found if error is None or isinstance(error, found) or _from_a_handler(error) else (*found, type(error))
+
+
+def _from_a_handler(error: BaseException) -> bool:
+    """Return whether a signal handler may have raised this; a panic of code in Rust is not an Exception either."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return threading.current_thread() is threading.main_thread() and type(error).__name__ != _PANIC
 
 
 def text_of(error: BaseException) -> str:

@@ -32,6 +32,9 @@ class Connection:
     max_idle: float = float("inf")
     stage: Stage = Stage.DISCONNECTED
     failures: int = 0
+    failed_setups: int = (
+        0  # in a row; a connection that is lost after it became ready is a failure, but no setup failed
+    )
     failed_at: float = float("-inf")
     last_failure: OttlaError | None = None
     reached: bool = False  # it was ready once
@@ -135,6 +138,7 @@ class Connection:
         self.stage, self.ready_at = Stage.READY, now
         self.use(now)
         self.refusal = None
+        self.failed_setups = 0
         self.received_any = False
         self.reached = True
         self.addresses = ()

@@ -96,6 +96,7 @@ class ConnectionCloser:
         if connection.count_life(now, by_broker=not retired):
             self._metadata.note_short_connection()
         harmless = ended_unused(connection, error, since=now - self._request_timeout)
+        setting_up = connection.stage not in (Stage.READY, Stage.RENEWING)
         unanswered = self._end(connection, error)
         backoff = self._reconnect_backoff.delay(connection.attempts)
         if retired:
@@ -109,6 +110,7 @@ class ConnectionCloser:
             if harmless:
                 self._log.ended(connection, error, now)
             else:
+                connection.failed_setups += setting_up
                 self._count_failure(connection, error, now)
         for sent in unanswered:
             self._completions.failed(sent.request, connection, error, now)

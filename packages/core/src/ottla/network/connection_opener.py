@@ -121,7 +121,7 @@ class ConnectionOpener:
 
     def _connect(self, connection: Connection, now: float) -> None:
         connection.stage = Stage.RESOLVING
-        connection.setup_deadline = now + self._setup_backoff.delay(connection.failures)
+        connection.setup_deadline = now + self._setup_backoff.delay(connection.failed_setups)
         self._continue_connecting(connection, now)
 
     def _continue_connecting(self, connection: Connection, now: float) -> None:

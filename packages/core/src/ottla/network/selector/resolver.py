@@ -93,6 +93,8 @@ def _in_digits(host: str, port: int) -> Sequence[Address]:
 def _look_up(host: str, port: int, canonical: bool) -> _Found:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        if not found:  # of a library that replaces getaddrinfo; the system raises an error instead
+            raise socket.gaierror(socket.EAI_AGAIN, "the resolver returned no address")
         targets = dict.fromkeys(Target(family, sockaddr) for family, _type, _protocol, _name, sockaddr in found)
         return [Address(host=_canonical_name(target) if canonical else host, target=target) for target in targets]
     except BaseException as cause:  # also of a library that replaces getaddrinfo: without a result this never ends
