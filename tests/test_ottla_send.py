@@ -130,8 +130,8 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             child.kill()
 
 
-def interrupted(child: subprocess.Popen[bytes]) -> tuple[str, int]:
-    child.send_signal(signal.SIGINT)
+def interrupted(child: subprocess.Popen[bytes], number: int = signal.SIGINT) -> tuple[str, int]:
+    child.send_signal(number)
     out, _log = child.communicate(timeout=HANG_GUARD)
     return out.decode(), child.returncode
 
@@ -142,14 +142,17 @@ def write(child: subprocess.Popen[bytes], lines: Sequence[bytes]) -> None:
     child.stdin.flush()
 
 
-def test_lines_of_a_pipe_are_sent_when_they_come_and_counted_at_ctrl_c(kafka: KafkaCluster, topic: str) -> None:
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 143)])
+def test_lines_of_a_pipe_are_sent_when_they_come_and_counted_at_a_stop(
+    kafka: KafkaCluster, topic: str, number: int, exit_code: int
+) -> None:
     with running(topic, "--bootstrap-servers", kafka.bootstrap_servers) as child:
         for line in (b"one", b"two"):
             write(child, [line])
             await_true(lambda line=line: read(kafka.bootstrap_servers, topic)[0][-1:] == [line])  # type: ignore[misc]
-        out, code = interrupted(child)
+        out, code = interrupted(child, number)
 
-    assert code == INTERRUPTED
+    assert code == exit_code
     assert out.startswith("records acknowledged: 2, ")
     assert out.splitlines()[1] == "stopped: interrupted"
 

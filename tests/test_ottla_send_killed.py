@@ -51,7 +51,7 @@ CHILD = """
     from ottla.cli import main
     main()
 """
-USAGE, INTERRUPTED, KILLED = 2, 130, -9
+FAILED, USAGE, INTERRUPTED, KILLED = 1, 2, 130, -9
 BETWEEN = "before send_block 8"  # in the transaction after a committed one
 STEPS = (
     "before save 4",  # prepared, and not in STATE
@@ -193,3 +193,16 @@ def test_ctrl_c_says_how_far_the_file_is_committed(kafka: KafkaCluster, step: st
     assert out.startswith(f"records committed: {state['position']['record']:,}, failed: 0; ")
     assert run("", arguments) == 0
     assert everything(kafka, topic) == lines
+
+
+def test_a_record_that_cannot_be_sent_is_named_by_its_place_in_the_file(kafka: KafkaCluster, tmp_path: Path) -> None:
+    topic, lines, arguments = prepared(kafka, tmp_path, 1_000)
+    lines[700] = b"x" * 3_000_000
+    (tmp_path / "input.txt").write_bytes(b"\n".join(lines))
+    with child("", arguments) as process:
+        out, log = process.communicate(timeout=HANG_GUARD)
+    print(out, log)
+
+    assert process.returncode == FAILED
+    assert f"stopped: record 700 of {tmp_path / 'input.txt'}: " in out
+    assert set(everything(kafka, topic)) < set(lines[:700])

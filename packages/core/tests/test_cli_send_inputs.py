@@ -7,14 +7,19 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import feather
 
+from ottla.cli import main
 from ottla.cli.commands import ottla
 from ottla.cli.send import inputs
 from ottla.cli.send.columns import InputError, Parts, sendable
@@ -23,7 +28,7 @@ from ottla.cli.send.lines import json_table, line_blocks, split
 from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
 from ottla.transactions import PreparedTransaction
 
-USAGE = 2
+USAGE, INTERRUPTED = 2, 130
 
 
 @pytest.mark.parametrize("max_bytes", [1, 2, 3, 7, 100])
@@ -239,17 +244,100 @@ def usage(*arguments: str, given: bytes = b"") -> Result:
         (["--resume", "STATE"], "--resume needs files"),
         (["--header", "x"], "--header takes NAME=VALUE"),
         (["-c", "sesame"], "--config takes KEY=VALUE"),
+        (["notes.json"], "notes.json may be one document of several lines: pass --format ndjson"),
+        (["orders.csv.gz"], "orders.csv.gz is compressed: unpack it, such as by gunzip"),
+        (["orders.csv.gz"], "with --format csv"),
+        (["log.zst"], "with --format lines"),
         (["--key", "\udcff"], "the option's value '\\udcff' is not UTF-8"),
         (["--header", "name=\udcff"], "is not UTF-8"),
         (["--key-separator", "\udcff"], "is not UTF-8"),
     ],
 )
-def test_options_that_do_not_fit_are_wrong_usage(arguments: list[str], reason: str) -> None:
+def test_options_that_do_not_fit_are_wrong_usage(
+    arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for argument in arguments:
+        if not argument.startswith("-") and "." in argument:
+            Path(argument).write_bytes(b"{}")
     result = usage(*arguments)
 
     assert result.exit_code == USAGE
     assert reason in " ".join(result.output.split())
     assert "sesame" not in result.output
+
+
+def packed(kind: str) -> bytes:
+    """A file of lines, in another form."""
+    table, sink = pa.table({"value": ["a", "b"]}), pa.BufferOutputStream()
+    match kind:
+        case "Parquet":
+            pq.write_table(table, sink)
+        case "Arrow":
+            feather.write_feather(table, sink)
+        case "Arrow stream":
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+        case "gzip" | "zstd" | "lz4" | "bzip2":
+            codec = {"lz4": "lz4", "bzip2": "bz2"}.get(kind, kind)
+            with pa.CompressedOutputStream(sink, codec) as stream:
+                stream.write(b"a\nb\n")
+        case "zip":
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as archive:
+                archive.writestr("lines.txt", "a\nb\n")
+            return packed.getvalue()
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "Arrow", "Arrow stream", "gzip", "zstd", "lz4", "bzip2", "zip"])
+def test_a_file_that_is_not_lines_of_text_is_cut_only_on_request(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "input.dat"
+    path.write_bytes(packed(kind))
+    with pytest.raises(InputError, match=rf"input.dat is not lines of text, but {kind}; pass --format lines"):
+        list(Input.of(str(path), None, Parts(), None).blocks())
+    blocks = Input.of(str(path), "lines", Parts(), None).blocks()
+
+    assert sum(block.size for block in blocks) >= path.stat().st_size
+
+
+def test_ctrl_c_before_the_command_begins_has_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.cli.send.command.printed_to_stderr", interrupt)
+    monkeypatch.setattr(sys, "argv", ["ottla", "send", "orders", "--bootstrap-servers", "localhost:9"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == INTERRUPTED
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "shown"),
+    [
+        (["--version"], 0, "ottla, version"),
+        (["sesame"], USAGE, "No such command 'sesame'"),
+        (["send"], USAGE, "Missing argument 'TOPIC'"),
+    ],
+)
+def test_the_entry_point_ends_with_the_exit_code_of_its_command(
+    arguments: list[str],
+    exit_code: int,
+    shown: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["ottla", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+
+    assert ended.value.code == exit_code
+    assert shown in printed.out + printed.err
 
 
 def test_help_fits_into_eighty_columns() -> None:

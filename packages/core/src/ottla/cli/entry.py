@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 WRONG_USAGE: Final = 2
 
 _LIBRARIES: Final = ("click", "rich")
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line; ends the program with its exit code."""
     try:
+        _run()
+    except KeyboardInterrupt:
+        from ottla.cli.interruption import INTERRUPTED
+
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> NoReturn:
+    try:
+        import click
+
         from ottla.cli.commands import ottla
     except ModuleNotFoundError as missing:
         library = str(missing.name).partition(".")[0]
@@ -20,4 +32,10 @@ def main() -> None:
             raise
         print(f'the command line needs {library}; try: pip install "ottla[cli]"', file=sys.stderr)
         sys.exit(WRONG_USAGE)
-    ottla.main(prog_name="ottla")
+    try:
+        sys.exit(ottla.main(prog_name="ottla", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort as interrupted:
+        raise KeyboardInterrupt from interrupted

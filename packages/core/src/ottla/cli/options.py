@@ -37,5 +37,5 @@ def flush_timeout_option(records: str) -> Option:
         type=click.FloatRange(min=0),
         default=10.0,
         show_default=True,
-        help=f"After Ctrl-C, the time for {records}.",
+        help=f"After Ctrl-C or SIGTERM, the time for {records}.",
     )

@@ -10,12 +10,12 @@ from typing import Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.interruption import stopping_as_ctrl_c
 from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import OttlaError
 
 _SOME_FAILED: Final = 1
-_INTERRUPTED: Final = 130
 
 
 @click.command(short_help="Measure how fast records are sent, and their latency.")
@@ -90,7 +90,8 @@ def perf(
     The records stay in the topic, so take one without readers. The options are those of kafka-producer-perf-test.sh. A
     line for each interval goes to the standard error, the result to the standard output.
 
-    The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
+    The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C, 143
+    after SIGTERM.
     """
     from ottla import Producer
     from ottla.cli.perf.load import Load, Run
@@ -109,7 +110,7 @@ def perf(
         interval_seconds=reporting_interval,
     )
     try:
-        with printed_to_stderr():
+        with printed_to_stderr(), stopping_as_ctrl_c() as interruption:
             producer = Producer(settings)
             result = Run(load, producer, values, on_interval=show_interval).run(flush_timeout=flush_timeout)
     except OttlaError as error:
@@ -122,7 +123,7 @@ def perf(
         except OSError as error:
             raise click.FileError(str(report), str(error)) from None
     if result.interrupted:
-        raise click.exceptions.Exit(_INTERRUPTED)
+        raise click.exceptions.Exit(interruption.exit_code)
     if result.error or result.acknowledged != load.records:
         raise click.exceptions.Exit(_SOME_FAILED)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.foreign_output import printed_to_stderr
+from ottla.cli.interruption import stopping_as_ctrl_c
 from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.errors import OttlaError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = ("lines", "ndjson", "csv", "parquet", "arrow")
 _SOME_FAILED: Final = 1
-_INTERRUPTED: Final = 130
 
 
 @click.command(short_help="Send the records in files or the standard input.")
@@ -72,7 +72,8 @@ def send(
     With --resume, repeat the same command after a crash or a kill: it continues where it stopped. Consumers that read
     committed records get each record once.
 
-    The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C.
+    The exit code is 0 if all records are acknowledged, 1 if not, 2 for wrong usage, 130 after Ctrl-C, 143
+    after SIGTERM.
     """
     try:
         from ottla.cli.send import run
@@ -82,7 +83,7 @@ def send(
         raise click.UsageError('ottla send needs pyarrow; try: pip install "ottla[arrow,cli]"') from None
     try:
         job = run.Job.of(topic, files, choices, progress_seconds=progress_seconds)
-        with printed_to_stderr():
+        with printed_to_stderr(), stopping_as_ctrl_c() as interruption:
             counts, ending = (
                 job.resume(settings, resume, flush_timeout) if resume else job.send(settings, flush_timeout)
             )
@@ -97,7 +98,7 @@ def send(
         else _text(counts, ending, "committed" if resume else "acknowledged")
     )
     if ending.interrupted:
-        raise click.exceptions.Exit(_INTERRUPTED)
+        raise click.exceptions.Exit(interruption.exit_code)
     if ending.error or counts.failed:
         raise click.exceptions.Exit(_SOME_FAILED)
 

@@ -35,6 +35,9 @@ class _Counted:
     def size(self) -> int:
         return self.block.size * self.delivery.rows // self.block.count
 
+    def failed(self, row: int, why: Exception) -> str:
+        return f"record {self.block.first + row} of {printable(self.name)}: {why}"
+
     @property
     def last(self) -> str:
         return f"{printable(self.name)} was read up to record {self.block.first + self.delivery.rows - 1}"
@@ -117,6 +120,15 @@ class Counts:
         while (first := self._first()) is not None:
             self._count(first)
 
+    def failure(self, cause: BaseException | None) -> str | None:
+        """The record that failed with this error, as `failures` name it; None if no record did. Never blocks."""
+        text = str(cause)
+        for each in self._rest():
+            for row, why in each.delivery.failed_rows().items():
+                if str(why) == text:
+                    return each.failed(row, why)
+        return next((named for named in self.failures if named.endswith(f": {text}")), None)
+
     def mark(self) -> Totals:
         """Wait for all blocks, and return what `roll_back` takes."""
         self.wait()
@@ -143,9 +155,7 @@ class Counts:
         named: tuple[str, ...] = ()
         if error is not None and len(totals.failures) < _NAMED:
             failed = itertools.islice(delivery.failed_rows().items(), _NAMED - len(totals.failures))
-            named = tuple(
-                f"record {counted.block.first + row} of {printable(counted.name)}: {why}" for row, why in failed
-            )
+            named = tuple(counted.failed(row, why) for row, why in failed)
         self._totals = Totals(
             through=counted.number,
             read=totals.read + delivery.rows,

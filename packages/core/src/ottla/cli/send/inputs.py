@@ -21,6 +21,23 @@ FORMATS: Final = (LINES, NDJSON, CSV, PARQUET, ARROW)
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 
+_COMPRESSED: Final = frozenset({".br", ".bz2", ".gz", ".lz4", ".sz", ".xz", ".zip", ".zst"})
+
+_MAGIC: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh91AY&SY": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"PAR1\x15": "Parquet",
+    b"ARROW1\x00\x00": "Arrow",
+    b"\xff\xff\xff\xff": "Arrow stream",
+    b"Obj\x01": "Avro",
+    b"SQLite format 3\x00": "SQLite",
+}
+"""How files begin that are no lines of text."""
+
 _FORMATS_OF_NAMES: Final = {
     ".arrow": ARROW,
     ".arrows": ARROW,
@@ -44,24 +61,30 @@ class Block:
 
 @attrs.frozen(kw_only=True)
 class Input:
-    """A file, or the standard input, and how to read it."""
+    """A file, or the standard input, and how to read it. `guessed`: neither an option nor the name says its format."""
 
     name: str
     format: str
     parts: Parts
     separator: bytes | None = None
+    guessed: bool = False
 
     @classmethod
     def of(cls, name: str, format_: str | None, parts: Parts, separator: bytes | None) -> Input:
         """The input of this name; its format is by default that of its name, else lines."""
-        found = format_ or _FORMATS_OF_NAMES.get(Path(name).suffix.lower(), LINES)
+        suffix = Path(name).suffix.lower()
+        found = format_ or _FORMATS_OF_NAMES.get(suffix)
+        guessed = found is None
+        if guessed:
+            _check_suffix(name, suffix)
+        found = found or LINES
         if found == LINES and parts.named:
             raise InputError(f"lines have no columns: name the format of {name} with --format")
         if found == NDJSON and parts.value == "*":
             raise InputError("a line of JSON is the value as it is; leave --value out")
         if found == PARQUET and name == STDIN:
             raise InputError("a Parquet file is read from its end; it cannot come from the standard input")
-        return cls(name=name, format=found, parts=parts, separator=separator)
+        return cls(name=name, format=found, parts=parts, separator=separator, guessed=guessed)
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         """Yield the records after the first *skip* ones. Raises InputError if one is wrong, and OSError."""
@@ -92,6 +115,31 @@ class Input:
         return sendable(table, parts)
 
 
+def _check_suffix(name: str, suffix: str) -> None:
+    """Raise InputError for a name without --format that says that the file has no lines, or may have none."""
+    if suffix in _COMPRESSED:
+        inner = _FORMATS_OF_NAMES.get(Path(Path(name).stem).suffix.lower(), LINES)
+        raise InputError(
+            f"{name} is compressed: unpack it, such as by gunzip, and pass the result as a file, or as the standard "
+            f"input with --format {inner}"
+        )
+    if suffix == ".json":
+        raise InputError(
+            f"{name} may be one document of several lines: pass --format {NDJSON} if each line is a document, or "
+            f"--format {LINES} to send its lines as they are"
+        )
+
+
+def _check_text(name: str, block: bytes) -> None:
+    """Raise InputError if the first block of an input without --format is not of lines of text."""
+    for magic, kind in _MAGIC.items():
+        if block.startswith(magic):
+            what = "the standard input" if name == STDIN else name
+            raise InputError(
+                f"{what} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n"
+            )
+
+
 _PARTS: Final = ("key", "value", "headers", "partition", "timestamp")
 _Tables = Iterator[tuple[Any, int]]
 """Tables, each with its size in bytes in the input."""
@@ -100,6 +148,8 @@ _Tables = Iterator[tuple[Any, int]]
 def _lines(given: Input, _skip: int) -> _Tables:
     first = 0
     for block in _line_blocks(given):
+        if given.guessed and not first:
+            _check_text(given.name, block)
         lines = split(block, blank=True)
         yield line_table(lines, given.separator, first), len(block) + 1
         first += len(lines)

@@ -27,7 +27,7 @@ from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Block, Input
 from ottla.cli.send.plain import Ending, reason
 from ottla.cli.send.state import Position, Prepared, State, differences
-from ottla.errors import OttlaError, counted
+from ottla.errors import AbortableTransactionError, OttlaError, counted
 from ottla.transactions import Outcome, complete
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, blocking_client
 
@@ -169,10 +169,15 @@ def _sent(
     """Send one transaction, and return the state after it."""
     position = state.position
     producer.begin_transaction()
-    for given, block, after in blocks:
-        send_block(producer, topic, given.name, block, counts)
-        position = after
-    prepared = producer.prepare_transaction()
+    try:
+        for given, block, after in blocks:
+            send_block(producer, topic, given.name, block, counts)
+            position = after
+        prepared = producer.prepare_transaction()
+    except AbortableTransactionError as error:  # it counts the rows of a block, not the records of the file
+        if (failure := counts.failure(error.__cause__)) is None:
+            raise
+        raise InputError(failure) from error
     counts.wait()
     if counts.failed:  # records that were refused before they were queued do not fail the transaction
         more = f"; and {counted(counts.failed - 1, 'more record')} failed" if counts.failed > 1 else ""
