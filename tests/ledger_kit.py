@@ -46,6 +46,8 @@ def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> lis
             step=Step.WRITE,
             prepared=each,
             records=3,
+            rows=3,
+            planned_at=given.planned_at,
         )
         for partition, each in enumerate(prepared)
     ]
@@ -53,4 +55,4 @@ def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> lis
 
 def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Status.RECORDED) -> Entry:
     listed = [TaskTransaction(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
-    return Entry(query="q", batch=batch, status=status, listed=tuple(listed))
+    return Entry(query="q", batch=batch, status=status, listed=tuple(listed), rows=3 * len(listed))

@@ -57,10 +57,14 @@ class Transaction:
 
 @attrs.define
 class SimulatedBrokers:
-    """The state of brokers. `level` is the transaction.version: from 2 on each end raises the epoch."""
+    """The state of brokers. `level` is the transaction.version: from 2 on each end raises the epoch.
+
+    The driver's clock is `ahead` of theirs.
+    """
 
     level: int = 2
     now: float = 0.0
+    ahead: float = 0.0
     visible: Counter[str] = attrs.Factory(Counter)
     ids: dict[str, Transaction] = attrs.Factory(dict)
     ledger: list[Entry | None] = attrs.Factory(list)
@@ -103,7 +107,9 @@ class SimulatedBrokers:
         """As DescribeTransactions has it, and EndTxn where that says too little."""
         found = self.ids.get(prepared.transactional_id)
         if found is not None and found.rows is not None and found.epoch == prepared.epoch:
-            return TransactionStatus(outcome=TransactionOutcome.OPEN, remaining=1 - (self.now - found.began) / TIMEOUT)
+            return TransactionStatus(
+                outcome=TransactionOutcome.OPEN, age=self.now - found.began + self.ahead, timeout=TIMEOUT
+            )
         outcome = self.end(prepared, commit=True)
         if outcome is Outcome.UNKNOWN:
             return TransactionStatus(outcome=TransactionOutcome.UNKNOWN)
@@ -235,6 +241,9 @@ class SteppedCluster:
     brokers: SimulatedBrokers
     actor: Actor
 
+    def now(self) -> float:
+        return self.brokers.now
+
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         found: list[Open] = []
 
@@ -364,6 +373,7 @@ class Spark:
             prepared=prepared[0] if prepared else None,
             records=len(rows),
             rows=len(rows),
+            planned_at=given.planned_at,
             rows_in_ledger=given.last.rows if given.last is not None and step is Step.SKIP else None,
         )
 

@@ -13,7 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla_spark import InvalidWriteError, last_report
-from ottla_spark.exactly_once import LedgerMismatchError, accept_loss, forget, write_once
+from ottla_spark.exactly_once import LedgerMismatchError, accept_loss, forget, jobs, write_once
+from ottla_spark.sink.job import job_input
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN
@@ -70,6 +71,23 @@ def test_a_repeated_job_writes_nothing_and_says_so(spark: SparkSession, options:
     assert visible(options) == Counter(
         [b"%d" % number for number in range(100)] + [b"%d" % number for number in range(10)]
     )
+
+
+def test_a_job_that_another_run_ends_meanwhile_says_so(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one ends after this run has read the ledger."""
+
+    def late(frame: DataFrame, given: Any) -> Any:
+        monkeypatch.setattr(jobs, "job_input", job_input)
+        write_once(numbers(spark, 100), options, job_id="monday")
+        return job_input(frame, given)
+
+    monkeypatch.setattr(jobs, "job_input", late)
+    outcome = write_once(numbers(spark, 70), options, job_id="monday")
+
+    assert (outcome.written, outcome.records) == (False, 100)
+    assert visible(options) == Counter(b"%d" % number for number in range(100))
 
 
 def test_a_failed_job_leaves_nothing_and_can_be_repeated(spark: SparkSession, options: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -64,8 +65,8 @@ class _Undisturbed:
         action()
 
 
-def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2) -> list[Attempt]:
-    """A batch that is planned, and written by its tasks."""
+def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2, seconds: float = 0.0) -> list[Attempt]:
+    """A batch that is planned, and written by its tasks in so many seconds."""
     given = plan(cluster, NAME)
     return [
         Attempt(
@@ -76,6 +77,8 @@ def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2) ->
             step=Step.WRITE,
             prepared=spark.workers[partition].write(given, [f"{batch}.{partition}"]),
             records=1,
+            planned_at=given.planned_at,
+            seconds=seconds,
         )
         for partition in range(tasks)
     ]
@@ -168,6 +171,22 @@ def test_a_batch_that_another_driver_aborted_names_the_prefix(spark: Spark, clus
     with pytest.raises(LeaseLostError, match=r"another query has the same transactional\.id\.prefix"):
         commit(cluster, attempts, batch=0)
     assert spark.brokers.ledger == []
+
+
+def test_a_clock_of_the_driver_that_is_ahead_refuses_no_batch(spark: Spark, cluster: Direct) -> None:
+    spark.brokers.ahead = 0.6 * TIMEOUT
+    commit(cluster, written(spark, cluster), batch=0)
+
+    assert spark.brokers.visible == Counter(["0.0", "0.1"])
+
+
+def test_a_clock_of_the_driver_that_is_behind_makes_no_transaction_younger(spark: Spark, cluster: Direct) -> None:
+    spark.brokers.ahead = -0.6 * TIMEOUT
+    attempts = written(spark, cluster, seconds=0.6 * TIMEOUT)
+    spark.brokers.pass_time(0.6 * TIMEOUT)
+
+    with pytest.raises(BatchNotCommittedError, match="close to its time-out"):
+        commit(cluster, attempts, batch=0)
 
 
 def test_a_batch_after_half_of_its_time_is_aborted_as_a_whole(spark: Spark, cluster: Direct) -> None:

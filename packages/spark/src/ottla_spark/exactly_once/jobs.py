@@ -51,14 +51,17 @@ def write_once(frame: DataFrame, options: GivenOptions, *, job_id: str) -> JobOu
     given, settings = _read(options, job_id)
     done = _done(settings)
     if done is not None:
-        _log.info("job %r wrote its %d records in an earlier run; nothing is left to do", job_id, _records(done))
-        return JobOutcome(job_id=job_id, written=False, records=_records(done))
+        return _earlier(job_id, done)
     rows = job_input(frame, given)
     of = BatchName(query=settings.name, batch=_BATCH)
     with traced(rows.options) as named:
         writer = BatchWriter(settings, named, rows.columns, of=of, what=f"job {settings.name}")
         writer.plan()
-        run_job(rows, writer)
+        # Another run of the job may have ended since its entry was read above.
+        if (done := writer.last_done()) is None:
+            run_job(rows, writer)
+    if done is not None:
+        return _earlier(job_id, done)
     done = _done(settings)
     return JobOutcome(job_id=job_id, written=True, records=0 if done is None else _records(done))
 
@@ -71,6 +74,12 @@ def _done(settings: Settings) -> Entry | None:
         if ledger.has_open_entry or (last is not None and (last.status is Status.RECORDED or ledger.restate)):
             last = plan(cluster, settings.name).last
     return last if last is not None and last.status is Status.DONE else None
+
+
+def _earlier(job_id: str, done: Entry) -> JobOutcome:
+    records = _records(done)
+    _log.info("job %r wrote its %d records in an earlier run; nothing is left to do", job_id, records)
+    return JobOutcome(job_id=job_id, written=False, records=records)
 
 
 def _records(entry: Entry) -> int:

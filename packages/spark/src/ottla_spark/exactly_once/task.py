@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
@@ -80,7 +81,14 @@ def write_task(
     """Write a task's rows and prepare their transaction. Only read the rows if the ledger has the batch already."""
     given = orders.plan
     step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
-    attempt = Attempt(lease=given.lease, query=of.query, batch=of.batch, partition=_partition(), step=step)
+    attempt = Attempt(
+        lease=given.lease,
+        query=of.query,
+        batch=of.batch,
+        partition=_partition(),
+        step=step,
+        planned_at=given.planned_at,
+    )
     if step is Step.SKIP:
         # A stateful query keeps its state only if all rows are read.
         rows = sum(batch.num_rows for batch in batches)
@@ -97,7 +105,8 @@ def write_task(
         except BaseException:
             own.abort()
             raise
-    return attrs.evolve(attempt, prepared=prepared, records=written.records, rows=counted.rows), written
+    attempt = attrs.evolve(attempt, prepared=prepared, records=written.records, rows=counted.rows, seconds=own.seconds)
+    return attempt, written
 
 
 class _Counted:
@@ -114,7 +123,12 @@ class _Counted:
 
 
 class _OwnTransaction:
-    """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache."""
+    """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache.
+
+    `seconds` passed between its beginning and its preparation.
+    """
+
+    seconds = 0.0
 
     def __init__(self, orders: TaskPlan, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
         self._orders = orders
@@ -140,6 +154,7 @@ class _OwnTransaction:
         if before is None or producer is not before.producer():
             producer.init_transactions()
         producer.begin_transaction()
+        self._begun_at = time.monotonic()
         self._name, self._producer = name, producer
         return producer
 
@@ -148,6 +163,7 @@ class _OwnTransaction:
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
+        self.seconds = time.monotonic() - self._begun_at
         _worker(self._settings.name).prepared[self._name] = _PreparedTransaction(
             producer=weakref.ref(self._producer), prepared=prepared
         )

@@ -16,6 +16,7 @@ from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abo
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
+from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
 from ottla_spark.options.write_options import WriteOptions
@@ -66,6 +67,12 @@ class PlannedWriter:
                 self._orders = TaskPlan(plan=plan(cluster, self._settings.name), timeout_ms=timeout_ms)
             # Not before the recorded batch is finished, which needs no topic.
             check_topics(self._options)
+
+    def last_done(self) -> Entry | None:
+        """Return the ledger's last entry by the plan, if its batch is in Kafka."""
+        assert self._orders is not None, "call plan first"
+        last = self._orders.plan.last
+        return last if last is not None and last.status is Status.DONE else None
 
     def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
         """The cluster client for decisions about the batch."""

@@ -1,4 +1,4 @@
-"""Interface of the Kafka cluster that the driver's decisions use: eight operations.
+"""Interface of the Kafka cluster that the driver's decisions use: eight operations, and a clock.
 
 `kafka.cluster_client` implements it over the network. All decisions use only this interface, so that tests can inject a
 crash, a lost response or a second driver between any two operations.
@@ -28,10 +28,15 @@ class TransactionOutcome(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class TransactionStatus:
-    """A transaction's outcome. `remaining` is the unused share of an open transaction's time-out, from 1 down to 0."""
+    """A transaction's outcome.
+
+    An open one also has its time-out and its age in seconds. The age is as wrong as the clocks of two machines are: it
+    began by the broker's, and now is by ours.
+    """
 
     outcome: TransactionOutcome
-    remaining: float = 0.0
+    age: float = 0.0
+    timeout: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -58,7 +63,10 @@ class Open:
 
 
 class ClusterClient(Protocol):
-    """Every method may raise TransactionTimeoutError; its operation may have been carried out nevertheless."""
+    """Every operation may raise TransactionTimeoutError; it may have been carried out nevertheless."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never jumps, the same one in all processes of the driver's machine."""
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """Return the open transactions of this name's tasks, except those with the transactional ids in *but*."""

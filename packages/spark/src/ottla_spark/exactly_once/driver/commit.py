@@ -14,7 +14,7 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import ClusterClient
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionStatus
 from ottla_spark.exactly_once.driver.recovery import finish
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, check_rows
@@ -31,6 +31,8 @@ class Attempt:
     """The result of one attempt of a task; `prepared` is None if the task had no rows, or skipped them.
 
     `rows` counts what Spark passed to the task. `rows_in_ledger` are those of the whole batch that the task skipped.
+    `planned_at` is that of its plan, and `seconds` passed in the task between the beginning of its transaction and its
+    preparation.
     """
 
     lease: Lease
@@ -42,6 +44,8 @@ class Attempt:
     records: int = 0
     rows: int = 0
     rows_in_ledger: int | None = None
+    planned_at: float | None = None
+    seconds: float = 0.0
 
     def to_values(self) -> dict[str, Any]:
         """Return the attempt as values that JSON can represent."""
@@ -81,7 +85,7 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
         return
     # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
-    _check_open(cluster, first.lease, listed, what=f"batch {batch} of {name!r}")
+    _check_open(cluster, attempts, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed, rows=rows)
     lease = cluster.append(first.lease, entry)
     finish(cluster, listed, what=f"batch {batch} of {name!r}")
@@ -129,6 +133,10 @@ def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
     return attempts[0].step
 
 
+def _prepared(attempts: Sequence[Attempt]) -> list[Attempt]:
+    return [attempt for attempt in attempts if attempt.prepared is not None]
+
+
 def _listed(attempts: Sequence[Attempt]) -> tuple[TaskTransaction, ...]:
     return tuple(
         TaskTransaction(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records)
@@ -137,16 +145,28 @@ def _listed(attempts: Sequence[Attempt]) -> tuple[TaskTransaction, ...]:
     )
 
 
-def _check_open(cluster: ClusterClient, lease: Lease, listed: Sequence[TaskTransaction], *, what: str) -> None:
+def _age(attempt: Attempt, status: TransactionStatus, now: float) -> float:
+    """The age of a transaction, between two limits that need no clock of a broker.
+
+    It is as old as its task took at least, and it was begun after its batch was planned.
+    """
+    age = max(status.age, attempt.seconds)
+    return age if attempt.planned_at is None else min(age, now - attempt.planned_at)
+
+
+def _check_open(cluster: ClusterClient, attempts: Sequence[Attempt], *, what: str) -> None:
     """Check that each transaction is open with enough time left.
 
     Else abort all, and raise BatchNotCommittedError, or LeaseLostError if another driver has aborted them.
     """
+    lease, listed = attempts[0].lease, _listed(attempts)
     statuses = cluster.statuses([each.prepared for each in listed])
+    ages = [_age(attempt, status, cluster.now()) for attempt, status in zip(_prepared(attempts), statuses, strict=True)]
     late = [
-        f"{each} is {status.outcome.value}" + (", but close to its time-out" if status.is_open else "")
-        for each, status in zip(listed, statuses, strict=True)
-        if not status.is_open or status.remaining < ENOUGH_TIME
+        f"{each} is {status.outcome.value}"
+        + (f", but close to its time-out: {age:.0f} of {status.timeout:.0f} s are over" if status.is_open else "")
+        for each, status, age in zip(listed, statuses, ages, strict=True)
+        if not status.is_open or age > status.timeout * ENOUGH_TIME
     ]
     if not late:
         return

@@ -16,10 +16,11 @@ from ottla_spark.exactly_once.ledger.lease import Lease
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """The lease and the ledger's last entry, for every task of a batch."""
+    """The lease and the ledger's last entry, for every task of a batch; `planned_at` is on the driver's clock."""
 
     lease: Lease
     last: Entry | None
+    planned_at: float | None = None
 
 
 def plan(cluster: ClusterClient, name: str) -> Plan:
@@ -41,4 +42,4 @@ def plan(cluster: ClusterClient, name: str) -> Plan:
     for found in before:
         if not any(found.is_of(each.prepared) for each in listed):
             cluster.abort(found)
-    return Plan(lease=lease, last=last)
+    return Plan(lease=lease, last=last, planned_at=cluster.now())

@@ -43,6 +43,9 @@ from ottla_spark.options.shipped_files import with_shipped_files
 
 _log = logging.getLogger(__name__)
 
+_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+"""Linux's clock that also counts the time in which the machine was suspended; brokers count it, too."""
+
 RESPONSE_TIMEOUT: Final = 120.0
 """Seconds to wait for each response of the cluster, for example while a broker restarts."""
 
@@ -77,6 +80,10 @@ class KafkaClusterClient:
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
+
+    def now(self) -> float:
+        """See `ClusterClient`."""
+        return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
 
     def timeout_ms(self) -> int:
         """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
@@ -267,9 +274,10 @@ def _status(client: BlockingClient, prepared: PreparedTransaction, state: Transa
         prepared.producer_id,
         prepared.epoch,
     ):
-        age_ms = max(0, time.time_ns() // 1_000_000 - state.transaction_start_time_ms)
         return TransactionStatus(
-            outcome=TransactionOutcome.OPEN, remaining=1 - age_ms / max(1, state.transaction_timeout_ms)
+            outcome=TransactionOutcome.OPEN,
+            age=time.time() - state.transaction_start_time_ms / 1000,
+            timeout=state.transaction_timeout_ms / 1000,
         )
     return TransactionStatus(outcome=_OUTCOMES[ended(client, prepared, commit=True, open_before=False)])
 
