@@ -14,17 +14,18 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pytest
 from broker_on_a_socket import SECRET
 
 from ottla import InvalidPluginError, OttlaError, SerializationError
+from ottla.accumulator.batch import ProducerBatch
 from ottla.concurrency import signals
 from ottla.errors import AuthenticationError, IllegalStateError
 from ottla.errors.plugin_origin import PluginOrigin, faults, note_origin, origin_of
-from ottla.interfaces import Encoded, Header, Step
+from ottla.interfaces import Columns, Encoded, Header, Step
 from ottla.network.authentication import Compute, login_errors
 from ottla.network.authentication.exchange import Exchange
 from ottla.plugins.attribute_checks import checked_mechanism
@@ -304,6 +305,34 @@ def test_an_encoder_that_fails_costs_one_batch_and_is_named(encode: Any, monkeyp
 
         assert "the encoder 'python' of ottla " in str(failed.exception(0))
         assert delivery.exception(0) is None
+
+
+class Foreign:
+    """Columns of a third-party encoder; `faulty` names methods that fail."""
+
+    def __init__(self) -> None:
+        self.columns = ObjectColumns(10_000)
+        self.faulty: frozenset[str] = frozenset()
+
+    def __getattr__(self, name: str) -> Any:
+        return raising(ValueError("boom")) if name in self.faulty else getattr(self.columns, name)
+
+    def __len__(self) -> int:
+        return int(self.__getattr__("__len__")())
+
+
+def test_a_batch_whose_columns_fail_is_closed_and_keeps_its_number_of_records() -> None:
+    """Otherwise it could neither expire nor fail, nor could other batches, and `close` would raise."""
+    columns = Foreign()
+    batch = ProducerBatch(topic="t", partition=0, columns=cast("Columns", columns), now=0.0)
+    batch.append(None, b"value", (), None, None)
+    columns.faulty = frozenset({"close", "__len__"})
+    with pytest.raises(InvalidPluginError, match="failed in close: ValueError: boom"):
+        batch.close()
+    batch.close()
+
+    assert batch.append(None, b"value", (), None, None) is None
+    assert batch.count == 1
 
 
 # Mechanisms

@@ -27,14 +27,16 @@ first: Final = itemgetter(0)
 class LockedColumns:
     """A lock and a list of callbacks for columns that have neither: of third-party encoders, and of tables.
 
-    The methods of `Columns` raise InvalidPluginError for a fault of the encoder.
+    The methods of `Columns` raise InvalidPluginError for a fault of the encoder. Its number of records and its end do
+    not depend on the encoder: otherwise a batch could neither fail nor expire.
     """
 
-    __slots__ = ("_callbacks", "_columns", "_count", "lock")
+    __slots__ = ("_callbacks", "_closed", "_columns", "_count", "lock")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._count = 0  # records that `put` and `extend` have added
+        self._count = self._number("__len__")  # of a table's rows; else of records that are added
+        self._closed = False
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.lock = threading.RLock()
 
@@ -59,6 +61,8 @@ class LockedColumns:
         if lock._is_owned():  # type: ignore[attr-defined]  # of every RLock: Condition needs it, too
             _refuse_inside(lock)
         with lock:
+            if self._closed:
+                return None
             try:
                 index = self._columns.append(key, value, headers, timestamp_ms)
             except (OttlaError, MemoryError):  # a record that no format can hold; no fault of the encoder
@@ -86,6 +90,7 @@ class LockedColumns:
     ) -> int | None:
         """Append a record, without the lock."""
         index: int | None = self._call("append", key, value, headers, timestamp_ms)
+        self._count += index is not None
         return index
 
     def allow(self, memory: int) -> None:
@@ -93,15 +98,17 @@ class LockedColumns:
         self._call("allow", memory)
 
     def close(self) -> None:
-        """Take no more records."""
-        self._call("close")
+        """Take no more records, even if the encoder's `close` fails; it is called once."""
+        if not self._closed:
+            self._closed = True
+            self._call("close")
 
     def memory(self) -> int:
         """The bytes that the records occupy until they are encoded."""
         return self._number("memory")
 
     def __len__(self) -> int:
-        return self._number("__len__")
+        return self._count
 
     def size_estimate(self) -> int:
         """An upper bound of the encoded records section, in bytes."""

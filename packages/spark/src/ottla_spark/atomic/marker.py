@@ -30,7 +30,9 @@ class Marker:
 
     def to_offset(self) -> OffsetAndMetadata:
         """Return the marker as a consumer group's committed offset with metadata."""
-        fields = {"query": self.query, "batch": self.batch, "rows": self.rows}
+        fields: dict[str, str | int] = {"query": self.query, "batch": self.batch}
+        if self.rows is not None:
+            fields["rows"] = self.rows
         return OffsetAndMetadata(self.batch + 1, json.dumps(fields))
 
     @classmethod
