@@ -14,6 +14,7 @@ import pytest
 from ottla import Delivery, DeliveryError, Producer
 from ottla.errors import FlushTimeoutError, IllegalStateError
 from ottla_testkit.mock_cluster import MockCluster
+from ottla_testkit.processes.free_ports import free_ports
 from transactions_kit import await_true
 
 WAIT = 60.0
@@ -148,6 +149,21 @@ def test_a_logging_handler_may_send_its_lines_with_the_producer(producer: Produc
     assert producer.flush(WAIT).failed == 0
     assert lines
     assert all(line.exception(WAIT) is None for line in lines)
+
+
+def test_a_logging_handler_that_sends_finds_its_brokers_while_the_producer_logs(cluster: MockCluster) -> None:
+    """The handler holds its lock while `send` waits for metadata, and the I/O thread has a line for it."""
+    [closed] = free_ports(1)
+    lines: list[Delivery] = []
+    for _ in range(4):  # the servers are tried in any order
+        servers = f"127.0.0.1:{closed},{cluster.bootstrap_servers}"
+        with (
+            Producer(bootstrap_servers=servers, max_block_ms=10_000) as producer,
+            Handling(lambda line: lines.append(producer.send("log", line.encode()))),
+        ):
+            logging.getLogger("ottla").warning("a line of the program")
+            assert lines.pop(0).result(WAIT)
+            producer.flush(WAIT)
 
 
 def test_a_logging_handler_that_raises_costs_no_record(producer: Producer, cluster: MockCluster) -> None:

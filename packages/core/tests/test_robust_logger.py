@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ottla import Producer
+from ottla.errors.busy_handlers import later
 from ottla.errors.robust_logger import RobustLogger, robust_logger
 from ottla_testkit.mock_cluster import MockCluster
 
@@ -109,3 +112,94 @@ def test_loggers_of_a_class_of_the_program_stay_as_they_are() -> None:
     finally:
         logging.setLoggerClass(before)
     assert type(robust_logger("ottla.test.usual")) is RobustLogger
+
+
+class Lines(logging.Handler):
+    """Keeps the lines, with the names of the threads that passed them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.written = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.written.release()
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    handler, logger = Lines(), logging.getLogger("ottla.test")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def on_another_thread(run: Callable[[], object]) -> None:
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(WITHIN)
+    assert not thread.is_alive()
+
+
+def test_a_thread_does_not_wait_for_a_busy_handler_and_its_lines_keep_their_order(lines: Lines) -> None:
+    logger = robust_logger("ottla.test")
+    changing = [1]
+
+    def log() -> None:
+        logger.warning("first: %s", changing)
+        changing.append(2)
+        for number in range(3):
+            logger.warning("line %d", number)
+
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(log)
+        assert lines.lines == []
+    for _ in range(4):
+        assert lines.written.acquire(timeout=WITHIN)
+
+    assert lines.lines == ["first: [1]", "line 0", "line 1", "line 2"]
+
+
+def test_a_thread_writes_its_lines_itself_if_the_handler_has_time(lines: Lines) -> None:
+    on_another_thread(lambda: robust_logger("ottla.test").warning("a line"))
+
+    assert lines.lines == ["a line"]
+
+
+def test_lines_that_are_too_many_are_counted(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.errors.busy_handlers.MAX_LINES", 2)
+
+    def log() -> None:
+        for number in range(9):
+            robust_logger("ottla.test").warning("line %d", number)
+
+    counted = Lines()
+    dropped = logging.getLogger("ottla.errors.busy_handlers")
+    dropped.addHandler(counted)
+    try:
+        with lines.lock:  # type: ignore[union-attr]
+            on_another_thread(log)
+        assert counted.written.acquire(timeout=WITHIN)
+    finally:
+        dropped.removeHandler(counted)
+
+    assert counted.lines == [
+        f"{9 - len(lines.lines)} lines of the log were dropped, because a logging handler was busy for too long"
+    ]
+    assert lines.lines == [f"line {number}" for number in range(len(lines.lines))]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_does_not_wait_for_lines_of_its_parent(lines: Lines) -> None:
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(lambda: robust_logger("ottla.test").warning("of the parent"))
+        assert later.pending
+        child = os.fork()
+        if not child:
+            os._exit(int(later.pending))
+        _pid, status = os.waitpid(child, 0)
+    assert lines.written.acquire(timeout=WITHIN)
+
+    assert os.waitstatus_to_exitcode(status) == 0

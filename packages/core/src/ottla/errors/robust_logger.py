@@ -1,4 +1,6 @@
-"""Loggers whose lines never fail: what a handler or a filter of the program raises must not reach the producer.
+"""Loggers whose lines never fail, and do not wait for busy handlers.
+
+What a handler or a filter of the program raises must not reach the producer.
 
 Python's handlers catch errors in `emit` alone. A filter that raises, or an error whose text cannot be made, would end a
 round of the I/O thread, and the next one with its next line: records would wait until they expire.
@@ -9,14 +11,29 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 import traceback
+
+from ottla.errors.busy_handlers import held_handlers, later
 
 
 class RobustLogger(logging.Logger):
     """Prints what handlers and filters raise, as Python's own handlers do, unless `logging.raiseExceptions` is off."""
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to the filters and handlers."""
+        """Pass a record to the filters and handlers; a thread that is not the main one waits for none that is busy."""
+        # On the main thread a signal between a lock's acquisition and its release would leave it locked.
+        if threading.current_thread() is threading.main_thread():
+            self._write(record)
+            return
+        if not later.pending:
+            with held_handlers(self, record.levelno) as free:
+                if free:
+                    self._write(record)
+                    return
+        later.add(self._write, record)
+
+    def _write(self, record: logging.LogRecord) -> None:
         try:
             super().handle(record)
         except RecursionError:  # as Python's handlers: the caller is deep in a recursion, which has to end
