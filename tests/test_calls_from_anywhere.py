@@ -151,7 +151,7 @@ def test_a_logging_handler_may_send_its_lines_with_the_producer(producer: Produc
     assert all(line.exception(WAIT) is None for line in lines)
 
 
-def test_a_logging_handler_that_sends_finds_its_brokers_while_the_producer_logs(cluster: MockCluster) -> None:
+def test_a_logging_handler_that_sends_does_not_stop_the_io_thread(cluster: MockCluster) -> None:
     """The handler holds its lock while `send` waits for metadata, and the I/O thread has a line for it."""
     [closed] = free_ports(1)
     lines: list[Delivery] = []

@@ -145,6 +145,14 @@ def test_an_outcome_never_contradicts_the_error_for_the_same_key(tmp_path: Path)
         ("dr_cb=f", {}, "failed"),
         ("group.id=g", {}, "left out"),
         ("retries=7", {"retries": "7"}, "kept"),
+        ("connections.max.idle.ms=0", {"connections.max.idle.ms": "-1"}, "changed"),
+        ("connections.max.idle.ms=9000", {"connections.max.idle.ms": "9000"}, "kept"),
+        ("socket.send.buffer.bytes=0", {}, "left out"),
+        ("socket.receive.buffer.bytes=0", {}, "left out"),
+        ("socket.send.buffer.bytes=9000", {"send.buffer.bytes": "9000"}, "changed"),
+        ("topic.metadata.refresh.interval.ms=-1", {"metadata.max.age.ms": "2147483647"}, "changed"),
+        ("compression.type=inherit", {}, "left out"),
+        ("ssl.ca.location=probe", {}, "left out"),
     ],
 )
 def test_a_value_means_here_what_it_meant_there(
@@ -153,6 +161,12 @@ def test_a_value_means_here_what_it_meant_there(
     [found] = document(f"{line}\n", "--from", "librdkafka", tmp_path=tmp_path)["lines"]
 
     assert (found["settings"], found["outcome"]) == (settings_of_ours, outcome)
+
+
+def test_values_of_librdkafka_have_no_other_meaning_for_java(tmp_path: Path) -> None:
+    [found] = document("connections.max.idle.ms=0\n", "--from", "java", tmp_path=tmp_path)["lines"]
+
+    assert (found["settings"], found["outcome"]) == ({"connections.max.idle.ms": "0"}, "kept")
 
 
 def test_a_certificate_and_its_key_in_two_files_are_not_translated(tmp_path: Path) -> None:

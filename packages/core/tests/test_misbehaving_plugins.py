@@ -321,7 +321,7 @@ class Foreign:
         return int(self.__getattr__("__len__")())
 
 
-def test_a_batch_whose_columns_fail_is_closed_and_keeps_its_number_of_records() -> None:
+def test_a_batch_whose_columns_fail_is_closed_and_keeps_its_count() -> None:
     """Otherwise it could neither expire nor fail, nor could other batches, and `close` would raise."""
     columns = Foreign()
     batch = ProducerBatch(topic="t", partition=0, columns=cast("Columns", columns), now=0.0)

@@ -142,7 +142,7 @@ def on_another_thread(run: Callable[[], object]) -> None:
     assert not thread.is_alive()
 
 
-def test_a_thread_does_not_wait_for_a_busy_handler_and_its_lines_keep_their_order(lines: Lines) -> None:
+def test_lines_for_a_busy_handler_are_written_later_in_their_order(lines: Lines) -> None:
     logger = robust_logger("ottla.test")
     changing = [1]
 

@@ -180,7 +180,7 @@ def test_a_clock_of_the_driver_that_is_ahead_refuses_no_batch(spark: Spark, clus
     assert spark.brokers.visible == Counter(["0.0", "0.1"])
 
 
-def test_a_clock_of_the_driver_that_is_behind_makes_no_transaction_younger(spark: Spark, cluster: Direct) -> None:
+def test_a_clock_of_the_driver_that_is_behind_makes_nothing_younger(spark: Spark, cluster: Direct) -> None:
     spark.brokers.ahead = -0.6 * TIMEOUT
     attempts = written(spark, cluster, seconds=0.6 * TIMEOUT)
     spark.brokers.pass_time(0.6 * TIMEOUT)

@@ -109,7 +109,7 @@ def _partitioner(value: object, _values: Mapping[str, object]) -> tuple[Mapping[
     if name == "murmur2":
         return {"partitioner.class": "murmur2"}, "keys stay; records without a key are not all in one partition"
     if name == "random":
-        return {"partitioner.ignore.keys": "true"}, "one partition until a batch is full"
+        return {"partitioner.ignore.keys": "true"}, "one partition until it has batch.size bytes"
     raise TranslationError("it is not a partitioner of librdkafka; plugins are named in partitioner.class")
 
 
@@ -121,6 +121,25 @@ _CERTIFICATE_FILES: Final = (
     "ssl.key.location",
     "ssl.keyfile",
 )
+
+_SYSTEMS_BUFFER: Final[tuple[Mapping[str, str], str]] = (
+    {},
+    "0 is the system's size in librdkafka, which is the default here",
+)
+
+LIBRDKAFKA_VALUES: Final[Mapping[tuple[str, str], tuple[Mapping[str, str], str]]] = {
+    ("compression.codec", "inherit"): ({}, "compression.type of the producer counts"),
+    ("compression.type", "inherit"): ({}, "compression.type of the producer counts"),
+    ("connections.max.idle.ms", "0"): ({"connections.max.idle.ms": "-1"}, "0 is never in librdkafka"),
+    ("socket.receive.buffer.bytes", "0"): _SYSTEMS_BUFFER,
+    ("socket.send.buffer.bytes", "0"): _SYSTEMS_BUFFER,
+    ("ssl.ca.location", "probe"): ({}, "without ssl.truststore.location the system's authorities count"),
+    ("topic.metadata.refresh.interval.ms", "-1"): (
+        {"metadata.max.age.ms": str(INT_MAX)},
+        "-1 is never in librdkafka; this is the longest time, 25 days",
+    ),
+}
+"""Keys with values of a meaning of their own in librdkafka, and what takes their place, with a remark."""
 
 CONVERSIONS: Final[Mapping[str, Convert]] = {
     "batch.num.messages": _left_out("batches are limited by bytes only: batch.size"),

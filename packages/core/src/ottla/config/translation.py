@@ -17,7 +17,7 @@ from ottla.config.draft import ConfigDraft
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.key_names import KEYS_OF_OWN_PLUGINS, dotted, of_another_client, unknown
 from ottla.config.refused_keys import REFUSED
-from ottla.config.translated_values import CONVERSIONS, TranslationError
+from ottla.config.translated_values import CONVERSIONS, LIBRDKAFKA_VALUES, TranslationError
 from ottla.errors.secret import revealed
 
 SPARK_PREFIX: Final = "kafka."
@@ -113,7 +113,7 @@ def _translated(given: Given, client: Client, values: Mapping[str, object]) -> T
     if revealed(given.value) is None:
         return Translated(given=given, outcome=Outcome.LEFT_OUT, remark="it has no value")
     try:
-        settings, remark = _converted(key, revealed(given.value), values)
+        settings, remark = _special(key, given, client) or _converted(key, revealed(given.value), values)
         _check(settings)
     except TranslationError as reason:
         return Translated(given=given, outcome=Outcome.FAILED, remark=str(reason))
@@ -127,6 +127,13 @@ def _translated(given: Given, client: Client, values: Mapping[str, object]) -> T
         settings={f"{prefix}{name}": value for name, value in settings.items()},
         remark=remark,
     )
+
+
+def _special(key: str, given: Given, client: Client) -> tuple[Mapping[str, str], str] | None:
+    """The settings in place of a value that only librdkafka understands in this way."""
+    if client is not Client.LIBRDKAFKA:
+        return None
+    return LIBRDKAFKA_VALUES.get((key, str(revealed(given.value)).strip().lower()))
 
 
 def _converted(key: str, value: object, values: Mapping[str, object]) -> tuple[Mapping[str, str], str]:
@@ -195,7 +202,7 @@ def _without_duplicates(lines: Iterable[Translated]) -> Iterable[Translated]:
         yield line
 
 
-_KEYLESS: Final = "records without a key go to one partition until a batch is full, not to a random one each"
+_KEYLESS: Final = "records without a key go to one partition until it has batch.size bytes, not to a random one each"
 _IDEMPOTENT: Final = "the producer is idempotent and waits for all replicas (acks=all), unless acks says otherwise"
 _TIME_OUT: Final = "a record fails after 120 s (delivery.timeout.ms), librdkafka's after 300 s (message.timeout.ms)"
 _JAVAS: Final = ("nothing: names, defaults and the partitions of keys are those of Java's producer",)

@@ -43,7 +43,8 @@ def check_topic_name(topic: object) -> None:
 def check_partition(partition: object) -> None:
     """Raise unless it is a partition that a topic can have."""
     if type(partition) is not int or partition < 0:
-        raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}")
+        hint = "; leave it out, or pass None, to let the partitioner choose" if partition == -1 else ""
+        raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}{hint}")
 
 
 def timestamp_of(given: object) -> int:

@@ -19,7 +19,6 @@ from ottla.errors import (
     OttlaError,
     ProtocolError,
     UnsupportedVersionError,
-    counted,
     printable,
 )
 from ottla.errors.robust_logger import robust_logger
@@ -31,6 +30,7 @@ from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
 from ottla.sender.produce_outcomes import failed, remedy_of, without_time_of_repeat
 from ottla.sender.sender_metrics import count_retry
+from ottla.sender.split_log import SplitLog
 
 logger = robust_logger(__name__)
 
@@ -62,6 +62,7 @@ class ProduceResponseHandler:
         self._delivery_timeout = delivery_timeout
         self._client_id = client_id
         self._counters = counters
+        self._split_log = SplitLog(client_id=client_id)
         self.log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
 
     def on_lost_response(self, batch: ProducerBatch, error: OttlaError, *, written: bool, now: float) -> Failed | None:
@@ -162,14 +163,7 @@ class ProduceResponseHandler:
             parts, max_bytes = self._splitter.split(batch, now)
         except Exception as cause:  # a faulty codec that cannot read its own output
             return failed(batch, error, now, why=f"{error}; and the batch could not be split: {printable(str(cause))}")
-        logger.info(
-            "%s: %s-%d refused a too large batch of %d records: sending them in %s",
-            self._client_id,
-            batch.topic,
-            batch.partition,
-            batch.count,
-            counted(len(parts), "part"),
-        )
+        self._split_log.split(batch, len(parts), now)
         if batch.forward_to(Forwarded.in_order(parts)):
             self._counters.producer.splits.add(1)
             self._accumulator.replace(batch, parts, max_bytes=max_bytes)
