@@ -15,10 +15,12 @@ from distance_kit import near_or_distant
 from ottla import (
     Delivery,
     DeliveryError,
+    DeliveryTimeoutError,
     OttlaError,
     Producer,
     ProducerClosedError,
     TopicUnavailableError,
+    UndeliveredError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
@@ -75,6 +77,35 @@ def test_close_ends_in_time_with_the_cluster_down(mock_cluster: MockCluster, tim
     pending = [producer.send("t", bytes(1_000), partition=number % 3) for number in range(3_000)]
 
     _close_in_time(producer, pending, timeout)
+
+
+@pytest.mark.parametrize(
+    ("delivery_timeout_ms", "timeout", "kind", "text"),
+    [
+        (1_500, None, DeliveryTimeoutError, "not delivered within delivery.timeout.ms"),
+        (MINUTES, 1.5, DeliveryError, "the producer was closed before they could be sent"),
+    ],
+)
+def test_records_that_close_cannot_send_name_what_kept_them(
+    mock_cluster: MockCluster, delivery_timeout_ms: int, timeout: float | None, kind: type[DeliveryError], text: str
+) -> None:
+    mock_cluster.create_topic("t")
+    producer = Producer(
+        bootstrap_servers=mock_cluster.bootstrap_servers,
+        delivery_timeout_ms=delivery_timeout_ms,
+        request_timeout_ms=1_000,
+    )
+    producer.send("t", b"known").result(WAIT)
+    for broker in mock_cluster.brokers:
+        mock_cluster.broker_down(broker)
+    delivery = producer.send("t", b"value")
+    with pytest.raises(UndeliveredError, match="ECONNREFUSED"):
+        producer.close(timeout)
+
+    error = delivery.exception(0)
+    assert type(error) is kind
+    assert text in str(error)
+    assert "last error: could not connect to" in str(error)
 
 
 @pytest.mark.parametrize("timeout", TIMEOUTS)

@@ -459,9 +459,16 @@ class RecordAccumulator:
                 self.appender.refuse_records(CloseReason.CLOSE)
         self.pool.close(refusal)
 
-    def abort(self, cause: OttlaError, *, off_io_thread: bool = False) -> None:
+    def abort(
+        self,
+        cause: OttlaError,
+        *,
+        off_io_thread: bool = False,
+        obstacle: Callable[[ProducerBatch], OttlaError | None] = _none,
+    ) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
 
+        *obstacle* returns the error that has kept a queued batch from its broker, if there is one.
         *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on separate threads, and
         batches that the I/O thread has taken out of their queues count as in flight.
         """
@@ -483,6 +490,8 @@ class RecordAccumulator:
             batch.maybe_written |= off_io_thread
             if lost:
                 batch.replace_lock()
+        for batch in (*queued, *unassigned):
+            batch.last_error = obstacle(batch) or batch.last_error
         for batch in (*sent, *queued, *unassigned):
             self._completion.fail(batch, cause, off_io_thread=off_io_thread)
 

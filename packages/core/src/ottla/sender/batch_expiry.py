@@ -38,6 +38,11 @@ class BatchExpiry:
             self.accumulator.complete(batch, Failed(error=expired(batch, now)))
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
 
+    def abort(self, cause: OttlaError, now: float) -> None:
+        """Fail all batches at the end of the producer; those that expire at the same time have expired."""
+        self.expire(now)
+        self.accumulator.abort(cause, obstacle=lambda batch: self._obstacle(batch, now))
+
     def _obstacle(self, batch: ProducerBatch, now: float) -> OttlaError | None:
         """Return what keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
 

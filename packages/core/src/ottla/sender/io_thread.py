@@ -118,7 +118,8 @@ class IoThread:
                 )
                 return
             self._flush_unacknowledged()
-            self._accumulator.abort(ProducerClosedError("the producer was closed before they could be sent"))
+            closed = ProducerClosedError("the producer was closed before they could be sent")
+            self._sender.abort(closed, self._clock())
             self._push_last_telemetry()
             self._sender.end(ProducerClosedError("the producer is closed"))
         except BaseException as cause:

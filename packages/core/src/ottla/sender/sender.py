@@ -276,6 +276,10 @@ class Sender:
         """Fail batches whose `delivery.timeout.ms` has passed."""
         self._expiry.expire(now)
 
+    def abort(self, cause: OttlaError, now: float) -> None:
+        """Fail all batches that have no outcome when the producer is closed."""
+        self._expiry.abort(cause, now)
+
     def _drain(self, nodes: Sequence[int], now: float) -> bool:
         """Send each of these brokers one request with batches that may leave. Return whether there were any."""
         drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
