@@ -104,6 +104,10 @@ def _in_doubt(found: Difference) -> bool:
     return in_doubt and found.each(lambda java, ottla: (java, ottla) == (ACKNOWLEDGED, ORDER))
 
 
+def _aborted_by_coordinator(found: Difference) -> bool:
+    return any("EndTxn" in line and "commit -> INVALID_TXN_STATE" in line for line in found.ottla.requests)
+
+
 def _expired(found: Difference) -> bool:
     behind = any(found.java.records.get(value) == outcome == EXPIRED for value, outcome in found.ottla.records.items())
     return behind and found.each(lambda java, ottla: EXPIRED in (java, ottla))
@@ -144,6 +148,11 @@ RULES: Final = (
         "A leader loses its state while batches are in flight, and takes a later one first. Java sends the earlier one "
         "until delivery.timeout.ms, Ottla fails it at once.",
         _given_up,
+    ),
+    Rule(
+        "With KIP-890, a coordinator that has aborted a transaction refuses its commit with INVALID_TXN_STATE. Java's "
+        "producer fails for good, Ottla's aborts and goes on.",
+        _aborted_by_coordinator,
     ),
     Rule("What is sent behind a record that times out is a matter of time.", _expired),
 )

@@ -195,12 +195,18 @@ def test_a_transaction_that_timed_out_is_never_reported_as_committed(broker: Kaf
         prepared = producer.prepare_transaction()
         await_true(lambda: read(broker.bootstrap_servers, topic, partitions=3) == [[], [], []])  # with markers
         outcomes = [complete(broker, prepared, commit=commit) for commit in (True, False)]
-        with pytest.raises(FatalTransactionError):
+        late = newest(broker)
+        with pytest.raises(
+            AbortableTransactionError if late else FatalTransactionError, match=r"transaction\.timeout\.ms"
+        ):
             producer.commit_transaction()
+        if late:  # the producer is not fenced
+            producer.abort_transaction()
+            with producer.transaction():
+                send(producer, topic, [b"in time"])
 
-    late = Outcome.ALREADY_ABORTED if newest(broker) else Outcome.FENCED
-    assert outcomes == [late] * 2
-    assert committed(broker, topic) == [[], [], []]
+    assert outcomes == [Outcome.ALREADY_ABORTED if late else Outcome.FENCED] * 2
+    assert committed(broker, topic) == [[b"in time"] if late else []] * 3
 
 
 def test_a_transaction_with_a_refused_record_cannot_be_prepared(broker: KafkaCluster) -> None:

@@ -234,7 +234,35 @@ def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> 
     assert isinstance(setup.manager.cause, FatalTransactionError)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED])
+def test_after_the_abort_of_the_coordinator_the_producer_can_go_on() -> None:
+    """With KIP-890 the abort after transaction.timeout.ms does not fence the producer."""
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=True)
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE))
+
+    assert isinstance(setup.manager.cause, AbortableTransactionError)
+    assert "open for longer than transaction.timeout.ms" in str(setup.manager.cause)
+    setup.end(commit=False)
+    setup.answer(setup.next(), EndTxnResponse(producer_id=7, producer_epoch=1))
+    assert setup.manager.state is State.READY
+    assert setup.sequences.producer_id_and_epoch == ProducerIdAndEpoch(id=7, epoch=1)
+
+
+def test_before_kip_890_a_commit_in_a_wrong_state_fails_the_producer() -> None:
+    setup = initialized(version=1)
+    setup.begin()
+    done = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=ErrorCode.NONE)
+    topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[done])
+    setup.answer(setup.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    setup.end(commit=True)
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED])
 def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> None:
     setup = initialized()
     setup.begin()

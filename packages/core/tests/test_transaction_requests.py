@@ -149,7 +149,7 @@ def test_a_response_without_an_error_says_what_was_done(
         (
             END,
             EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE),
-            TransactionErrorAction.FATAL,
+            TransactionErrorAction.ABORTABLE,
             ErrorCode.INVALID_TXN_STATE,
         ),
     ],

@@ -231,6 +231,12 @@ class TxnOffsetCommit(CoordinatorRequest):
                 return f"{code.meaning} It was for group {self.key!r}"
 
 
+_ABORTED_BY_COORDINATOR: Final = (
+    "the coordinator has aborted the transaction, most likely because it was open for longer than "
+    "transaction.timeout.ms"
+)
+
+
 @attrs.frozen(kw_only=True)
 class EndTxn(CoordinatorRequest):
     """Commit the transaction, or abort it.
@@ -267,6 +273,9 @@ class EndTxn(CoordinatorRequest):
         code = error_code(response.error_code)
         if self.maybe_open and code is ErrorCode.INVALID_TXN_STATE:
             return TransactionEnded(None)  # brokers do not have it
+        if self.commit and self.txn_v2 and code is ErrorCode.INVALID_TXN_STATE:
+            # With KIP-890 the coordinator's own abort does not fence the producer, which may abort and go on.
+            return RequestFailed(TransactionErrorAction.ABORTABLE, BrokerError(code, _ABORTED_BY_COORDINATOR))
         failure = self.failure(code)
         if failure is not None:
             return failure

@@ -191,7 +191,7 @@ class TransactionState:
         """Fail the producer, because its transactional id was taken over."""
         error = ProducerFencedError(
             f"another producer has taken over transactional.id {self.transactional_id!r}, or the coordinator fenced "
-            f"this one: {cause}; close this producer"
+            f"this one, for example after transaction.timeout.ms: {cause}; close this producer"
         )
         self._fail_for_good(error, cause)
 
