@@ -26,12 +26,12 @@ def machine_with_topic(**settings: float) -> Machine:
     return edited_machine({}, **settings)
 
 
-def refused(named: Mapping[int, str | None]) -> Edit:
+def refused(named: Mapping[int, str | None], *, code: ErrorCode = ErrorCode.INVALID_RECORD) -> Edit:
     """An answer that refuses the batch because of these records."""
     errors = [BatchIndexAndErrorMessage(batch_index=i, batch_index_error_message=text) for i, text in named.items()]
     return lambda answer: attrs.evolve(
         answer,
-        error_code=ErrorCode.INVALID_RECORD,
+        error_code=code,
         base_offset=-1,
         record_errors=errors,
         error_message="some records are not valid",
@@ -61,6 +61,17 @@ def test_each_record_of_a_batch_gets_its_own_offset_and_timestamp() -> None:
     ]
 
 
+@pytest.mark.parametrize("named", [{}, {0: "Timestamp 7 of message with offset 0 is out of range"}])
+def test_a_timestamp_that_a_broker_refuses_names_the_clock(named: Mapping[int, str | None]) -> None:
+    machine = edited_machine({0: refused(named, code=ErrorCode.INVALID_TIMESTAMP)})
+    delivery = machine.send(b"value")
+    machine.run_until_idle()
+
+    error = str(delivery.exception())
+    assert "INVALID_TIMESTAMP (32): " in error
+    assert "; check the clock of this machine, or the timestamps that send was given" in error
+
+
 @pytest.mark.rule("batch.record-errors")
 def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> None:
     machine = edited_machine({0: refused({1: "no key", 2: None})})
@@ -70,8 +81,9 @@ def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> Non
 
     errors = [delivery.exception() for delivery in deliveries]
     texts = [str(error) for error in errors]
-    assert texts[1] == "the broker refused the record for topic 't', partition 0: no key"
-    assert texts[2] == "the broker refused the record for topic 't', partition 0: no reason given"
+    refused_record = "the broker refused the record for topic 't', partition 0: INVALID_RECORD (87): "
+    assert texts[1] == f"{refused_record}no key"
+    assert texts[2] == f"{refused_record}{ErrorCode.INVALID_RECORD.meaning}"
     for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
         assert error is errors[0]
         assert text.startswith("a batch of 4 records for topic 't', partition 0 was not delivered: ")

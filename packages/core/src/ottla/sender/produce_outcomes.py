@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery_errors import delivery_failed, refused_records
-from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, were
+from ottla.errors import BrokerError, DeliveryError, ErrorCode, OttlaError, counted, were
 from ottla.sender.produce_messages import PartitionRefusal
+
+_REMEDIES: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.INVALID_TIMESTAMP: (
+        "; check the clock of this machine, or the timestamps that send was given: the topic's "
+        "message.timestamp.before.max.ms and message.timestamp.after.max.ms limit their distance from the broker's time"
+    )
+}
 
 
 def without_time_of_repeat(batch: ProducerBatch, response: Acknowledged) -> Acknowledged:
@@ -29,7 +39,10 @@ def failed(
     response: PartitionRefusal | None = None,
 ) -> Failed:
     """The outcome of a batch that is not sent again. *response* may refuse some of its records by name."""
-    named = refused_records(batch, response.record_errors) if response is not None else {}
+    named: Mapping[int, DeliveryError] = {}
+    if response is not None:
+        remedy = _REMEDIES.get(response.code, "")
+        named = refused_records(batch, response.record_errors, response.code, remedy=remedy)
     if named and why is None:
         others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
         why = f"{cause}; {others}, and a batch is written as a whole or not at all"
@@ -42,4 +55,5 @@ def remedy_of(batch: ProducerBatch, response: PartitionRefusal, error: BrokerErr
     """Advice for a refusal, where the error code's own message has none."""
     if response.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.sequence is not None:
         return f"{error} That format has no sequence numbers: set enable.idempotence=false for such topics"
-    return None
+    remedy = _REMEDIES.get(response.code)
+    return f"{str(error).rstrip('.')}{remedy}" if remedy is not None and not response.record_errors else None
