@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections import deque
@@ -589,3 +590,19 @@ def test_a_broker_that_closes_an_idle_connection_is_not_logged(caplog: pytest.Lo
     machine.run_until_idle()
 
     assert lines(caplog) == []
+
+
+def test_a_lack_of_file_descriptors_is_logged_at_once_in_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    log = ConnectionLog(client_id="test")
+    connection = Connection(broker=Broker(id=1, host="kafka", port=9092))
+    lack = ConnectionFailedError("no socket: too many open files")
+    lack.__cause__ = OSError(errno.EMFILE, "too many open files")
+    for number, error in enumerate([ConnectionFailedError("refused"), ConnectionFailedError("reset"), lack, lack]):
+        log.failed(connection, error, 0.1 * number)
+        log.write(0.1 * number)
+
+    assert [text for _level, text in lines(caplog)] == [
+        f"test: broker 1 at kafka:9092: {reason}; connecting again, with reconnect.backoff.ms up to "
+        "reconnect.backoff.max.ms between attempts"
+        for reason in ("refused", "no socket: too many open files")
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final, TypeAlias
 
 from ottla.errors import OttlaError, SecurityError, counted
@@ -16,13 +17,17 @@ logger = robust_logger(__name__)
 RECENTLY: Final = 5.0
 """Seconds. A connection used more recently was not ended because it was idle: its broker may be shutting down."""
 
-_Reason: TypeAlias = tuple[Broker, type[OttlaError] | None]
+_LACKS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of this machine: the broker may work again, and no connection to it can be made."""
+
+_Reason: TypeAlias = tuple[Broker, type[OttlaError] | int | None]
 
 
 class ConnectionLog:
     """The brokers that one client cannot reach now. For the I/O thread, without a lock.
 
-    A refused login or certificate is logged even during an outage that has another cause.
+    A refused login or certificate, and a lack of file descriptors or memory, are logged even during an outage that has
+    another cause.
     """
 
     def __init__(self, *, client_id: str) -> None:
@@ -38,9 +43,8 @@ class ConnectionLog:
         """Note a connection that was lost, or an attempt that failed."""
         self.active = True
         self._ended_at.pop(connection.broker, None)
-        kind = type(error) if isinstance(error, SecurityError) else None
         broker = connection.broker
-        self._outages.failed(broker, (broker, kind), describe(connection, error), now)
+        self._outages.failed(broker, (broker, _kind(error)), describe(connection, error), now)
 
     def ended(self, connection: Connection, error: OttlaError, now: float) -> None:
         """Log that a broker ended a connection without requests in flight."""
@@ -121,3 +125,11 @@ class ConnectionLog:
                     *line.log_arguments(self._client_id, brokers),
                 )
         self.active = bool(self._outages)
+
+
+def _kind(error: OttlaError) -> type[OttlaError] | int | None:
+    """What makes a failure another reason than those before it."""
+    if isinstance(error, SecurityError):
+        return type(error)
+    number = getattr(error.__cause__, "errno", None)
+    return number if number in _LACKS else None
