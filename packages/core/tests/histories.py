@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 import task_programs
+from prompt_rounds import PromptRounds
 from simulated_loop import simulated_calls
 from transaction_tasks import TransactionTasks
 from transaction_writers import TransactionWriters
@@ -190,6 +191,7 @@ class Run:
         }
         self.producer = simulation.producer(settings, mechanism=Plain() if plan.kind.secured else None)
         pool = self.producer._engine.queueing.pool
+        prompt = PromptRounds(self.producer, self.network)
         plan_faults(simulation, [_noted(fault, self) for fault in plan.faults])
         with simulated_calls(simulation.threads) if plan.kind.tasks else nullcontext():
             simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
@@ -208,6 +210,7 @@ class Run:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
         if self.producer._engine.io_thread._thread.is_alive():
             raise Violation("the I/O thread runs after close")
+        prompt.check()
         no_busy_rounds(
             polls=self.network.polls,
             seconds=simulation.clock(),

@@ -34,6 +34,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["aborting"],
     ),
+    "a round that has failed a batch waits": PlantedBug(
+        module="sender.sender",
+        before="        if self._failures.count != failures:\n",
+        after="        if False:\n",
+        kinds=["aborting", "transactional"],
+    ),
     "numbers of split parts overlap": PlantedBug(
         module="accumulator.sequences",
         before="sequence = sequence.advanced_by(part.count)",
