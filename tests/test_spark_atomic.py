@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import spark_atomic_program as program
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from spark_atomic_program import BatchFunction
 
 from ottla import transactions
 from ottla.plugins.partitioners.murmur2_hash import murmur2
@@ -244,6 +245,28 @@ def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_flag(
     program.run(
         program.numbers(spark, tmp_path), made(kafka, topic, transactional_id=f"{topic}.2", begins_with=1), tmp_path
     )
+
+    assert committed(kafka, topic) == all_of(2)
+
+
+def test_a_second_call_with_one_id_is_refused_and_skips_nothing(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    def calls(first: AtomicSink, second: AtomicSink) -> BatchFunction:
+        def function(frame: DataFrame, batch: int) -> None:
+            first(frame, batch)
+            first(frame, batch)  # the same rows, which are in Kafka now
+            second(frame.selectExpr(f"cast(cast(value + {program.ROWS} as int) as string) as value"), batch)
+
+        return function
+
+    program.put(tmp_path, 0)
+    numbers = program.numbers(spark, tmp_path).selectExpr("value")
+    one = made(kafka, topic)
+    for second in (one, made(kafka, topic)):
+        with pytest.raises(StreamingQueryException, match="two calls in one foreachBatch function have one"):
+            program.run(numbers, calls(one, second), tmp_path)
+    program.run(numbers, calls(one, made(kafka, topic, transactional_id=f"{topic}-2")), tmp_path)
 
     assert committed(kafka, topic) == all_of(2)
 

@@ -378,9 +378,10 @@ def test_a_second_call_with_one_prefix_is_refused_and_skips_nothing(
         return function
 
     stream.add("1")
-    for _ in range(2):
+    servers = once["kafka.bootstrap.servers"]
+    for same in (servers, f"{servers},localhost:{servers.rpartition(':')[2]}"):
         with pytest.raises(StreamingQueryException, match="two calls in one foreachBatch have one prefix"):
-            stream.run(two())
+            stream.run(two(**{"kafka.bootstrap.servers": same}))
     stream.run(two(**{"transactional.id.prefix": prefix}))
 
     assert committed(once) == [b"1"]

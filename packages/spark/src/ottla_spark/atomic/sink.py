@@ -31,11 +31,11 @@ from ottla_spark.options.write_options import GivenOptions, Guarantee, WriteOpti
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job import traced
+from ottla_spark.sink.micro_batches import MicroBatch, cluster_name, only_call
 from ottla_spark.sink.topics import check_topics
 
 logger = logging.getLogger(__name__)
 
-QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of sealed rows in one Arrow batch of a task's input."""
@@ -128,6 +128,7 @@ class AtomicSink:
         self._skips = skips
         self._on_batch = on_batch
         self._driver: BatchDriver | None = None
+        self._cluster: str | None = None
         self._owner = TransactionOwner(
             settings=options.producer,
             transactional_id=transactional_id,
@@ -141,8 +142,30 @@ class AtomicSink:
 
         Raises BatchRefusedError, BatchFailedError, InvalidWriteError and ProducerFencedError.
         """
-        session = frame.sparkSession
-        query = _checked_query(session)
+        micro_batch = _checked(frame.sparkSession, batch_id)
+        driver = self._driver_of(micro_batch.query)
+        check_topics(self._options, self._topics)
+        if self._cluster is None:
+            self._cluster = cluster_name(self._owner.cluster_id(), self._options.producer)
+        written_under = ("marker", self._cluster, self._owner.transactional_id)
+        refusal = self._second_call(batch_id)
+        with (
+            only_call(written_under, micro_batch, refusal=refusal, source=(self, frame)),
+            traced(self._options, batch=batch_id) as options,
+        ):
+            rows = SparkRows(
+                frame=frame,
+                options=options,
+                transactional_id=self._owner.transactional_id,
+                counts=self._owner.partitions(self._topics),
+            )
+            written = driver.write(batch_id, rows)
+        logger.info("a batch was written: %s", written)
+        if self._on_batch is not None:
+            self._on_batch(written)
+
+    def _driver_of(self, query: str) -> BatchDriver:
+        """Return the driver of the query. Raises BatchRefusedError if it is that of another query."""
         if self._driver is None:
             self._driver = BatchDriver(
                 self._owner,
@@ -156,18 +179,16 @@ class AtomicSink:
                 f"this sink belongs to query {self._driver.query}, but query {query} called it: create a sink for "
                 "each query with atomically()"
             )
-        check_topics(self._options, self._topics)
-        with traced(self._options, batch=batch_id) as options:
-            rows = SparkRows(
-                frame=frame,
-                options=options,
-                transactional_id=self._owner.transactional_id,
-                counts=self._owner.partitions(self._topics),
-            )
-            written = self._driver.write(batch_id, rows)
-        logger.info("a batch was written: %s", written)
-        if self._on_batch is not None:
-            self._on_batch(written)
+        return self._driver
+
+    def _second_call(self, batch: int) -> BatchRefusedError:
+        return BatchRefusedError(
+            f"another call has batch {batch} with transactional_id={self._owner.transactional_id!r} already, in the "
+            "same run of the query: two calls in one foreachBatch function have one transactional id, and the second "
+            "one would write nothing. Give each call a sink with an id of its own, or write one frame with a column "
+            f"'topic'. If the query has written batches before, create the sink with the new id with "
+            f"begins_with={batch}"
+        )
 
 
 class SparkRows:
@@ -283,8 +304,8 @@ def _prepared(frame: DataFrame, options: WriteOptions) -> tuple[WriteOptions, Co
     return options, columns
 
 
-def _checked_query(session: SparkSession) -> str:
-    """Return the query's id. Raises BatchRefusedError without a query, or where two tasks could write at once."""
+def _checked(session: SparkSession, batch: int) -> MicroBatch:
+    """Return the micro-batch. Raises BatchRefusedError without a query, or where two tasks could write at once."""
     if not hasattr(session, "_jsparkSession"):
         raise BatchRefusedError(
             "all-or-nothing batches need a SparkContext, which Spark Connect does not provide; run the query in "
@@ -296,7 +317,7 @@ def _checked_query(session: SparkSession) -> str:
             "spark.speculation=true: two attempts of one task would write the same partitions; set it to false, or use "
             "format('ottla') with guarantee=exactly-once"
         )
-    query = context.getLocalProperty(QUERY_ID)
-    if not query:
+    micro_batch = MicroBatch.of_this_thread(session, batch)
+    if micro_batch is None:
         raise BatchRefusedError("the sink was called outside a streaming query: pass it to writeStream.foreachBatch")
-    return str(query)
+    return micro_batch

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from ottla.transactions import Ended, SharedTransaction, committed_offset, partition_counts, sharing
+from ottla.transactions.admin.blocking_client import blocking_client
 from ottla_spark.atomic.marker import Marker
 
 
@@ -29,6 +30,11 @@ class TransactionOwner:
     def where(self) -> str:
         """The marker's place, for error messages."""
         return f"group {self.transactional_id!r} (topic {self.marker_topic!r}, partition 0)"
+
+    def cluster_id(self) -> str | None:
+        """Return the id that all brokers of the cluster share, or None if they have none."""
+        with blocking_client(self.settings, timeout=self.timeout) as client:
+            return client.cluster_id()
 
     def partitions(self, topics: Sequence[str]) -> Mapping[str, int]:
         """Return the partition counts of the topics and the marker's topic, all of which have to exist."""

@@ -28,6 +28,7 @@ from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
+from ottla_spark.sink.micro_batches import QUERY_ID
 from ottla_spark.sink.task import send_rows, task_name
 from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.worker.producer_cache import BorrowedProducer
@@ -36,7 +37,6 @@ from ottla_spark.worker.traces import task_span
 _log = logging.getLogger(__name__)
 
 _ABORT_WITHIN = 5.0
-QUERY_ID = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 
 

@@ -74,6 +74,7 @@ class KafkaClusterClient:
         self._lookup = LedgerLookup(settings)
         self._place: LedgerPartition | None = None
         self._longest_ms: int | None = None
+        self._cluster_id: tuple[str | None] | None = None
         self._client = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT)
         self._client_since = self._connections.clock()
 
@@ -84,6 +85,12 @@ class KafkaClusterClient:
     def now(self) -> float:
         """See `ClusterClient`."""
         return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
+
+    def cluster_id(self) -> str | None:
+        """Return the id that all brokers of the cluster share, or None if they have none."""
+        if self._cluster_id is None:
+            self._cluster_id = (self._blocking_client().cluster_id(),)
+        return self._cluster_id[0]
 
     def timeout_ms(self) -> int:
         """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
