@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -247,6 +248,32 @@ def test_a_marker_of_another_query_is_refused_and_a_lost_one_needs_a_flag(
     )
 
     assert committed(kafka, topic) == all_of(2)
+
+
+@pytest.mark.thorough("packages/spark/tests/test_atomic_marker.py has the refusal")
+def test_a_batch_after_one_that_a_function_left_out_is_refused(
+    spark: SparkSession, kafka: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    """The marker does not show why the batch is missing: its rows may as well be lost."""
+
+    def with_rows_only(frame: DataFrame, batch: int) -> None:
+        if not frame.isEmpty():
+            reported.sink(frame, batch)
+
+    reported = WrittenBatches(kafka, topic)
+    program.put(tmp_path, 0)
+    program.put(tmp_path, 2)
+    empty = tmp_path / "in" / "1.csv"
+    empty.touch()
+    os.utime(empty, (1, 1))
+    numbers = program.numbers(spark, tmp_path)
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="returned without calling the sink for batch 1 "):
+            program.run(numbers, with_rows_only, tmp_path)
+    program.run(numbers, made(kafka, topic, begins_with=2), tmp_path)
+
+    assert [batch.batch for batch in reported.batches] == [0]
+    assert committed(kafka, topic) == all_of(3) - Counter(range(program.ROWS, 2 * program.ROWS))
 
 
 def test_a_second_call_with_one_id_is_refused_and_skips_nothing(

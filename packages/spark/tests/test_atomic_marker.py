@@ -67,9 +67,21 @@ def test_a_batch_is_due_if_its_predecessor_is_the_last(
 @pytest.mark.parametrize(
     ("found", "asked", "begins_with", "says"),
     [
-        (None, 1, None, "there is no marker in here: the marker expired .* set begins_with=1"),
+        (
+            None,
+            1,
+            None,
+            "there is no marker in here: the function of foreachBatch returned without calling the sink for batch 0 "
+            ".*, the marker expired .* set begins_with=1",
+        ),
         (None, 8, 7, "there is no marker in here"),
-        (3, 7, None, "the marker is of batch 3 in here"),
+        (
+            3,
+            7,
+            None,
+            "the marker is of batch 3 in here: .* without calling the sink for batches 4 to 6 .* begins_with=7",
+        ),
+        (3, 5, None, "returned without calling the sink for batch 4 .*, or the cluster has lost its newest data"),
         (7, 6, None, "Kafka already has batch 7 according to here: the checkpoint is older"),
         (7, 0, 0, "the checkpoint is older"),
     ],

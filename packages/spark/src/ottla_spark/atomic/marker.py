@@ -82,11 +82,24 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
             "checkpoint is older than the last commit to Kafka, perhaps because it was restored from a backup; use the "
             "newest checkpoint, or a new checkpoint with a new transactional id"
         )
-    missing = "there is no marker" if found is None else f"the marker is of batch {last}"
-    raise BatchRefusedError(
-        f"Spark requests batch {asked.batch}, but {missing} in {where}: the marker expired "
-        "(offsets.retention.minutes), its topic or group was deleted, or another sink wrote the batches before this "
-        f"one; find out whether batch {asked.batch} is in Kafka, and set begins_with={asked.batch} if it is not"
+    raise BatchRefusedError(_gap(last, asked.batch, where=where))
+
+
+def _gap(last: int, asked: int, *, where: str) -> str:
+    """Return the text about a marker that is more than one batch behind, or missing where *last* is -1."""
+    between = f"batch {asked - 1}" if last == asked - 2 else f"batches {last + 1} to {asked - 1}"
+    if last < 0:
+        found = "there is no marker"
+        causes = (
+            "another sink wrote them, the marker expired (offsets.retention.minutes), or its topic or group is gone"
+        )
+    else:
+        found = f"the marker is of batch {last}"
+        causes = "another sink wrote them, or the cluster has lost its newest data, and their rows with it"
+    return (
+        f"Spark requests batch {asked}, but {found} in {where}: the function of foreachBatch returned without calling "
+        f"the sink for {between} (call it for every batch, also for an empty frame), {causes}; find out whether batch "
+        f"{asked} is in Kafka, and set begins_with={asked} if it is not"
     )
 
 

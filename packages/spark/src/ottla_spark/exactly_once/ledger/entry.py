@@ -148,7 +148,10 @@ class Ledger:
 
 
 def next_step(last: Entry | None, *, name: str, query: str, batch: int) -> Step:
-    """Return the step for a batch. Raises LedgerMismatchError if the ledger is another query's or contradicts Spark."""
+    """Return the step for a batch. Raises LedgerMismatchError if the ledger is another query's or contradicts Spark.
+
+    The ledger may be several batches behind: a function of `foreachBatch` need not write each batch.
+    """
     if last is None:
         return Step.WRITE
     if last.query != query:
