@@ -150,7 +150,8 @@ class Run:
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
-            faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults),
+            faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults)
+            and not (plan.faults and plan.delays_responses),
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
         self.epochs = LeaderEpochs(hints=any(plan.hints))

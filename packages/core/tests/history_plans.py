@@ -255,6 +255,12 @@ class Plan:
         return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
 
     @property
+    def delays_responses(self) -> bool:
+        """Whether a broker that throttles delays its responses (before KIP-219), perhaps beyond request.timeout.ms."""
+        newest = (versions.get(PRODUCE.key, PRODUCE.max_version) for versions in self.versions)
+        return min(newest) < FIRST_THAT_THROTTLES
+
+    @property
     def bumps_epochs(self) -> bool:
         """Whether each transaction has an epoch of its own (KIP-890): brokers have that feature, and say so."""
         newest = (versions.get(API_VERSIONS.key, API_VERSIONS.max_version) for versions in self.versions)

@@ -25,6 +25,9 @@ from ottla_testkit.simulation.trace import Trace
 
 LARGEST_ANSWER: Final = 128 * 1024 * 1024
 
+PRODUCE_AT_ONCE: Final = 6
+"""From this version of Produce on, a throttling broker responds at once, and delays what it reads next (KIP-219)."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class Link:
@@ -143,6 +146,10 @@ class Link:
 
     def _respond(self, response: bytes | None) -> None:
         self.busy, muted, self.broker.muted_seconds = False, self.broker.muted_seconds, 0.0
+        if muted and self.broker.produce_version < PRODUCE_AT_ONCE:
+            self.busy = True
+            self.schedule.later(muted, lambda: self._respond(response))
+            return
         if not self.broker.up or self.client.ended is not None:
             return  # the connection is no more
         if response is not None:
