@@ -6,11 +6,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
 from ottla import Producer
-from ottla.errors.busy_handlers import later
+from ottla.errors import busy_handlers
 from ottla.errors.robust_logger import RobustLogger, robust_logger
 from ottla_testkit.mock_cluster import MockCluster
 
@@ -120,9 +121,14 @@ class Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.raises: list[BaseException] = []
+        self.before: Callable[[], object] = lambda: None
         self.written = threading.Semaphore(0)
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.before()
+        if self.raises:
+            raise self.raises.pop()
         self.lines.append(record.getMessage())
         self.written.release()
 
@@ -133,6 +139,13 @@ def lines() -> Iterator[Lines]:
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
+
+
+def await_end_of_log_threads() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "ottla-log":
+            thread.join(WITHIN)
+            assert not thread.is_alive()
 
 
 def on_another_thread(run: Callable[[], object]) -> None:
@@ -174,20 +187,93 @@ def test_lines_that_are_too_many_are_counted(lines: Lines, monkeypatch: pytest.M
         for number in range(9):
             robust_logger("ottla.test").warning("line %d", number)
 
-    counted = Lines()
-    dropped = logging.getLogger("ottla.errors.busy_handlers")
-    dropped.addHandler(counted)
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(log)
+    await_end_of_log_threads()
+
+    written = len(lines.lines) - 1
+    assert written in (2, 3)  # the thread has taken one line from the queue, or none
+    assert lines.lines == [
+        *(f"line {number}" for number in range(written)),
+        f"{9 - written} lines of the log were dropped, because a logging handler was busy for too long",
+    ]
+
+
+@pytest.mark.parametrize("raised", [SystemExit(), RecursionError(), GeneratorExit(), ValueError("no room")])
+def test_a_handler_that_raises_later_gets_the_lines_after_it(
+    lines: Lines, raised: BaseException, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines.raises = [raised]
+
+    def log() -> None:
+        for number in range(3):
+            robust_logger("ottla.test").warning("line %d", number)
+
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(log)
+    await_end_of_log_threads()
+    on_another_thread(log)
+
+    assert lines.lines == ["line 1", "line 2", "line 0", "line 1", "line 2"]
+    assert f"{type(raised).__name__}" in capfd.readouterr().err
+
+
+def test_a_handler_may_wait_for_a_thread_that_logs_to_another_one(lines: Lines) -> None:
+    """As one that sends its lines by a library with threads and a log of its own."""
+    other, logger = Lines(), logging.getLogger("ottla.test.below")
+    logger.addHandler(other)
+    outer = logging.getLogger("ottla.test")
+    other.before = lambda: on_another_thread(lambda: outer.warning("of the library"))
+    try:
+        on_another_thread(lambda: robust_logger("ottla.test.below").warning("a line"))
+    finally:
+        logger.removeHandler(other)
+
+    assert other.lines == ["a line"]
+    assert lines.lines == ["of the library", "a line"]
+
+
+def test_lines_for_one_busy_handler_reach_the_others_at_once(lines: Lines) -> None:
+    other, logger = Lines(), logging.getLogger("ottla.test.below")
+    logger.addHandler(other)
     try:
         with lines.lock:  # type: ignore[union-attr]
-            on_another_thread(log)
-        assert counted.written.acquire(timeout=WITHIN)
+            on_another_thread(lambda: robust_logger("ottla.test.below").warning("a line"))
+            assert other.lines == ["a line"]
     finally:
-        dropped.removeHandler(counted)
+        logger.removeHandler(other)
+    assert lines.written.acquire(timeout=WITHIN)
 
-    assert counted.lines == [
-        f"{9 - len(lines.lines)} lines of the log were dropped, because a logging handler was busy for too long"
-    ]
-    assert lines.lines == [f"line {number}" for number in range(len(lines.lines))]
+
+class WithoutBase:
+    """All that `logging` uses of a handler."""
+
+    level = logging.INFO
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def handle(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_a_handler_of_another_class_gets_its_lines() -> None:
+    handler, logger = WithoutBase(), robust_logger("ottla.test")
+    logger.addHandler(cast("logging.Handler", handler))
+    try:
+        on_another_thread(lambda: logger.warning("a line"))
+    finally:
+        logger.removeHandler(cast("logging.Handler", handler))
+
+    assert handler.lines == ["a line"]
+
+
+def test_a_line_without_text_for_a_busy_handler_is_printed(lines: Lines, capfd: pytest.CaptureFixture[str]) -> None:
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(lambda: robust_logger("ottla.test").warning("%d", "no number"))
+
+    assert "--- Logging error in a line of ottla.test ---" in capfd.readouterr().err
+    assert lines.lines == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -195,10 +281,10 @@ def test_lines_that_are_too_many_are_counted(lines: Lines, monkeypatch: pytest.M
 def test_a_forked_process_does_not_wait_for_lines_of_its_parent(lines: Lines) -> None:
     with lines.lock:  # type: ignore[union-attr]
         on_another_thread(lambda: robust_logger("ottla.test").warning("of the parent"))
-        assert later.pending
+        assert busy_handlers._state.busy
         child = os.fork()
         if not child:
-            os._exit(int(later.pending))
+            os._exit(len(busy_handlers._state.busy))
         _pid, status = os.waitpid(child, 0)
     assert lines.written.acquire(timeout=WITHIN)
 

@@ -3,111 +3,143 @@
 A handler holds its lock while it writes a line. If it sends the line with a producer, `send` may wait for the I/O
 thread, for metadata or for memory. If the I/O thread then waited for the same lock to log a line of its own, both would
 stand still until `max.block.ms`.
+
+As in `logging`, a thread holds the lock of one handler at a time, and only while that one writes: a handler may wait
+for a thread that logs to another one.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 WAIT: Final = 0.2
-"""Seconds for which a thread waits for each handler; a handler that writes to a file or a pipe takes far less."""
+"""Seconds for which a thread waits for a handler; one that writes to a file or a pipe takes far less."""
 
 MAX_LINES: Final = 10_000
+"""Lines that wait for one handler."""
 
-_Write: TypeAlias = Callable[[logging.LogRecord], object]
+OnError: TypeAlias = Callable[[str], object]
+"""Called with the name of a logger in the `except` block of what a handler or a filter raised."""
 
 
-@contextmanager
-def held_handlers(logger: logging.Logger, level: int) -> Iterator[bool]:
-    """Hold the locks of all handlers that get a line of this *level*; yields whether none of them was busy.
+def write(logger: logging.Logger, record: logging.LogRecord, on_error: OnError) -> bool:
+    """Pass a line to all handlers, as `Logger.callHandlers` does, but wait for none that is busy.
 
-    A lock that this thread holds already is held once more.
+    Returns False if there are none. Raises what a handler or a filter raises on this thread.
     """
-    with ExitStack() as held:
-        yield all(_hold(handler, held) for handler in _handlers(logger, level))
+    found = False
+    for handler in _handlers(logger):
+        found = True
+        if record.levelno >= handler.level:
+            _write(handler, record, on_error)
+    return found
 
 
-class LaterLines:
-    """Lines that a thread writes in order, once their handlers have time. Any thread may add one."""
+class _BusyHandler:
+    """The lines that wait for one handler, in order, and the thread that writes them."""
+
+    def __init__(self, handler: logging.Handler, on_error: OnError) -> None:
+        self._handler = handler  # its id is that of no other handler meanwhile
+        self._on_error = on_error
+        self._lines: deque[logging.LogRecord] = deque()
+        self._dropped = 0
+
+    def add(self, record: logging.LogRecord) -> None:
+        """Add a line; the caller holds the lock."""
+        if len(self._lines) < MAX_LINES:
+            self._lines.append(record)
+        else:
+            self._dropped += 1
+
+    def run(self) -> None:
+        """Write all lines, whatever the handler raises."""
+        while (record := self._next()) is not None:
+            try:
+                with self._handler.lock:  # type: ignore[union-attr]  # a handler without a lock is never busy
+                    self._handler.emit(record)
+            except BaseException:
+                self._on_error(record.name)
+
+    def _next(self) -> logging.LogRecord | None:
+        with _state.lock:
+            if self._lines:
+                return self._lines.popleft()
+            if not self._dropped:
+                del _state.busy[id(self._handler)]
+                return None
+            dropped, self._dropped = self._dropped, 0
+        text = "%d lines of the log were dropped, because a logging handler was busy for too long"
+        return logging.getLogger(__name__).makeRecord(__name__, logging.WARNING, __file__, 0, text, (dropped,), None)
+
+
+class _State:
+    """The handlers that are busy now."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin again without lines, in a forked process: its parent's thread writes them."""
-        self._lock = threading.Lock()
-        self._lines: deque[tuple[_Write, logging.LogRecord]] = deque()
-        self._dropped = 0
-        self._running = False
-
-    @property
-    def pending(self) -> bool:
-        """Return whether earlier lines are not written yet: later ones have to wait for them."""
-        return self._running
-
-    def add(self, write: _Write, record: logging.LogRecord) -> None:
-        """Let the thread *write* this line, with the text that it has now."""
-        record.msg, record.args = record.getMessage(), None
-        with self._lock:
-            if len(self._lines) == MAX_LINES:
-                self._dropped += 1
-                return
-            self._lines.append((write, record))
-            if self._running:
-                return
-            self._running = True
-        try:
-            threading.Thread(target=self._run, name="ottla-log", daemon=True).start()
-        except RuntimeError:  # the system has no more threads: the next line tries again
-            self._running = False
-
-    def _run(self) -> None:
-        while (line := self._next()) is not None:
-            write, record = line
-            write(record)
-
-    def _next(self) -> tuple[_Write, logging.LogRecord] | None:
-        with self._lock:
-            if self._lines:
-                return self._lines.popleft()
-            self._running = bool(self._dropped)
-            dropped, self._dropped = self._dropped, 0
-        return _dropped_line(dropped) if dropped else None
+        """Begin again without any, in a forked process: its parent's threads write the lines."""
+        self.lock = threading.Lock()
+        self.busy: dict[int, _BusyHandler] = {}
 
 
-def _dropped_line(count: int) -> tuple[_Write, logging.LogRecord]:
-    logger = logging.getLogger(__name__)
-    text = "%d lines of the log were dropped, because a logging handler was busy for too long"
-    return logger.handle, logger.makeRecord(__name__, logging.WARNING, __file__, 0, text, (count,), None)
+_state: Final = _State()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.forget)
 
 
-def _handlers(logger: logging.Logger, level: int) -> Iterator[logging.Handler]:
+def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
     current: logging.Logger | None = logger
     while current is not None:
-        yield from (handler for handler in tuple(current.handlers) if level >= handler.level)
+        yield from tuple(current.handlers)
         current = current.parent if current.propagate else None
 
 
-def _hold(handler: logging.Handler, held: ExitStack) -> bool:
-    lock = handler.lock
-    if lock is None:
-        return True
+def _write(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> None:
+    lock = getattr(handler, "lock", None)
+    if lock is None or getattr(type(handler), "handle", None) is not logging.Handler.handle:
+        handler.handle(record)
+        return
+    passed: Any = handler.filter(record)  # without the lock, as in Handler.handle
+    if not passed:
+        return
+    record = passed if isinstance(passed, logging.LogRecord) else record  # Python 3.12 and later
+    if id(handler) not in _state.busy and _acquired(lock):
+        try:
+            handler.emit(record)
+        finally:
+            lock.release()
+    else:
+        _write_later(handler, record, on_error)
+
+
+def _acquired(lock: Any) -> bool:
     try:
-        acquired = lock.acquire(timeout=WAIT)
+        acquired: bool = lock.acquire(timeout=WAIT)
     except TypeError:  # a lock of another kind, which the handler has made for itself
-        return True
-    if acquired:
-        held.callback(lock.release)
+        acquired = lock.acquire()
     return acquired
 
 
-later: Final = LaterLines()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=later.forget)
+def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> None:
+    record = copy.copy(record)  # other handlers get it as it is
+    record.msg, record.args = record.getMessage(), None
+    with _state.lock:
+        busy = _state.busy.get(id(handler))
+        begins = busy is None
+        if busy is None:
+            busy = _state.busy[id(handler)] = _BusyHandler(handler, on_error)
+        busy.add(record)
+    if begins:
+        try:
+            threading.Thread(target=busy.run, name="ottla-log", daemon=True).start()
+        except RuntimeError:  # the system has no more threads: this one waits
+            busy.run()

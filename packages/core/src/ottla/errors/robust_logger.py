@@ -14,35 +14,34 @@ import sys
 import threading
 import traceback
 
-from ottla.errors.busy_handlers import held_handlers, later
+from ottla.errors import busy_handlers
 
 
 class RobustLogger(logging.Logger):
     """Prints what handlers and filters raise, as Python's own handlers do, unless `logging.raiseExceptions` is off."""
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass a record to the filters and handlers; a thread that is not the main one waits for none that is busy."""
-        # On the main thread a signal between a lock's acquisition and its release would leave it locked.
-        if threading.current_thread() is threading.main_thread():
-            self._write(record)
-            return
-        if not later.pending:
-            with held_handlers(self, record.levelno) as free:
-                if free:
-                    self._write(record)
-                    return
-        later.add(self._write, record)
-
-    def _write(self, record: logging.LogRecord) -> None:
+        """Pass a record to the filters and handlers."""
         try:
             super().handle(record)
         except RecursionError:  # as Python's handlers: the caller is deep in a recursion, which has to end
             raise
         except Exception:
-            if logging.raiseExceptions and sys.stderr is not None:
-                with contextlib.suppress(Exception):  # it may have no text, or no standard error any more
-                    print(f"--- Logging error in a line of {record.name} ---", file=sys.stderr)
-                    traceback.print_exc(file=sys.stderr)
+            print_error(record.name)
+
+    def callHandlers(self, record: logging.LogRecord) -> None:
+        """Pass a record to the handlers; a thread that is not the main one waits for none that is busy."""
+        # On the main thread a signal between a lock's acquisition and its release would leave it locked.
+        if threading.current_thread() is threading.main_thread() or not busy_handlers.write(self, record, print_error):
+            super().callHandlers(record)
+
+
+def print_error(name: str) -> None:
+    """Print the exception that is handled now, of a line of this logger."""
+    if logging.raiseExceptions and sys.stderr is not None:
+        with contextlib.suppress(Exception):  # it may have no text, or no standard error any more
+            print(f"--- Logging error in a line of {name} ---", file=sys.stderr)
+            traceback.print_exc(file=sys.stderr)
 
 
 def robust_logger(name: str) -> logging.Logger:
