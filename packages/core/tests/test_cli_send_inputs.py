@@ -301,6 +301,16 @@ def test_a_file_that_is_not_lines_of_text_is_cut_only_on_request(kind: str, tmp_
     assert sum(block.size for block in blocks) >= path.stat().st_size
 
 
+@pytest.mark.parametrize("content", ["a\nb\n".encode("utf-16"), b"\x7fELF\x02\x00\x00\n\x00"])
+def test_a_file_with_zero_bytes_is_cut_only_on_request(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "input.dat"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="but binary data, or text in UTF-16"):
+        list(Input.of(str(path), None, Parts(), None).blocks())
+
+    assert list(Input.of(str(path), "lines", Parts(), None).blocks())
+
+
 def test_ctrl_c_before_the_command_begins_has_its_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,9 @@ _MAGIC: Final = {
 }
 """How files begin that are no lines of text."""
 
+_LOOKED_AT: Final = 64 * 1024
+"""Bytes in which a zero says that a file is no text."""
+
 _FORMATS_OF_NAMES: Final = {
     ".arrow": ARROW,
     ".arrows": ARROW,
@@ -132,12 +135,12 @@ def _check_suffix(name: str, suffix: str) -> None:
 
 def _check_text(name: str, block: bytes) -> None:
     """Raise InputError if the first block of an input without --format is not of lines of text."""
-    for magic, kind in _MAGIC.items():
-        if block.startswith(magic):
-            what = "the standard input" if name == STDIN else name
-            raise InputError(
-                f"{what} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n"
-            )
+    kind = next((kind for magic, kind in _MAGIC.items() if block.startswith(magic)), None)
+    if kind is None and b"\x00" in block[:_LOOKED_AT]:
+        kind = "binary data, or text in UTF-16: it has zero bytes"
+    if kind is not None:
+        what = "the standard input" if name == STDIN else name
+        raise InputError(f"{what} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n")
 
 
 _PARTS: Final = ("key", "value", "headers", "partition", "timestamp")
