@@ -7,10 +7,8 @@ from typing import TypeVar
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.errors import (
-    BrokerError,
     DeliveryError,
     DeliveryTimeoutError,
-    ErrorCode,
     OttlaError,
     TransactionAbortedError,
     counted,
@@ -36,13 +34,10 @@ def expired(batch: ProducerBatch, now: float) -> DeliveryTimeoutError:
     return _failed(DeliveryTimeoutError, batch, what, batch.last_error, now)
 
 
-def refused_records(
-    batch: ProducerBatch, messages: Mapping[int, str | None], code: ErrorCode, *, remedy: str = ""
-) -> Mapping[int, DeliveryError]:
+def refused_records(batch: ProducerBatch, reasons: Mapping[int, str]) -> Mapping[int, DeliveryError]:
     """Errors of the records that the broker names, by index; the others failed because of these (KIP-467)."""
     refused = f"the broker refused the record for {batch}: "
-    reasons = {index: BrokerError(code, message or None) for index, message in messages.items()}
-    return {index: _error(DeliveryError, batch, f"{refused}{reason}{remedy}") for index, reason in reasons.items()}
+    return {index: _error(DeliveryError, batch, refused + reason) for index, reason in reasons.items()}
 
 
 def _failed(kind: type[E], batch: ProducerBatch, what: str, cause: Exception | None, now: float) -> E:

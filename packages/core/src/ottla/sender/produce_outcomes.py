@@ -41,8 +41,11 @@ def failed(
     """The outcome of a batch that is not sent again. *response* may refuse some of its records by name."""
     named: Mapping[int, DeliveryError] = {}
     if response is not None:
-        remedy = _REMEDIES.get(response.code, "")
-        named = refused_records(batch, response.record_errors, response.code, remedy=remedy)
+        code, remedy = response.code, _REMEDIES.get(response.code, "")
+        named = refused_records(
+            batch,
+            {index: f"{BrokerError(code, text or None)}{remedy}" for index, text in response.record_errors.items()},
+        )
     if named and why is None:
         others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
         why = f"{cause}; {others}, and a batch is written as a whole or not at all"
