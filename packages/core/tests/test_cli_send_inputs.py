@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -21,6 +22,7 @@ from pyarrow import feather
 
 from ottla.cli import main
 from ottla.cli.commands import ottla
+from ottla.cli.interruption import Stopped
 from ottla.cli.send import inputs
 from ottla.cli.send.columns import InputError, Parts, sendable
 from ottla.cli.send.inputs import Input
@@ -311,18 +313,21 @@ def test_a_file_with_zero_bytes_is_cut_only_on_request(content: bytes, tmp_path:
     assert list(Input.of(str(path), "lines", Parts(), None).blocks())
 
 
+@pytest.mark.parametrize(
+    ("interruption", "exit_code"), [(KeyboardInterrupt(), INTERRUPTED), (Stopped(signal.SIGTERM), 143)]
+)
 def test_ctrl_c_before_the_command_begins_has_its_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    interruption: KeyboardInterrupt, exit_code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt() -> None:
-        raise KeyboardInterrupt
+        raise interruption
 
     monkeypatch.setattr("ottla.cli.send.command.printed_to_stderr", interrupt)
     monkeypatch.setattr(sys, "argv", ["ottla", "send", "orders", "--bootstrap-servers", "localhost:9"])
     with pytest.raises(SystemExit) as ended:
         main()
 
-    assert ended.value.code == INTERRUPTED
+    assert ended.value.code == exit_code
     assert capsys.readouterr().err.strip() == "interrupted"
 
 

@@ -14,11 +14,11 @@ def main() -> NoReturn:
     """Run the command line; ends the program with its exit code."""
     try:
         _run()
-    except KeyboardInterrupt:
-        from ottla.cli.interruption import INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        from ottla.cli.interruption import exit_code_of
 
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(exit_code_of(interrupt))
 
 
 def _run() -> NoReturn:
@@ -37,5 +37,5 @@ def _run() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort as interrupted:
-        raise KeyboardInterrupt from interrupted
+    except click.Abort as aborted:
+        raise aborted.__cause__ or KeyboardInterrupt from None

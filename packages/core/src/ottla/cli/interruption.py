@@ -18,15 +18,29 @@ _STOPPING: Final = tuple(
 )
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal as an exception; `exit_code` is 128 and its number, as shells have it."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+        super().__init__()
+
+
 class Interruption:
-    """The signal that interrupted a command; `exit_code` is 128 and its number, as shells have it."""
+    """The signal that interrupted a command, and its exit code."""
 
     exit_code = INTERRUPTED
 
     def raise_interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt, as the handler of a signal."""
-        self.exit_code = 128 + number
-        raise KeyboardInterrupt
+        """Raise Stopped, as the handler of a signal."""
+        stopped = Stopped(number)
+        self.exit_code = stopped.exit_code
+        raise stopped
+
+
+def exit_code_of(interrupt: KeyboardInterrupt) -> int:
+    """The exit code of a program that a signal has ended."""
+    return interrupt.exit_code if isinstance(interrupt, Stopped) else INTERRUPTED
 
 
 @contextmanager
