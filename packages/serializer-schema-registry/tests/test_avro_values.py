@@ -152,7 +152,7 @@ def test_a_schema_with_very_many_types_is_left_to_fastavro() -> None:
     assert avro_type(parsed_schema(json.dumps(records_within(40)))) is None
 
 
-@pytest.mark.parametrize("depth", [150, 210, 400])
+@pytest.mark.parametrize("depth", [90, 150, 210, 400])
 def test_a_schema_that_is_nested_deeply_is_left_to_fastavro(depth: int) -> None:
     schema: Any = "int"
     data: Any = 7

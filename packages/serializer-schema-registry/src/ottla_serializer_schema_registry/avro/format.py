@@ -66,7 +66,10 @@ class ParsedAvro:
     @cached_property
     def _native(self) -> Callable[[bytes, Any], bytes | None] | None:
         """What the encoder writes; it is known only after the schema was parsed."""
-        if self._format.values is None or self._schema.is_bytes or (plain := avro_type(self._schema)) is None:
+        schema = self._schema
+        if self._format.values is None or schema.is_bytes or schema.can_be_deep:
+            return None
+        if (plain := avro_type(schema)) is None:
             return None
         try:
             return self._format.values(plain)

@@ -11,8 +11,10 @@ import fastavro
 from fastavro.validation import ValidationError, validate
 
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
+from ottla_serializer_schema_registry.avro.levels import most_levels
 from ottla_serializer_schema_registry.avro.shortest_decimals import with_shortest_decimals
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of, too_deep
 from ottla_serializer_schema_registry.registry.references import NamedText
 
 MOST_DIGITS: Final = 38
@@ -36,6 +38,8 @@ class AvroSchema:
         self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
         self._checked: Any = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
         self._written = with_shortest_decimals(self._checked)
+        self.can_be_deep = most_levels(schema, named) > MOST_LEVELS
+        """Whether data can have more levels than are encoded, or hold itself."""
 
     def encode(self, data: Any) -> bytes:
         """Return the data in Avro's binary encoding. Raises ValueError for data that does not fit."""
@@ -43,6 +47,8 @@ class AvroSchema:
             return data
         out = io.BytesIO()
         try:
+            if self.can_be_deep:  # fastavro recurses in C, and looks for no end of the stack
+                levels_of(data)
             # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
             written = {"value": data} if self._is_wrapped else data
             validate(written, self._checked)
@@ -50,7 +56,7 @@ class AvroSchema:
         except ValidationError as error:
             raise ValueError(f"it does not fit its Avro schema: {_reasons(error)}") from error
         except RecursionError:
-            raise ValueError("it is nested too deeply for Avro, or holds itself") from None
+            raise ValueError(too_deep("Avro")) from None
         except Exception as error:  # of logical types, which raise errors of many types
             raise ValueError(f"it does not fit its Avro schema: {type(error).__name__}: {error}") from error
         return out.getvalue()

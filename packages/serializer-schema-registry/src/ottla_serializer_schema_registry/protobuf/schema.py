@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import PluginNotFoundError
 from ottla.protocol.primitives import varint
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.nesting import too_deep
 from ottla_serializer_schema_registry.registry.references import LocalSchema
 from ottla_serializer_schema_registry.registry.schemas import PROTOBUF, Schema
 
@@ -26,26 +27,31 @@ class ProtobufSchema:
     """Encodes messages of one class. *indexes* is where a schema of the registry has their type."""
 
     def __init__(self, message_class: Any, indexes: bytes) -> None:
+        from ottla_serializer_schema_registry.protobuf.levels import message_levels  # it needs the library
+
         self.indexes = indexes
         self.name = str(message_class.DESCRIPTOR.full_name)
         self._class = message_class
-        self._fields = frozenset(message_class.DESCRIPTOR.fields_by_name)
+        self._levels = message_levels(message_class.DESCRIPTOR)
 
     def encode(self, data: Any, prefix: bytes = b"") -> bytes:
         """Return a message, or a dict with its fields, after *prefix*. Raises ValueError for others."""
-        message = data
-        if type(data) is not self._class:
-            if not isinstance(data, dict):
-                raise ValueError(
-                    f"it is {type(data).__name__}, and not a message of {self.name} or a dict with its fields"
-                )
-            message = self.message(data)
+        is_message = type(data) is self._class
+        if not is_message and not isinstance(data, dict):
+            raise ValueError(f"it is {type(data).__name__}, and not a message of {self.name} or a dict with its fields")
+        try:
+            is_shallow = self._levels is None or (not is_message and self._levels.are_few(data))
+            message = data if is_message else self._message(data)
+            if self._levels is not None and not is_shallow:
+                self._levels.check(message)
+        except RecursionError:
+            raise ValueError(too_deep("Protobuf")) from None
         try:
             return prefix + bytes(message.SerializeToString(deterministic=True))
         except Exception as error:  # EncodeError: required fields of proto2 are missing
             raise ValueError(f"it cannot be encoded as {self.name}: {error}") from error
 
-    def message(self, fields: dict[str, Any]) -> Any:
+    def _message(self, fields: dict[str, Any]) -> Any:
         """Return a message with these fields. None leaves one out. Raises ValueError."""
         try:
             return self._class(**{name: value for name, value in fields.items() if value is not None})
