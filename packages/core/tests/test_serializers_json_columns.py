@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_columns import columns
 
+from ottla.plugins.serializers.json import JsonSerializer
 from ottla.plugins.serializers.json_columns import JsonRows, objects, problem, texts
 from ottla_accel.json_rows import objects as compiled
 
@@ -160,11 +161,32 @@ def test_control_characters_are_escaped_as_required_by_json() -> None:
         (pa.decimal128(20, 3), Decimal("1.10"), "1.100"),
         (pa.map_(pa.int32(), pa.bool_()), [(1, True)], '{"1":true}'),
         (pa.map_(pa.float64(), pa.null()), [(math.inf, None)], '{"Infinity":null}'),
+        (pa.map_(pa.time64("ns"), pa.null()), [(time(1, 2, 3, 456_789), None)], '{"01:02:03.456":null}'),
     ],
-    ids=["before 1970", "another zone", "no zone", "date", "decimal", "numbers as keys", "strange numbers as keys"],
+    ids=["before 1970", "another zone", "no zone", "date", "decimal", "numbers as keys", "strange numbers", "times"],
 )
 def test_other_types_are_written_as_by_spark(kind: pa.DataType, cell: Any, said: str) -> None:
     assert texts(pa.array([cell], kind)).to_pylist() == [said]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")], ids=str)
+@given(cells=st.lists(st.none() | st.times(), max_size=4))
+def test_a_time_of_day_has_the_text_of_send(rows: JsonRows | None, kind: pa.DataType, cells: list[time | None]) -> None:
+    column = pa.array(cells, pa.time64("us")).cast(kind, safe=False)
+    struct = pa.StructArray.from_arrays([column], ["c"])
+    expected = [JsonSerializer().serialize("t", {"c": cell}, ()) for cell in column.cast("time64[us]").to_pylist()]
+    assert [text.encode() for text in texts(struct, rows=rows).to_pylist()] == expected
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_numbers_that_json_lacks_are_text_in_every_precision(rows: JsonRows | None, kind: pa.DataType) -> None:
+    column = pa.array([1.5, None, math.nan, math.inf, -math.inf], pa.float64()).cast(kind)
+    assert texts(column, rows=rows).to_pylist() == ["1.5", None, '"NaN"', '"Infinity"', '"-Infinity"']
+    struct = pa.StructArray.from_arrays([column], ["c"])
+    assert texts(struct, rows=rows).to_pylist()[2:] == ['{"c":"NaN"}', '{"c":"Infinity"}', '{"c":"-Infinity"}']
+    assert texts(column[:2], rows=rows).to_pylist() == ["1.5", None]
 
 
 @pytest.mark.parametrize(

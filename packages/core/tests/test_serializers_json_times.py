@@ -70,7 +70,9 @@ def test_a_date_has_its_year_however_far_it_is(rows: JsonRows | None, days: list
     assert said(pa.array(milliseconds, pa.int64()).cast(pa.date64()), rows) == texts
 
 
-@pytest.mark.parametrize("zone", ["America/Phoenix", "Asia/Kolkata", "Pacific/Apia"])
+@pytest.mark.parametrize(
+    "zone", ["America/Phoenix", "Asia/Kolkata", "Europe/Zurich", "America/Santiago", "Pacific/Chatham"]
+)
 @given(near=st.datetimes(datetime(2400, 1, 2), datetime(2799, 12, 30)), eras=st.integers(20, 200))
 def test_a_far_moment_is_in_the_time_of_its_zone(zone: str, near: datetime, eras: int) -> None:
     local = near.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
@@ -78,6 +80,32 @@ def test_a_far_moment_is_in_the_time_of_its_zone(zone: str, near: datetime, eras
     [text] = said(pa.array([moment], pa.int64()).cast(pa.timestamp("ms", zone)), None)
 
     assert text == f"+{local.year + 400 * eras}{local.isoformat(timespec='milliseconds')[4:]}"
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+@given(
+    moments=st.lists(st.none() | st.datetimes(datetime(2036, 1, 1), datetime(9999, 12, 30)), max_size=4),
+    zone=st.sampled_from(ZONES),
+)
+def test_a_moment_after_2037_has_the_summer_time_of_its_zone(
+    rows: JsonRows | None, unit: str, moments: Sequence[datetime | None], zone: str
+) -> None:
+    column = pa.array(moments, pa.timestamp("us")).cast(pa.timestamp(unit), safe=False).cast(pa.timestamp(unit, zone))
+    precision = "seconds" if unit == "s" else "milliseconds"
+
+    expected = []
+    for moment in moments:
+        local = moment and moment.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+        text = local and local.isoformat(timespec=precision).replace("+00:00", "Z")
+        expected.append(text and (f"{text[:19]}.000{text[19:]}" if unit == "s" else text))
+    assert said(column, rows) == expected
+
+
+def test_nanoseconds_after_2037_have_the_summer_time_of_their_zone() -> None:
+    summer = pa.array([datetime(2038, 7, 1, 12), None, datetime(2037, 7, 1, 12)], pa.timestamp("ns", "Europe/Zurich"))
+    expected = ["2038-07-01T14:00:00.000+02:00", None, "2037-07-01T14:00:00.000+02:00"]
+    assert said(summer, None) == expected
 
 
 @BOTH

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.plugins.serializers.json_times import dates, times
+from ottla.plugins.serializers.json_times import dates, times, times_of_day
 from ottla.protocol.arrow_views import decoded
 from ottla.protocol.binary_arrays import flags, list_offsets, null, number, string, strings
 
@@ -119,16 +119,14 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if pa.types.is_date(kind):
         return dates(column), '"'
     if pa.types.is_time(kind):
-        return column.cast(pa.string()), '"'
+        return times_of_day(column), '"'
     if _is(kind, *_BINARY):
         # pyarrow has no base64: the only type that needs an object for each row.
         encoded = [None if cell is None else b64encode(cell).decode() for cell in column.to_pylist()]
         present = flags([cell is not None for cell in encoded])
         return pc.if_else(present, strings([cell or "" for cell in encoded]), null(pa.string())), '"'
     text = column.cast(pa.string())
-    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-        return _with_non_finite_numbers(column, text), ""
-    return text, ""
+    return (_with_non_finite_numbers(column, text) if pa.types.is_floating(kind) else text), ""
 
 
 def _map(column: Any, rows: JsonRows | None) -> Any:
@@ -190,6 +188,10 @@ def _escaped(text: Any) -> Any:
 
 
 def _with_non_finite_numbers(column: Any, text: Any) -> Any:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())  # pyarrow compares no others
+    if pc.all(pc.is_finite(column), min_count=0).as_py():
+        return text
     infinite = pc.if_else(pc.greater(column, 0), '"Infinity"', '"-Infinity"')
     return pc.if_else(pc.is_finite(column), text, pc.if_else(pc.is_nan(column), '"NaN"', infinite))
 

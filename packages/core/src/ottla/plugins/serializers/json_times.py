@@ -2,16 +2,21 @@
 
 pyarrow computes years up to 32767, and writes a later one as another year. The calendar repeats after 400 years. So
 such moments are written in a year that pyarrow knows, and get the number of their year afterwards.
+
+pyarrow knows the summer time of a zone only until 2037, the last year of which files of zones list the changes. Python
+also knows the rule for all later years, as Java does.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.protocol.binary_arrays import number, string
+from ottla.protocol.binary_arrays import flags, number, numbers, string, strings
 
 _PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 """Units in a day. Nanoseconds are never far: they end in the year 2262."""
@@ -32,6 +37,11 @@ _LATE: Final = 157_054
 _WHOLE_MINUTES: Final = 94_694_400_000
 """Milliseconds of the year 1973. Liberia, in 1972, was the last to give up seconds in its zone."""
 
+_LAST_LISTED: Final = 2_145_830_400_000
+"""Milliseconds of the last day of 2037."""
+
+_MINUTE: Final = 60_000
+
 _INT64: Final = pa.int64()
 _BETWEEN: Final = string("")
 
@@ -41,13 +51,13 @@ def times(column: Any) -> Any:
     kind = column.type
     per_day = _PER_DAY.get(kind.unit)
     if per_day is None:
-        return _near_times(column, "%Y")
+        return _near_times(column)
     moments = column.cast(_INT64)
     eras = _eras(moments, per_day)
     if eras is None:
-        return _near_times(column, "%Y")
+        return _near_times(column)
     near = pc.subtract(moments, pc.multiply(eras, _int64(_ERA * per_day))).cast(kind)
-    return _with_years(pc.strftime(near, format="%Y"), eras, _near_times(near, ""))
+    return _with_years(_near_times(near), eras)
 
 
 def dates(column: Any) -> Any:
@@ -59,8 +69,13 @@ def dates(column: Any) -> Any:
     eras = _eras(days, 1)
     if eras is None:
         return column.cast(pa.string())
-    near = pc.subtract(days, pc.multiply(eras, _int64(_ERA))).cast(pa.int32()).cast(pa.date32()).cast(pa.string())
-    return _with_years(near, eras, pc.utf8_slice_codeunits(near, 4))
+    near = pc.subtract(days, pc.multiply(eras, _int64(_ERA))).cast(pa.int32()).cast(pa.date32())
+    return _with_years(near.cast(pa.string()), eras)
+
+
+def times_of_day(column: Any) -> Any:
+    """The text of times of day: with milliseconds, as of Python's in `send`."""
+    return column.cast(pa.time32("ms"), safe=False).cast(pa.string())
 
 
 def _eras(moments: Any, per_day: int) -> Any | None:
@@ -77,22 +92,57 @@ def _eras(moments: Any, per_day: int) -> Any | None:
     return pc.if_else(pc.greater_equal(moments, _int64(last)), after, eras)
 
 
-def _near_times(column: Any, year: str) -> Any:
+def _near_times(column: Any) -> Any:
     moments = _milliseconds(column)
     if column.type.tz is None:
-        return pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S")
-    text = pc.strftime(moments, format=f"{year}-%m-%dT%H:%M:%S%z")
+        return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S")
+    text = pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S%z")
     text = pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
-    return pc.replace_substring_regex(_with_seconds_of_zone(text, moments), r"\+00:00$", "Z")
+    text = _with_rules(_with_seconds_of_zone(text, moments), moments)
+    return pc.replace_substring_regex(text, r"\+00:00$", "Z")
+
+
+def _with_rules(text: Any, moments: Any) -> Any:
+    """The texts, those of moments after 2037 by the rule of their zone."""
+    since_1970 = moments.cast(_INT64)
+    latest = pc.max(since_1970).as_py()
+    if latest is None or latest < _LAST_LISTED or (zone := _with_changes(moments.type.tz)) is None:
+        return text
+    late = pc.fill_null(pc.greater_equal(since_1970, _int64(_LAST_LISTED)), flags([False])[0])
+    since_1970 = since_1970.filter(late)
+    minutes = pc.divide(since_1970, _int64(_MINUTE)).dictionary_encode()
+    ahead = [_minutes_ahead(minute, zone) for minute in minutes.dictionary.to_pylist()]
+    shifts = numbers([each * _MINUTE for each in ahead], _INT64).take(minutes.indices)
+    offsets = strings([f"{'-' if each < 0 else '+'}{abs(each) // 60:02}:{abs(each) % 60:02}" for each in ahead])
+    local = pc.strftime(pc.add(since_1970, shifts).cast(pa.timestamp("ms")), format="%Y-%m-%dT%H:%M:%S")
+    by_rule = pc.binary_join_element_wise(local, offsets.take(minutes.indices), _BETWEEN)
+    return pc.replace_with_mask(text, late, by_rule)
+
+
+def _with_changes(name: str) -> ZoneInfo | None:
+    """The zone of this name; None if its offset never changes, or Python does not know it."""
+    try:
+        zone = ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+    return zone if zone.utcoffset(None) is None else None
+
+
+def _minutes_ahead(minute: int, zone: ZoneInfo) -> int:
+    """By how many minutes a zone is ahead of UTC at a minute since 1970, which may be in a year that Python lacks."""
+    first, era = _LAST_LISTED // _MINUTE, _ERA * 24 * 60
+    ahead = datetime.fromtimestamp(((minute - first) % era + first) * 60, zone).utcoffset()
+    assert ahead is not None, "each moment has an offset"
+    return ahead // timedelta(minutes=1)
 
 
 def _with_seconds_of_zone(text: Any, moments: Any) -> Any:
     """The texts, with the seconds of their zone where it has some: in the time of a place, before standard time."""
-    numbers = moments.cast(_INT64)
-    lowest = pc.min(numbers).as_py()
+    since_1970 = moments.cast(_INT64)
+    lowest = pc.min(since_1970).as_py()
     if lowest is None or lowest >= _WHOLE_MINUTES:
         return text
-    ahead = pc.subtract(pc.local_timestamp(moments).cast(_INT64), numbers)
+    ahead = pc.subtract(pc.local_timestamp(moments).cast(_INT64), since_1970)
     minutes = pc.multiply(pc.divide(ahead, _int64(60_000)), _int64(60_000))
     seconds = pc.divide(pc.abs(pc.subtract(ahead, minutes)), _int64(1_000))
     digits = pc.utf8_lpad(seconds.cast(pa.string()), 2, "0")
@@ -113,13 +163,13 @@ def _milliseconds(column: Any) -> Any:
     return pc.subtract(whole, rounded_up.cast(_INT64)).cast(to)
 
 
-def _with_years(near: Any, eras: Any, rest: Any) -> Any:
-    """The texts *rest*, each after its year: that with which *near* begins, and 400 years for each era."""
+def _with_years(near: Any, eras: Any) -> Any:
+    """The texts, each with 400 years more for each era: they begin with a year of four digits."""
     years = pc.add(pc.utf8_slice_codeunits(near, 0, 4).cast(_INT64), pc.multiply(eras, _int64(400)))
     signs = pc.if_else(pc.less(years, _int64(0)), string("-"), _BETWEEN)
     signs = pc.if_else(pc.greater(years, _int64(9999)), string("+"), signs)
     digits = pc.utf8_lpad(pc.abs(years).cast(pa.string()), 4, "0")
-    return pc.binary_join_element_wise(signs, digits, rest, _BETWEEN)
+    return pc.binary_join_element_wise(signs, digits, pc.utf8_slice_codeunits(near, 4), _BETWEEN)
 
 
 def _int64(value: int) -> Any:
