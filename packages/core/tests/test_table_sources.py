@@ -334,6 +334,44 @@ def test_a_series_is_refused_with_what_makes_a_table_of_it() -> None:
     assert [sent.value for sent in producer.history] == [b"v"]
 
 
+@pytest.mark.parametrize(
+    ("index", "names"),
+    [
+        ([5, 7], [None]),
+        ([5, 7], ["id"]),
+        ([5, 7], ["key"]),
+        (["a", "b"], ["topic"]),
+        ([(1, "x"), (3, "y")], ["q", "key"]),
+        ([b"bytes", 1.5], [None]),
+    ],
+    ids=str,
+)
+def test_the_index_of_a_frame_is_no_column(index: Any, names: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=pandas.Index(index))
+    frame.index.names = names
+    expected = [b'{"a":1,"b":"x"}', b'{"a":2,"b":"y"}']
+    with MockProducer() as producer:
+        producer.send_table("t", frame, value="*", value_format="json").result(10)
+        producer.send_table("t", (each for each in [frame]), value="*", value_format="json").result(10)
+        assert [(sent.key, sent.value) for sent in producer.history] == [(None, value) for value in expected * 2]
+
+        with pytest.raises(InvalidRecordError, match="'a'"):
+            producer.send_table("t", frame.set_index("a"), key="a", value="b")
+
+
+def test_a_frame_with_a_stream_of_its_own_is_sent_as_that_stream() -> None:
+    pandas = pytest.importorskip("pandas")
+
+    class OfAnother(pandas.DataFrame):  # type: ignore[misc,name-defined]
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return ROWS.__arrow_c_stream__(requested_schema)
+
+    with MockProducer() as producer:
+        producer.send_table("t", OfAnother({"a": [1]})).result(10)
+        assert [sent.value for sent in producer.history] == [b"1", b"2", b"3", b"4"]
+
+
 def test_a_frame_that_arrow_cannot_hold_is_refused_with_the_reason() -> None:
     pandas = pytest.importorskip("pandas")
     refused = pytest.raises(InvalidRecordError, match=r"the DataFrame cannot be read as a table: .*column value")

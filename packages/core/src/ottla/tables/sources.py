@@ -7,6 +7,7 @@ through Arrow's C interface: an exception of that code, KeyboardInterrupt too, w
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -73,13 +74,22 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
     """
     _check_objects(table)
     try:
-        return read(table)
+        return read(_without_index(table))
     except (pa.ArrowException, TypeError, ValueError) as cause:
         if type(table).__name__ == "Series":  # a stream, too, of one column without a name
             raise _no_table(table) from cause
         raise InvalidRecordError(
             f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
         ) from cause
+
+
+def _without_index(table: Any) -> Any:
+    """A frame of pandas as a table of its columns alone: its own stream also has its index, if that is no range."""
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)  # loaded, if this is one
+    if frame is None or not isinstance(table, frame):
+        return table
+    has_own_stream = getattr(type(table), "__arrow_c_stream__", None) is not frame.__arrow_c_stream__
+    return table if has_own_stream else pa.Table.from_pandas(table, preserve_index=False)
 
 
 def _check_objects(table: Any) -> None:
