@@ -7,6 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.errors import printable
+
 MOST_SHOWN: Final = 100
 """Characters of a refused cell that its reason shows."""
 
@@ -49,6 +51,6 @@ class RefusedCells:
 def _shown(cell: Any) -> str:
     """A cell as text: a time that Python lacks as its number."""
     try:
-        return repr(cell.as_py())[:MOST_SHOWN]
+        return printable(repr(cell.as_py()), limit=MOST_SHOWN)
     except (OverflowError, ValueError):
         return f"{cell.value} in {cell.type}"

@@ -10,6 +10,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.validation import ValidationError, validate
 
+from ottla.errors import printable
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
 from ottla_serializer_schema_registry.avro.levels import most_levels
 from ottla_serializer_schema_registry.avro.shortest_decimals import with_shortest_decimals
@@ -19,6 +20,12 @@ from ottla_serializer_schema_registry.registry.references import NamedText
 
 MOST_DIGITS: Final = 38
 """Decimal digits of columns that are written as Avro."""
+
+MOST_REASONS: Final = 5
+"""Reasons why data does not fit that an error has: a union has one for each of its types."""
+
+MOST_SHOWN: Final = 100
+"""Characters of data, and of a type, in such a reason."""
 
 MOST_FIXED: Final = 2**24
 """Maximum bytes of a fixed: a schema of the registry must not take all memory."""
@@ -58,7 +65,9 @@ class AvroSchema:
         except RecursionError:
             raise ValueError(too_deep("Avro")) from None
         except Exception as error:  # of logical types, which raise errors of many types
-            raise ValueError(f"it does not fit its Avro schema: {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"it does not fit its Avro schema: {type(error).__name__}: {printable(str(error))}"
+            ) from error
         return out.getvalue()
 
 
@@ -85,7 +94,15 @@ def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, 
 
 
 def _reasons(error: ValidationError) -> str:
-    return "; ".join(str(each) for each in error.errors[:5])[:1000]
+    return printable("; ".join(map(_reason, error.errors[:MOST_REASONS])))
+
+
+def _reason(error: Any) -> str:
+    """Why data does not fit: what fastavro says, with the data quoted and short."""
+    found = "None" if error.datum is None else f"{printable(repr(error.datum), limit=MOST_SHOWN)}"
+    kind = "" if error.datum is None else f" of type {type(error.datum).__name__}"
+    where = printable(str(error.field), limit=MOST_SHOWN)
+    return f"{where} is {found}{kind}, expected {printable(str(error.schema), limit=MOST_SHOWN)}"
 
 
 def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from base64 import b64encode
@@ -10,7 +11,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
-from ottla.errors import PluginNotFoundError
+from ottla.errors import PluginNotFoundError, printable, quoted
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.references import NamedText
 
@@ -52,10 +53,21 @@ class JsonSchema:
         reasons = []
         for error in self._validator.iter_errors(sent):
             where = "".join(f"[{step!r}]" for step in error.instance_path)
-            reasons.append(f"{where} {error.message[:MOST_CHARACTERS]}".strip())
+            reasons.append(f"{where} {_message(error, sent)}".strip())
             if len(reasons) == MOST_REASONS:
                 break
-        return "; ".join(reasons)
+        return printable("; ".join(reasons))
+
+
+def _message(error: Any, sent: Any) -> str:
+    """Why data does not fit, as the library says it, and shorter. It does not name properties if none may be there."""
+    shown = str(error.message[:MOST_CHARACTERS])
+    if not shown.startswith("False schema") or list(error.schema_path)[-1:] != ["additionalProperties"]:
+        return shown
+    for step in error.instance_path:
+        sent = sent[step]
+    names = ", ".join(quoted(name) for name in itertools.islice(sent, MOST_REASONS))
+    return f"Additional properties are not allowed ({names} {'was' if len(sent) == 1 else 'were'} unexpected)"
 
 
 def json_text(data: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.errors import PluginNotFoundError
+from ottla.errors import PluginNotFoundError, printable
 from ottla.protocol.primitives import varint
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.nesting import too_deep
@@ -49,14 +49,14 @@ class ProtobufSchema:
         try:
             return prefix + bytes(message.SerializeToString(deterministic=True))
         except Exception as error:  # EncodeError: required fields of proto2 are missing
-            raise ValueError(f"it cannot be encoded as {self.name}: {error}") from error
+            raise ValueError(f"it cannot be encoded as {self.name}: {printable(str(error))}") from error
 
     def _message(self, fields: dict[str, Any]) -> Any:
         """Return a message with these fields. None leaves one out. Raises ValueError."""
         try:
             return self._class(**{name: value for name, value in fields.items() if value is not None})
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"it does not fit {self.name}: {error}") from error
+            raise ValueError(f"it does not fit {self.name}: {printable(str(error))}") from error
 
     def encode_column(self, column: Any, prefix: bytes) -> Any:
         """Return the messages of a column of structs, made one by one. Raises TypeError and RowSerializationError."""
