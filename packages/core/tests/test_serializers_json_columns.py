@@ -194,10 +194,12 @@ def test_numbers_that_json_lacks_are_text_in_every_precision(rows: JsonRows | No
     [
         (pa.duration("us"), "duration[us] has no JSON form"),
         (pa.dictionary(pa.int8(), pa.duration("s")), "duration[s] has no JSON form"),
+        (pa.run_end_encoded(pa.int16(), pa.duration("s")), "duration[s] has no JSON form"),
+        (pa.opaque(pa.duration("s"), "t", "v"), "duration[s] has no JSON form"),
         (pa.struct({"a": pa.int8(), "b": pa.duration("s")}), "column 'b': duration[s] has no JSON form"),
         (
-            pa.struct({"a": pa.list_(pa.struct({"b": pa.uuid()}), 2)}),
-            "column 'a[].b': extension<arrow.uuid> has no JSON form",
+            pa.struct({"a": pa.list_(pa.struct({"b": pa.month_day_nano_interval()}), 2)}),
+            "column 'a[].b': month_day_nano_interval has no JSON form",
         ),
         (
             pa.struct({"a": pa.map_(pa.string(), pa.list_view(pa.duration("s")))}),

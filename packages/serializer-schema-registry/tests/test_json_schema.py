@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -198,6 +199,36 @@ def test_a_category_of_polars_fits_a_schema_of_text() -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint8()), pa.array(["a", "b"], pa.string_view()))
 
     assert texts({"type": "string"}, column) == ['"b"', None, '"a"']
+
+
+def test_packed_columns_fit_a_schema_as_what_they_stand_for() -> None:
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), None], pa.binary(16)))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([1, 2]))
+    column = pa.StructArray.from_arrays([ids, runs], ["id", "run"])
+    schema = {"properties": {"id": {"type": "string"}, "run": {"type": "integer"}}, "required": ["run"]}
+
+    zeros = "00000000-0000-0000-0000-000000000000"
+    assert texts(schema, column) == [f'{{"id":"{zeros}","run":1}}', '{"run":2}']
+    assert encoded(schema, {"id": UUID(int=0), "run": 1}) == f'{{"id":"{zeros}","run":1}}'
+    properties = json.loads(columns.json_schema(column.type, title="t"))["properties"]
+    assert properties == {"id": {"type": "string"}, "run": {"type": "integer"}}
+    with pytest.raises(TypeError, match="column 'run' of type int64 is integer in JSON, where its schema says string"):
+        texts({"properties": {"run": {"type": "string"}}}, column)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", None])),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None])),
+    ],
+    ids=["runs", "dictionary"],
+)
+def test_a_null_among_packed_values_is_one_that_a_schema_may_refuse(field: Any) -> None:
+    column = pa.StructArray.from_arrays([field], ["a"])
+    with pytest.raises(RowSerializationError) as caught:
+        texts({"properties": {"a": {"type": "string"}}, "required": ["a"]}, column)
+    assert list(caught.value.rows) == [1]
 
 
 @given(kind=KINDS, data=st.data())

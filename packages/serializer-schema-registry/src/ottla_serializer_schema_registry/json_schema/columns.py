@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import RowSerializationError
 from ottla.plugins.serializers import json_columns
-from ottla.protocol.arrow_views import decoded
+from ottla.plugins.serializers.packed_columns import unpacked, unpacked_type
 from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
 from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
 
@@ -61,6 +61,9 @@ def type_problem(schema: Any, kind: Any, path: str) -> str | None:
     """Return why no column of this Arrow type fits, as far as types show, or None if it may fit."""
     if not isinstance(schema, Mapping) or "$ref" in schema:
         return None
+    packed = unpacked_type(kind)
+    if packed is not None:
+        return type_problem(schema, packed, path)
     its_type = json_type(kind)
     wanted = schema.get("type")
     allowed = [wanted] if isinstance(wanted, str) else wanted
@@ -70,11 +73,7 @@ def type_problem(schema: Any, kind: Any, path: str) -> str | None:
         return f"{shown(path)} of type {kind} is {its_type} in JSON, where its schema says {' or '.join(allowed)}"
     if pa.types.is_struct(kind):
         return _object_problem(schema, kind, path)
-    if pa.types.is_dictionary(kind) or its_type == "array":
-        return type_problem(
-            schema if pa.types.is_dictionary(kind) else schema.get("items"), kind.value_type, f"{path}[]"
-        )
-    return None
+    return type_problem(schema.get("items"), kind.value_type, f"{path}[]") if its_type == "array" else None
 
 
 def _object_problem(schema: Mapping[str, Any], kind: Any, path: str) -> str | None:
@@ -102,14 +101,14 @@ def certainly_fits(schema: Any, column: Any) -> bool:
     if not isinstance(schema, Mapping) or not schema.keys() <= _TYPES:
         return False
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return certainly_fits(schema, decoded(column))
+    if unpacked_type(kind) is not None:
+        return certainly_fits(schema, unpacked(column))
     if not _has_type(schema, column):
         return False
     if pa.types.is_struct(kind):
         return _fields_fit(schema, column)
     if json_type(kind) == "array" and "items" in schema:
-        items = column.flatten()
+        items = _plain(column.flatten())
         return not items.null_count and certainly_fits(schema["items"], items)
     # The names of a map's items are not known before each row is seen.
     return not pa.types.is_map(kind) or not {"properties", "required", "additionalProperties"} & schema.keys()
@@ -132,7 +131,7 @@ def _fields_fit(schema: Mapping[str, Any], column: Any) -> bool:
     names = [column.type.field(place).name for place in range(column.type.num_fields)]
     if len(set(names)) < len(names):
         return False
-    fields = dict(zip(names, column.flatten(), strict=True))
+    fields = dict(zip(names, map(_plain, column.flatten()), strict=True))
     below = column.null_count
     for name, field in fields.items():
         required = name in schema.get("required", ())
@@ -144,10 +143,18 @@ def _fields_fit(schema: Mapping[str, Any], column: Any) -> bool:
     return set(schema.get("required", ())) <= fields.keys()
 
 
+def _plain(column: Any) -> Any:
+    """The cells of a column that may be packed: the nulls of a dictionary's or a run's values are known only then."""
+    while unpacked_type(column.type) is not None:
+        column = unpacked(column)
+    return column
+
+
 def json_type(kind: Any) -> str:
     """Return the JSON type of an Arrow type's values."""
-    if pa.types.is_dictionary(kind):
-        return json_type(kind.value_type)
+    packed = unpacked_type(kind)
+    if packed is not None:
+        return json_type(packed)
     if pa.types.is_struct(kind) or pa.types.is_map(kind):
         return "object"
     if is_one_of(kind, *LISTS):
@@ -167,8 +174,9 @@ def json_schema(kind: Any, *, title: str) -> str:
 
 
 def _schema(kind: Any) -> Mapping[str, Any]:
-    if pa.types.is_dictionary(kind):
-        return _schema(kind.value_type)
+    packed = unpacked_type(kind)
+    if packed is not None:
+        return _schema(packed)
     made: dict[str, Any] = {"type": json_type(kind)}
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]

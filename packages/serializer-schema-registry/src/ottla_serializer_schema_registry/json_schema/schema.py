@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from ottla.errors import PluginNotFoundError, printable, quoted
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
@@ -110,6 +111,8 @@ def _plain(data: Any) -> Any:
             return dict(data)
         case Sequence():
             return list(data)
+        case UUID():
+            return str(data)
     raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 

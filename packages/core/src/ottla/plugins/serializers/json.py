@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it needs pyarrow
 
 
 class JsonSerializer:
-    """Accepts mappings, sequences, text, bytes, numbers, booleans, dates, times and None."""
+    """Accepts mappings, sequences, text, bytes, numbers, booleans, dates, times, UUIDs and None."""
 
     def __init__(self) -> None:
         self._rows: JsonRows | None = None
@@ -83,6 +83,10 @@ def _text(data: Any) -> str:
             return "{" + ",".join(fields) + "}"
         case Sequence():
             return "[" + ",".join(map(_text, data)) + "]"
+    from uuid import UUID  # which few programs need
+
+    if isinstance(data, UUID):
+        return f'"{data}"'
     raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 

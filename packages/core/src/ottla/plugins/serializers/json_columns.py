@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.plugins.serializers.json_times import dates, times, times_of_day
-from ottla.protocol.arrow_views import decoded
-from ottla.protocol.binary_arrays import flags, list_offsets, null, number, string, strings
+from ottla.plugins.serializers.packed_columns import texts_of, unpacked, unpacked_type
+from ottla.protocol.binary_arrays import list_offsets, null, number, string
 
 _BETWEEN: Final = string("")
 _LEAST_PRINTABLE: Final = 0x20
@@ -42,8 +42,8 @@ def problem(kind: Any, path: str = "") -> str | None:
         within = [(kind.item_type, f"{path}.value" if path else "value")]
     elif _is(kind, *_LISTS):
         within = [(kind.value_type, f"{path}[]")]
-    elif pa.types.is_dictionary(kind):
-        within = [(kind.value_type, path)]
+    elif (packed := unpacked_type(kind)) is not None:
+        within = [(packed, path)]
     elif _is(kind, *_PLAIN, *_TEXT, *_BINARY):
         return None
     else:
@@ -108,8 +108,8 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
         return _null_where(column, objects(names, column.flatten(), count=len(column), rows=rows)), ""
     if pa.types.is_map(kind):
         return _map(column, rows), ""
-    if pa.types.is_dictionary(kind):
-        return _bare(decoded(column), rows)
+    if unpacked_type(kind) is not None:
+        return _bare(unpacked(column), rows)
     if _is(kind, *_LISTS):
         return _between("[", _joined(column, pc.fill_null(texts(column.flatten(), rows=rows), string("null"))), "]"), ""
     if _is(kind, *_TEXT):
@@ -121,12 +121,13 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if pa.types.is_time(kind):
         return times_of_day(column), '"'
     if _is(kind, *_BINARY):
-        # pyarrow has no base64: the only type that needs an object for each row.
-        encoded = [None if cell is None else b64encode(cell).decode() for cell in column.to_pylist()]
-        present = flags([cell is not None for cell in encoded])
-        return pc.if_else(present, strings([cell or "" for cell in encoded]), null(pa.string())), '"'
+        return texts_of(column, _base64), '"'  # pyarrow has no base64: an object is made for each row
     text = column.cast(pa.string())
     return (_with_non_finite_numbers(column, text) if pa.types.is_floating(kind) else text), ""
+
+
+def _base64(cell: bytes) -> str:
+    return b64encode(cell).decode()
 
 
 def _map(column: Any, rows: JsonRows | None) -> Any:
