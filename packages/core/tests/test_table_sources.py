@@ -396,6 +396,8 @@ class FrameOfPolars:
         self.schema = types
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        if "Int128" in self.schema.values():
+            raise ValueError("Invalid or unsupported format string: '_pli128'")
         made = {name: pa.array([b"12345678"], pa.binary(8)) for name in self.schema}
         return pa.table(made).__arrow_c_stream__(requested_schema)
 
@@ -417,6 +419,12 @@ def test_python_objects_of_polars_are_not_sent_as_their_addresses(kind: Callable
 
         producer.send_table("t", kind(value="Binary")).result(10)
     assert [sent.value for sent in producer.history] == [b"12345678"]
+
+
+def test_a_column_of_polars_whose_type_arrow_lacks_is_named() -> None:
+    said = r"_pli128'; column 'b' has the type Int128: cast to Int64, or to a Decimal$"
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match=said):
+        producer.send_table("t", FrameOfPolars(value="Binary", b="Int128"))
 
 
 class UnreadableBatch:

@@ -79,8 +79,14 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
         if type(table).__name__ == "Series":  # a stream, too, of one column without a name
             raise _no_table(table) from cause
         raise InvalidRecordError(
-            f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}"
+            f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}{_wide_integers(table)}"
         ) from cause
+
+
+def _wide_integers(table: Any) -> str:
+    """The columns of a polars frame whose type Arrow lacks, which its own error does not name."""
+    found = [f"column {name!r} has the type {kind}" for name, kind in _polars_types(table) if "Int128" in str(kind)]
+    return f"; {', '.join(found)}: cast to Int64, or to a Decimal" if found else ""
 
 
 def _without_index(table: Any) -> Any:
@@ -94,14 +100,18 @@ def _without_index(table: Any) -> Any:
 
 def _check_objects(table: Any) -> None:
     """Raise InvalidRecordError for a frame of polars with Python objects, of which polars exports the addresses."""
-    if not any(base.__module__.startswith("polars.") for base in type(table).__mro__) or not hasattr(table, "schema"):
-        return
-    for name, kind in table.schema.items():
+    for name, kind in _polars_types(table):
         if str(kind) == "Object":
             raise InvalidRecordError(
                 f"column {name!r} of the polars frame has the type Object, of which Arrow gets the addresses of Python "
                 "objects: drop it, or make it text or bytes with map_elements"
             )
+
+
+def _polars_types(table: Any) -> Iterable[tuple[str, Any]]:
+    """The names and types of a frame of polars; none of another table."""
+    is_polars = any(base.__module__.startswith("polars.") for base in type(table).__mro__)
+    return table.schema.items() if is_polars and hasattr(table, "schema") else ()
 
 
 def _open_file(path: Path) -> Any:
