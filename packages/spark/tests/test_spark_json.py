@@ -52,7 +52,9 @@ FAR = """
     select timestamp_micros(9223372036854775807) as last, timestamp_micros(-9223372036854775807) as first,
         date_from_unix_date(2000000000) as late, date_from_unix_date(-2000000000) as early,
         timestamp_ntz '20000-01-01 00:00:00' as local, timestamp '0001-01-01 00:00:00' as old,
-        array(timestamp_ntz '9999-12-31 23:59:59.999', timestamp_ntz '10000-01-01 00:00:00') as years
+        array(timestamp_ntz '9999-12-31 23:59:59.999', timestamp_ntz '10000-01-01 00:00:00') as years,
+        transform(sequence(0, 600), week -> timestamp '2037-06-01 12:00:00Z' + week * interval '7' day) as weeks,
+        array(timestamp '5000-07-01 00:00:00Z', timestamp '9999-07-01 00:00:00Z', null) as summers
 """
 
 
