@@ -108,6 +108,13 @@ def test_nanoseconds_after_2037_have_the_summer_time_of_their_zone() -> None:
     assert said(summer, None) == expected
 
 
+def test_a_fixed_offset_is_the_same_after_2037() -> None:
+    for zone, offset in [("+05:30", "+05:30"), ("-01:00", "-01:00"), ("UTC", "Z"), ("Etc/GMT+3", "-03:00")]:
+        [text] = said(pa.array([2**32], pa.timestamp("s", zone)), None)
+        assert text is not None
+        assert text.endswith(f".000{offset}")
+
+
 @BOTH
 def test_a_zone_may_move_a_moment_into_the_year_10000(rows: JsonRows | None) -> None:
     last = datetime(9999, 12, 31, 23) - datetime(1970, 1, 1)

@@ -114,6 +114,9 @@ def test_only_avro_schemas_without_a_limit_of_levels_need_the_search() -> None:
         deep = {"type": "array", "items": deep}
     assert (most("int"), most(flat), most({"type": "map", "values": twice})) == (0, 1, 3)
     assert most(deep) == 150
+    for _ in range(5000):  # more than Python's recursion takes
+        deep = {"type": "array", "items": deep}
+    assert most_levels(deep, {}) == float("inf")
     assert most({"type": "record", "name": "N", "fields": [{"name": "a", "type": MAP}]}) == float("inf")
 
 

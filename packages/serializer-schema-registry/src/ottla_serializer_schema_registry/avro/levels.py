@@ -34,8 +34,6 @@ class _Levels:
                 return 1 + self.of(schema["values"])
             case list() | dict() as inner:
                 return self.of(inner)
-            case str() as name if name in self._named and name != schema.get("name"):
-                return self.of(self._named[name])
         return 0
 
     def _of_record(self, schema: Mapping[str, Any]) -> float:
