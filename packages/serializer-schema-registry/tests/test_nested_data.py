@@ -23,6 +23,7 @@ from ottla_serializer_schema_registry.avro.schema import parsed_schema
 from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of
 from ottla_serializer_schema_registry.protobuf.levels import message_levels
 from ottla_serializer_schema_registry.protobuf.schema import ProtobufSchema
+from ottla_serializer_schema_registry.registry.references import NamedText
 
 MAP = {"type": "map", "values": "N"}
 LIST = {"type": "array", "items": ["null", "N"]}
@@ -91,6 +92,18 @@ def in_small_thread(call: Callable[[], Any]) -> Any:
 def test_a_record_that_holds_itself_is_no_avro(kind: Any, data: Any, native: bool) -> None:
     with pytest.raises(ValueError, match=r"too deeply for Avro \(more than 100 levels\), or holds itself"):
         avro(kind, native=native)(data)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("text", ['"N"', '["null", "N"]', '{"type": "array", "items": "N"}'])
+def test_a_record_of_a_schema_that_is_referred_to_may_not_hold_itself(text: str, native: bool) -> None:
+    its_format = AvroFormat()
+    if native:
+        its_format.use_encoder(NativeEncoder())
+    record = {"type": "record", "name": "N", "fields": [{"name": "a", "type": ["null", "N"]}]}
+    schema = its_format.parse(text, [NamedText(name="N", text=json.dumps(record))])
+    with pytest.raises(ValueError, match="more than 100 levels"):
+        schema.encode([cycle()] if "array" in text else cycle(), b"")
 
 
 def test_avro_takes_a_hundred_levels_in_a_thread_with_a_small_stack() -> None:

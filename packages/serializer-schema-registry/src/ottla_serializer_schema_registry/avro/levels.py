@@ -34,6 +34,8 @@ class _Levels:
                 return 1 + self.of(schema["values"])
             case list() | dict() as inner:
                 return self.of(inner)
+            case str() as name:  # of a whole schema that is the name of another one, too
+                return self.of(name)
         return 0
 
     def _of_record(self, schema: Mapping[str, Any]) -> float:
