@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import pytest
 
 from ottla.errors import IllegalStateError
 from ottla.interfaces import MetricDescription, MetricName
-from ottla.metrics.plugin_metric_group import PluginMetricGroup
+from ottla.metrics.plugin_metric_group import PluginMetric, PluginMetricGroup
 from simulated_producer import Simulated, simulated
 
 TAGS = (("config", "partitioner.class"), ("class", "Acme"), ("plugin", "acme"))
@@ -73,7 +74,11 @@ def test_metrics_of_plugins_are_removed_when_the_producer_closes() -> None:
                 each.add_counter("late", unit="hits", meaning="Keys found.")
 
 
-@pytest.mark.parametrize("failure", [LookupError("no"), SystemExit(1)])
+class PanicException(BaseException):
+    """The class that pyo3 makes for panics of code in Rust."""
+
+
+@pytest.mark.parametrize("failure", [LookupError("no"), SystemExit(1), PanicException("rust")])
 def test_a_gauge_that_fails_is_logged_and_nan(failure: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> float:
         raise failure
@@ -125,11 +130,94 @@ def test_a_metric_that_exists_is_refused() -> None:
         group.add_counter("misses-total", unit="hits", meaning="Keys missed.", tags={"class": "x"})
 
 
-def test_a_counter_takes_no_negative_amount() -> None:
+@pytest.mark.parametrize(
+    ("amount", "reason"),
+    [
+        (-1, "by -1, because it only grows"),
+        (-math.inf, "by -inf, because it only grows"),
+        (math.nan, "by nan, but by a finite number"),
+        (math.inf, "by inf, but by a finite number"),
+        pytest.param(10**5000, "by so large a number, but by a finite number", id="huge"),
+    ],
+)
+def test_a_counter_takes_no_amount_that_would_spoil_it(amount: float, reason: str) -> None:
     counter = PluginMetricGroup().add_counter("hits-total", unit="hits", meaning="Keys found.")
 
-    with pytest.raises(ValueError, match="only grows"):
-        counter.add(-1)
+    with pytest.raises(ValueError, match=reason):
+        counter.add(amount)
+    assert counter.total == 0
+
+
+@pytest.mark.parametrize(("unit", "meaning", "wrong"), [(None, "Keys.", "unit"), ("keys", None, "meaning")])
+def test_a_unit_or_meaning_that_is_no_text_is_refused(unit: Any, meaning: Any, wrong: str) -> None:
+    group = PluginMetricGroup()
+
+    with pytest.raises(ValueError, match=f"the {wrong} of the metric 'acme-keys' must be a text, not None"):
+        group.add_counter("acme-keys", unit=unit, meaning=meaning)
+    assert group.metrics() == ()
+
+
+def test_a_gauge_without_a_function_is_refused() -> None:
+    with pytest.raises(ValueError, match="'acme-keys' needs a function that returns its value, not 7"):
+        PluginMetricGroup().add_gauge("acme-keys", cast(Any, 7), unit="keys", meaning="Keys.")
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "other", "other_unit"),
+    [
+        ("a-b", "s", "a_b", "s"),
+        ("a.b", "keys", "A-b", "keys"),
+        ("x", "keys", "x-total", "keys"),
+        ("age-ms", "ms", "age", "s"),
+        ("sent-bytes-total", "bytes", "sent", "bytes"),
+    ],
+)
+def test_names_that_exporters_would_merge_are_refused(name: str, unit: str, other: str, other_unit: str) -> None:
+    group = PluginMetricGroup()
+    group.add_counter(name, unit=unit, meaning="Some.")
+
+    with pytest.raises(ValueError, match=f"the metric '{other}' would be one with '{name}' where metrics are exported"):
+        group.add_counter(other, unit=other_unit, meaning="Others.")
+    group.remove(name)
+    group.add_counter(other, unit=other_unit, meaning="Others.")
+
+
+@pytest.mark.parametrize(("name", "other"), [("cache", "cache-bytes"), ("hit", "hits"), ("hits-total", "hit-ratio")])
+def test_names_that_exporters_keep_apart_are_taken(name: str, other: str) -> None:
+    group = PluginMetricGroup()
+    group.add_gauge(name, lambda: 1, unit="keys", meaning="Some.")
+    group.add_gauge(other, lambda: 2, unit="bytes", meaning="Others.")
+
+    assert [each.name for each in group.metrics()] == [name, other]
+
+
+def test_the_last_metric_of_a_name_takes_its_form_with_it() -> None:
+    group = PluginMetricGroup()
+    for topic in ("t", "u"):
+        group.add_counter("hits-total", unit="hits", meaning="Keys found.", tags={"topic": topic})
+    group.remove("hits-total", {"topic": "t"})
+
+    with pytest.raises(ValueError, match="must have the same unit, meaning and labels"):
+        group.add_counter("hits-total", unit="keys", meaning="Keys found.", tags={"topic": "t"})
+    group.remove("hits-total", {"topic": "u"})
+    group.add_counter("hits-total", unit="keys", meaning="Keys found.", tags={"topic": "t"})
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_a_metric_is_compared_with_no_other_one_when_it_is_added(tagged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def form(metric: PluginMetric) -> tuple[bool, str, str, tuple[str, ...]]:
+        read.append(metric.name)
+        return metric.cumulative, metric.unit, metric.meaning, tuple(label for label, _of in metric.tags)
+
+    monkeypatch.setattr(PluginMetric, "form", property(form))
+    group = PluginMetricGroup()
+    for number in range(500):
+        name, tags = ("sends", {"topic": f"t{number}"}) if tagged else (f"sends-{number}", None)
+        group.add_counter(name, unit="records", meaning="Records.", tags=tags)
+
+    assert len(read) <= 500, "the time for a metric grows with the number of metrics"
 
 
 def test_every_metric_has_a_unit() -> None:

@@ -15,7 +15,7 @@ class MetricCounter(Protocol):
     """A number that only grows. For any thread."""
 
     def add(self, amount: float = 1.0) -> None:
-        """Add an amount. ValueError if it is negative."""
+        """Add an amount. ValueError if it is negative or not finite."""
 
 
 class PluginMetrics(Protocol):
@@ -33,7 +33,8 @@ class PluginMetrics(Protocol):
     ) -> None:
         """Add a metric whose value *read* returns, on the thread that reads the metrics; it must not wait.
 
-        Raises ValueError for a name that exists, or is none; IllegalStateError once the producer is closed.
+        Raises ValueError for a name that exists or is none, or that exporters would make one with another, and for a
+        unit or meaning that is no text; IllegalStateError once the producer is closed.
         """
 
     def add_counter(
