@@ -103,15 +103,16 @@ def test_a_wrong_write_ends_its_connection(write: Any, said: str, listener: sock
 
 
 @pytest.mark.rule("selector.transport.checked")
-def test_a_flush_without_an_answer_ends_its_connection(listener: socket.socket) -> None:
-    selector = selector_of(transport_with(flush=returning("no")))
+@pytest.mark.parametrize(("answer", "said"), [("no", "str"), (None, "None")])
+def test_a_flush_without_an_answer_ends_its_connection(answer: object, said: str, listener: socket.socket) -> None:
+    selector = selector_of(transport_with(flush=returning(answer)))
     with contextlib.closing(Shutdown(selector)):
         events, peer = connect(selector, listener)
         events.send(1, [b"request"])
         events.until(lambda: events.disconnected)
         peer.close()
 
-    check_named(events.disconnected[1], "flush returned str, which is neither True nor False")
+    check_named(events.disconnected[1], f"flush returned {said}, which is neither True nor False")
 
 
 @pytest.mark.rule("selector.transport.checked")
@@ -169,6 +170,7 @@ def test_a_may_read_that_raises_ends_its_connection(error: BaseException, calls:
         ({"handshake": raising(SystemExit(3))}, "SystemExit: 3"),
         ({"handshake": raising(GeneratorExit())}, "GeneratorExit"),
         ({"handshake": returning(object())}, "handshake returned object, which is neither True nor False"),
+        ({"handshake": returning(None)}, "handshake returned None, which is neither True nor False"),
         ({"cipher": raising(KeyError("boom"))}, "KeyError: 'boom'"),
         ({"cipher": returning("TLSv1.3")}, "cipher returned str, which is not a tuple of two names or None"),
         ({"cipher": returning(("TLS_AES_128_GCM_SHA256",))}, "cipher returned tuple, which is .*"),

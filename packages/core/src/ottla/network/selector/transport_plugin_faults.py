@@ -41,10 +41,14 @@ def check_layer(layer: object) -> None:
 
 
 def check_finished(method: str, finished: object) -> bool:
-    """Return whether `handshake` or `flush` has finished. Raises WrongResultError for neither True nor False."""
-    if isinstance(finished, int) or finished is None:
+    """Return whether `handshake` or `flush` has finished. Raises WrongResultError for neither True nor False.
+
+    None is neither: a method that forgets its `return True` would wait for ever, and the broker would be blamed.
+    """
+    if isinstance(finished, int):
         return bool(finished)
-    raise WrongResultError(f"{method} returned {_shown(finished)}, which is neither True nor False")
+    shown = "None" if finished is None else _shown(finished)
+    raise WrongResultError(f"{method} returned {shown}, which is neither True nor False")
 
 
 def check_cipher(cipher: Any) -> tuple[str, str] | None:
