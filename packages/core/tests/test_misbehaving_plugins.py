@@ -191,6 +191,37 @@ def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any
     check_named(error, "partitioner")
 
 
+@pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("send", "a signal handler, __del__ or a plugin called the producer in the middle of another call"),
+        ("flush", "flush inside a delivery callback would wait for itself"),
+    ],
+)
+def test_a_partitioner_that_calls_its_producer_under_the_lock_is_named(call: str, reason: str) -> None:
+    class Calls(Partitioner):
+        producer: Any = None
+
+        def partition_column(self, topic: str, keys: Sequence[bytes], view: Any) -> Sequence[int]:
+            if call == "send":
+                self.producer.send("t", b"another", partition=0)
+            else:
+                self.producer.flush()
+            return [0] * len(keys)
+
+    partitioner = installed("partitioner", Calls())
+    with simulated(1, 1, plugins={"partitioner": partitioner}) as simulation:
+        partitioner.producer = simulation.producer
+        failed = simulation.producer.send("t", b"value", b"key")
+        simulation.run_until_idle()
+        error = failed.exception(0)
+
+    assert error is not None
+    check_named(error, "partitioner")
+    assert f"failed in partition_column for topic 't': IllegalStateError: {reason}" in str(error)
+
+
 @pytest.mark.parametrize("column", [ReadOnce, lambda count: [False] * count, lambda count: (0,) * count])
 def test_partitions_of_a_column_may_be_any_ints_with_a_length(column: Callable[[int], Any]) -> None:
     methods = {"partition": returning(0), "partition_column": lambda _self, _topic, keys, _view: column(len(keys))}

@@ -1,6 +1,7 @@
 """Checked calls of partitioners: a fault of a partitioner is reported with its plugin and package.
 
-An OttlaError that a partitioner raises passes unchanged.
+An OttlaError that a partitioner raises passes unchanged, except IllegalStateError: it has called a producer where none
+can be called.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ottla.errors import InvalidPluginError, OttlaError, counted
+from ottla.errors import IllegalStateError, InvalidPluginError, OttlaError, counted
 from ottla.errors.plugin_origin import described, faults, origin_of_method
 from ottla.interfaces import RecordView, TopicView
 
@@ -44,9 +45,9 @@ def partition_of_record(ask: PartitionRecord, record: RecordView, view: TopicVie
     """The partition that a partitioner chooses for a record. Raises InvalidPluginError."""
     try:
         chosen = ask(record, view)
-    except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
-        raise
     except faults() as cause:
+        if not _is_fault(cause):
+            raise
         raise _failed(ask, record.topic, cause) from cause
     return _checked(ask, record.topic, chosen, view)
 
@@ -84,10 +85,15 @@ def ask_partitioner(ask: Callable[..., Any], topic: str, *rest: object) -> Any:
     """Call a method of a partitioner. Raises InvalidPluginError for its exceptions."""
     try:
         return ask(topic, *rest)
-    except (OttlaError, MemoryError):  # a lack of memory is no fault of the partitioner
-        raise
     except faults() as cause:
+        if not _is_fault(cause):
+            raise
         raise _failed(ask, topic, cause) from cause
+
+
+def _is_fault(cause: BaseException) -> bool:
+    """Return whether the partitioner is at fault: neither a lack of memory nor what it says of the record."""
+    return isinstance(cause, IllegalStateError) or not isinstance(cause, OttlaError | MemoryError)
 
 
 def _failed(ask: object, topic: str, cause: BaseException) -> InvalidPluginError:

@@ -141,8 +141,8 @@ class SignalSafeLock:
             raw = self.raw
             if raw._is_owned():
                 raise IllegalStateError(
-                    "a signal handler or __del__ called the producer in the middle of another call on the same thread: "
-                    "set a flag there, and call the producer from the main program"
+                    "a signal handler, __del__ or a plugin called the producer in the middle of another call on the "
+                    "same thread: set a flag there, and call the producer from the main program"
                 )
             if not raw.acquire(False):
                 interruptible_functions.break_off_interrupted()

@@ -13,7 +13,7 @@ import attrs
 from ottla.concurrency import io_threads
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import SerializationError
-from ottla.errors.plugin_origin import faults
+from ottla.errors.plugin_origin import faults, origin_of
 from ottla.interfaces import Header, SupportsPrepare
 from ottla.plugins.serializer_failures import serialization_failure
 
@@ -52,13 +52,16 @@ class LookupLimit:
 
     def begin(self, lookup: Lookup, *, waited: float) -> float:
         """The seconds that a lookup may take, after *waited* seconds of the call. Raises SerializationError."""
+        name = origin_of("serializer", lookup.serializer).name
         if waited >= self._limit.seconds:
             raise SerializationError(
                 f"{lookup.what} needs a lookup of its serializer, which did not finish within {self._limit.name}: "
-                f"{self._limit.seconds} s"
+                f"{self._limit.seconds} s ({name})"
             )
         if self._count == MAX_LOOKUPS:
-            raise SerializationError(f"{lookup.what} was not prepared by {MAX_LOOKUPS} lookups of its serializer")
+            raise SerializationError(
+                f"{lookup.what} was not prepared by {MAX_LOOKUPS} lookups of its serializer ({name})"
+            )
         self._count += 1
         return self._limit.seconds - waited
 
@@ -78,7 +81,8 @@ class LookupWait:
         """Have the serializer prepare. Raises SerializationError, also inside a callback, which cannot wait."""
         if io_threads.on_io_thread():
             raise SerializationError(
-                f"the serializer has to look something up for {lookup.what}, and a callback cannot wait for that; "
+                f"the {origin_of('serializer', lookup.serializer).name} has to look something up for {lookup.what}, "
+                "and a callback cannot wait for that; "
                 "send the record from another thread"
             )
         seconds = self._limit.begin(lookup, waited=self.waited)

@@ -18,6 +18,7 @@ from ottla.errors import (
     counted,
     were,
 )
+from ottla.errors.plugin_origin import text_of
 from ottla.interfaces import Columns
 from ottla.recordbatch.finished_columns import refused_columns
 from ottla.recordbatch.sealed_records import SealedRecords
@@ -166,7 +167,7 @@ def refused_batch(topic: str, columns: Columns, failed: Failed) -> ProducerBatch
 
 
 def _failure(topic: str, rows: Sequence[int], cause: BaseException, why: str = "") -> Failed:
-    reason = str(cause) if isinstance(cause, Exception) else f"interrupted by {cause!r}"
+    reason = (text_of(cause) or type(cause).__name__) if isinstance(cause, Exception) else f"interrupted by {cause!r}"
     error = DeliveryError(
         f"{counted(len(rows), 'row')} for topic {topic!r} {were(len(rows))} not queued: {why}{reason}",
         topic=topic,
