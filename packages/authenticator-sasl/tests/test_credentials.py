@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,6 +66,53 @@ def test_the_jaas_config_may_come_from_a_function() -> None:
     )
 
     assert [first(made), first(made)] == [b"\0alice\0one", b"\0alice\0two"]
+
+
+def needs_a_setting(setting: str) -> str:
+    """As confluent-kafka calls `oauth_cb`."""
+    return setting
+
+
+class Provider:
+    """An object that is called, and whose repr has a secret."""
+
+    def __call__(self, setting: str, *, timeout: float) -> str:
+        return setting
+
+    def __repr__(self) -> str:
+        return f"Provider({SECRET})"
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (needs_a_setting, "needs_a_setting needs setting"),
+        (Provider(), "Provider needs setting, timeout"),
+        (functools.partial(lambda secret, setting: secret, SECRET), "partial needs setting"),
+    ],
+)
+@pytest.mark.parametrize("key", ["sasl.username", "sasl.password", "sasl.credentials.provider", "sasl.jaas.config"])
+def test_a_function_that_needs_arguments_is_refused_at_once(key: str, function: Any, said: str) -> None:
+    known = {"sasl.username": {"sasl.password": "x"}, "sasl.password": {"sasl.username": "alice"}}.get(key, {})
+    error = problem("PLAIN", {**known, key: function})
+
+    assert key in error
+    assert f"it is called without arguments, and {said}: define it as f()" in error
+    assert SECRET not in error
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        functools.partial(needs_a_setting, SECRET),
+        lambda setting=SECRET: setting,
+        lambda *settings, **more: SECRET,
+        {SECRET}.pop,
+        functools.wraps(needs_a_setting)(lambda: SECRET),
+    ],
+)
+def test_a_function_that_can_be_called_without_arguments_is_taken(function: Any) -> None:
+    assert first(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": function})).endswith(SECRET.encode())
 
 
 def test_an_async_function_is_awaited() -> None:

@@ -210,6 +210,15 @@ def test_a_function_or_coroutine_gives_the_token(oauth: Make, kind: str, given: 
     assert first(made) == f"n,,\x01auth=Bearer {value}\x01\x01".encode()
 
 
+def test_a_token_function_that_needs_arguments_is_refused_at_once() -> None:
+    def oauth_cb(config: str) -> tuple[str, float]:
+        return "abc", LATER
+
+    said = problem("OAUTHBEARER", {PROVIDER: oauth_cb})
+    assert "it is called without arguments, and " in said
+    assert "oauth_cb needs config: define it as f()" in said
+
+
 def test_extensions_of_the_token_override_the_configuration(oauth: Make) -> None:
     made = oauth(
         {

@@ -87,6 +87,15 @@ def test_keys_of_our_own_packages_are_all_listed() -> None:
         ("ssl.certfile", "did you mean 'ssl.keystore.location'? One PEM file has the certificates and the key"),
         ("ssl_cafile", "did you mean 'ssl.truststore.location'?"),
         (
+            "oauth_cb",
+            "did you mean 'sasl.oauthbearer.token.provider'? It is called without arguments, and returns the token as "
+            "text or an ottla_authenticator_sasl.Token, whose expires_at_ms is in milliseconds",
+        ),
+        (
+            "sasl_oauth_token_provider",
+            "did you mean 'sasl.oauthbearer.token.provider'? It is the method `token` of the object",
+        ),
+        (
             "statistics.interval.ms",
             "other clients have it; leave it out; call producer.metrics() where you need figures, or set "
             "metric.reporters",

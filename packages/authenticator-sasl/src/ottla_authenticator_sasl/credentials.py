@@ -6,19 +6,17 @@ Functions run on separate threads, one call at a time, so that one that hangs bl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import attrs
 
 from ottla.errors import ConnectionFailedError, Secrets
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl.single_flight import SingleFlight
-from ottla_authenticator_sasl.user_functions import ask
+from ottla_authenticator_sasl.user_functions import Function, ask
 
 FUNCTION_TIMEOUT: Final = 5.0
 """Seconds for a function: a login should fail with its cause before the connection times out (10 s)."""
-
-Function: TypeAlias = Callable[[], Any]
 
 
 def _hidden(password: str | Secret[str]) -> Secret[str]:

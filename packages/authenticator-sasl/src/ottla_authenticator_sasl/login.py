@@ -17,12 +17,12 @@ from ottla_authenticator_sasl.credentials import (
     CallbackCredentials,
     Credentials,
     FixedCredentials,
-    Function,
     UserPassword,
     answer,
     made,
 )
 from ottla_authenticator_sasl.jaas import HiddenOptions, login_module
+from ottla_authenticator_sasl.user_functions import Function, a_function
 
 JAAS: Final = "sasl.jaas.config"
 USERNAME: Final = "sasl.username"
@@ -40,14 +40,6 @@ def a_string(raw: Any) -> str:
 def a_secret(raw: Any) -> Secret[str]:
     """Return the string unchanged and hidden."""
     return Secret(a_string(raw))
-
-
-def a_function(raw: Any) -> Function:
-    """Return the value, which must be a function without parameters. Raises ValueError."""
-    if not callable(raw):
-        raise ValueError("it must be a function without arguments")
-    function: Function = raw
-    return function
 
 
 def a_secret_or_function(raw: Any) -> Secret[str] | Function:

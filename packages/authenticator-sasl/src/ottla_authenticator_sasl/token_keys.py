@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.interfaces import ConfigKey, boolean
@@ -10,6 +10,7 @@ from ottla_authenticator_sasl.assertion_keys import ASSERTION_KEYS
 from ottla_authenticator_sasl.https_trust import HTTPS_KEYS
 from ottla_authenticator_sasl.login import JAAS_KEY, JAVA_CLASS_KEYS, a_secret, a_string, refuse_java_class
 from ottla_authenticator_sasl.token_sources import PROVIDER
+from ottla_authenticator_sasl.user_functions import a_function
 from ottla_authenticator_sasl.value_types import milliseconds, number
 
 NAME: Final = "OAUTHBEARER"
@@ -28,13 +29,6 @@ BEARER_RETRIEVER: Final = "JwtBearerJwtRetriever"
 OWN_FUNCTION: Final = f"set {PROVIDER} to a function that returns a token"
 
 
-def _callable(raw: Any) -> Callable[[], Any]:
-    if not callable(raw):
-        raise ValueError("it must be a function without arguments")
-    function: Callable[[], Any] = raw
-    return function
-
-
 def _extensions(raw: Any) -> Mapping[str, str]:
     if isinstance(raw, Mapping):
         return dict(raw)
@@ -47,7 +41,7 @@ def _extensions(raw: Any) -> Mapping[str, str]:
 OAUTH_KEYS: Final = (
     ConfigKey(
         name=PROVIDER,
-        type=_callable,
+        type=a_function,
         default=None,
         meaning="a function or a method without arguments, plain or async, that returns a token",
     ),

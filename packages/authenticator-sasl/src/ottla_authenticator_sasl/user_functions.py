@@ -1,4 +1,4 @@
-"""Calls of user functions that return a secret: plain or async functions; their errors become Ottla's.
+"""User functions that return a secret, plain or async: their check, and their calls, whose errors become Ottla's.
 
 Messages never quote a function's exception, because it may hold the secret; Ottla's own errors keep their message.
 """
@@ -9,10 +9,40 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import Any
+from inspect import Parameter
+from typing import Any, Final, TypeAlias
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError
 from ottla.interfaces import Secret
+
+Function: TypeAlias = Callable[[], Any]
+"""A function of the user's, plain or async."""
+
+_ANY_NUMBER: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def a_function(raw: Any) -> Function:
+    """Return the value, which must be a function that can be called without arguments. Raises ValueError.
+
+    What is not known to be wrong is taken: a built-in function may have no signature.
+    """
+    if not callable(raw):
+        raise ValueError("it must be a function without arguments")
+    needed = _needed(raw)
+    if needed:
+        name = getattr(raw, "__qualname__", type(raw).__qualname__)
+        raise ValueError(f"it is called without arguments, and {name} needs {', '.join(needed)}: define it as f()")
+    function: Function = raw
+    return function
+
+
+def _needed(function: Any) -> list[str]:
+    """Return the names of the arguments that a call cannot leave out."""
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in _ANY_NUMBER]
 
 
 def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:

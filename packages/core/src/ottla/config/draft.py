@@ -19,6 +19,7 @@ from ottla.config.key_names import add_misnamed, merge, of_another_client, sourc
 from ottla.config.option import Option
 from ottla.config.producer_config import ProducerConfig
 from ottla.config.reference import plain_value
+from ottla.config.rotating_values import problem_of_function
 from ottla.config.rules import reconcile
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
 from ottla.errors import ConfigError
@@ -178,6 +179,8 @@ class ConfigDraft:
         if raw is None:
             return key.default
         try:
+            if key.rotates and callable(raw) and (wrong := problem_of_function(raw)):
+                raise ValueError(wrong)
             return key.type(raw)
         except (TypeError, ValueError) as error:
             self._refuse(key, raw, text_of(error) or "it is not accepted", plugin=plugin)
@@ -188,8 +191,11 @@ class ConfigDraft:
             return key.default
 
     def _refuse(self, key: ConfigKey, raw: object, why: str, *, plugin: str) -> None:
-        # The error of a secret's type may quote the secret.
-        if key.name in self._secrets or is_secret(key.name):
+        # The error of a secret's type may quote the secret, as may a function's repr.
+        secret = key.name in self._secrets or is_secret(key.name)
+        if (secret or key.rotates) and callable(raw) and (wrong := problem_of_function(raw)):
+            problem = f"{key.name}: {wrong} ({plugin}: {key.meaning})"
+        elif secret:
             problem = f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
         else:
             problem = f"{key.name}={brief(raw)}: {why} ({plugin}: {key.meaning})"

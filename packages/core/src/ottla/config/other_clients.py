@@ -29,6 +29,10 @@ def _all(keys: Iterable[str], remark: str) -> dict[str, OtherKey]:
     return dict.fromkeys(keys, OtherKey(None, remark))
 
 
+_TOKEN: Final = (
+    "It is called without arguments, and returns the token as text or an ottla_authenticator_sasl.Token, whose "
+    "expires_at_ms is in milliseconds"
+)
 _PEM: Final = "One PEM file has the certificates and the key"
 
 OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
@@ -141,12 +145,12 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "enable.sasl.oauthbearer.unsecure.jwt": OtherKey(
         None, "leave it out; sasl.oauthbearer.token.provider gives tokens"
     ),
-    "oauthbearer.token.refresh.cb": OtherKey("sasl.oauthbearer.token.provider"),
-    "oauth.cb": OtherKey("sasl.oauthbearer.token.provider"),
+    "oauthbearer.token.refresh.cb": OtherKey("sasl.oauthbearer.token.provider", _TOKEN),
+    "oauth.cb": OtherKey("sasl.oauthbearer.token.provider", _TOKEN),
     "sasl.kerberos.domain.name": OtherKey(None, "leave it out; the principal of a broker has its advertised host name"),
     "sasl.kerberos.name": OtherKey("sasl.kerberos.principal"),
     "sasl.mechanisms": OtherKey("sasl.mechanism"),
-    "sasl.oauth.token.provider": OtherKey("sasl.oauthbearer.token.provider"),
+    "sasl.oauth.token.provider": OtherKey("sasl.oauthbearer.token.provider", "It is the method `token` of the object"),
     "sasl.oauthbearer.assertion.jwt.template.file": OtherKey("sasl.oauthbearer.assertion.template.file"),
     "sasl.oauthbearer.client.id": OtherKey("sasl.oauthbearer.client.credentials.client.id"),
     "sasl.oauthbearer.client.secret": OtherKey("sasl.oauthbearer.client.credentials.client.secret"),
