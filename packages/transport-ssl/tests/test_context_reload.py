@@ -39,7 +39,7 @@ class Day:
 
 def setups(written: dict[str, Any], clock: Callable[[], datetime]) -> Setups:
     values = ConfigDraft.read({"bootstrap.servers": "b:9093", **written}).claim(KEYS, plugin="ssl")
-    return Setups(read(values), clock=clock)
+    return Setups(read(values), client_id="shop", clock=clock)
 
 
 def replace(file: Path, content: bytes) -> None:
@@ -73,7 +73,10 @@ def shown(made: TlsTransport, context: ssl.SSLContext) -> str:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    """The warnings, all of which begin with the client id."""
+    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in found if not line.startswith(("shop: ", "producer: "))] == []
+    return found
 
 
 def test_a_new_certificate_is_used_by_new_connections_only(
@@ -95,7 +98,10 @@ def test_a_new_certificate_is_used_by_new_connections_only(
     theirs.close()
 
 
-def test_new_authorities_are_trusted(server_context: ssl.SSLContext, ca: trustme.CA, tmp_path: Path) -> None:
+def test_new_authorities_are_trusted(
+    server_context: ssl.SSLContext, ca: trustme.CA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     file = tmp_path / "authorities.pem"
     file.write_bytes(trustme.CA().cert_pem.bytes())
     clock = Day()
@@ -109,6 +115,7 @@ def test_new_authorities_are_trusted(server_context: ssl.SSLContext, ca: trustme
     assert made.current().context is not first.context
     [(_source, authority)] = made.current().given
     assert "Test authority" in authority.subject
+    assert "shop: the TLS files have changed; new connections use them" in caplog.messages
 
 
 @pytest.mark.parametrize("broken", [b"", b"hello", b"-----BEGIN CERTIFICATE-----", None])
@@ -174,7 +181,7 @@ def test_a_certificate_that_expires_soon_is_logged_once_in_time(
     made.current()
 
     [said] = warnings(caplog)
-    assert said.startswith(f"ssl.keystore.location={file}: the certificate of 'CN=us")
+    assert said.startswith(f"shop: ssl.keystore.location={file}: the certificate of 'CN=us")
     assert said.endswith("expires on 2026-09-09 00:00 UTC")
 
 
@@ -198,7 +205,9 @@ def test_expired_authorities_of_one_file_are_one_log_line(tmp_path: Path, caplog
     made.current()
 
     [said] = warnings(caplog)
-    assert said.startswith(f"ssl.truststore.location={file}: 4 certificates have expired, and 2 expire within 30 days")
+    assert said.startswith(
+        f"shop: ssl.truststore.location={file}: 4 certificates have expired, and 2 expire within 30 days"
+    )
     assert said.count("'CN=authority ") == 3
     assert "'CN=authority -5' on " in said
     assert said.endswith(", and 3 more")
@@ -360,7 +369,7 @@ def test_an_error_while_files_are_read_is_logged_and_old_ones_are_used(
     with monkeypatch.context() as patch:
         patch.setattr(context_reload, "make_setup", fault)
         assert made.current() is first
-    assert "reading the TLS files failed; new connections use what was read before" in caplog.text
+    assert "shop: reading the TLS files failed; new connections use what was read before" in caplog.text
     assert "a fault of ours" in caplog.text
     assert made.current() is not first
 

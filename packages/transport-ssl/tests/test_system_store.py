@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def setups() -> Setups:
     values = ConfigDraft.read({"bootstrap.servers": "b:9093"}).claim(KEYS, plugin="ssl")
-    return Setups(read(values))
+    return Setups(read(values), client_id="shop")
 
 
 def trusted() -> int:

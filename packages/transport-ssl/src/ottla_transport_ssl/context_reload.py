@@ -39,10 +39,16 @@ _FileStates: TypeAlias = Sequence[tuple[int, ...] | None]
 
 
 class Setups:
-    """Provide the current setup. Once created, only the I/O thread uses it. *clock* returns the time of day."""
+    """Provide the current setup. Once created, only the I/O thread uses it. *clock* returns the time of day.
 
-    def __init__(self, settings: TlsSettings, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    Log lines begin with the *client_id*.
+    """
+
+    def __init__(
+        self, settings: TlsSettings, *, client_id: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._settings = settings
+        self._client_id = client_id
         self._clock = clock
         sources = (settings.trust, settings.revocation, settings.identity)
         self._files = [source.location for source in sources if source is not None and source.location is not None]
@@ -76,14 +82,15 @@ class Setups:
             threading.Thread(target=self._check, name="ottla-tls-files", daemon=True).start()
         except RuntimeError as cause:  # the system has no more threads, or the interpreter ends
             self._checked.set()
-            logger.debug("the TLS files are not read again: %s", cause)
+            logger.debug("%s: the TLS files are not read again: %s", self._client_id, cause)
 
     def _warn_of_slow_files(self) -> None:
         seconds = time.monotonic() - self._check_began
         if seconds >= SLOW and not self._slow:
             self._slow = True
             logger.warning(
-                "reading the TLS files has not ended for %.0f s; new connections use what was read before: %s",
+                "%s: reading the TLS files has not ended for %.0f s; new connections use what was read before: %s",
+                self._client_id,
                 seconds,
                 ", ".join(self._files),
             )
@@ -96,7 +103,9 @@ class Setups:
             if states != self._seen:
                 self._read_again(states)
         except Exception:
-            logger.exception("reading the TLS files failed; new connections use what was read before")
+            logger.exception(
+                "%s: reading the TLS files failed; new connections use what was read before", self._client_id
+            )
         finally:
             self._checked.set()
 
@@ -110,10 +119,14 @@ class Setups:
         except (ConfigError, PluginNotFoundError) as error:
             if self._refused != (states, str(error)):
                 self._refused = (states, str(error))
-                logger.warning("the TLS files have changed and cannot be used, so the old ones stay in use: %s", error)
+                logger.warning(
+                    "%s: the TLS files have changed and cannot be used, so the old ones stay in use: %s",
+                    self._client_id,
+                    error,
+                )
         else:
             self._seen, self._refused = states, None
-            logger.info("the TLS files have changed; new connections use them")
+            logger.info("%s: the TLS files have changed; new connections use them", self._client_id)
 
     def _file_states(self) -> _FileStates:
         return [_file_state(file) for file in self._files]
@@ -129,14 +142,14 @@ class Setups:
                 self._warned.add(certificate.fingerprint)
                 ending.setdefault(str(source), []).append(certificate)
         for where, certificates in ending.items():
-            _warn_of_end(where, sorted(certificates, key=lambda each: each.not_after), now)
+            _warn_of_end(self._client_id, where, sorted(certificates, key=lambda each: each.not_after), now)
 
 
-def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime) -> None:
+def _warn_of_end(client_id: str, where: str, certificates: Sequence[Certificate], now: datetime) -> None:
     if len(certificates) == 1:
         [one] = certificates
         verb = "expired" if one.not_after < now else "expires"
-        logger.warning("%s: the certificate of %s %s on %s", where, one, verb, day(one.not_after))
+        logger.warning("%s: %s: the certificate of %s %s on %s", client_id, where, one, verb, day(one.not_after))
         return
     shown = [f"{each.subject!r} on {day(each.not_after)}" for each in certificates[:_MAX_SHOWN]]
     if more := len(certificates) - len(shown):
@@ -144,7 +157,8 @@ def _warn_of_end(where: str, certificates: Sequence[Certificate], now: datetime)
     expired = sum(each.not_after < now for each in certificates)
     soon = len(certificates) - expired
     logger.warning(
-        "%s: %s expired, and %s within %d days: %s",
+        "%s: %s: %s expired, and %s within %d days: %s",
+        client_id,
         where,
         f"{counted(expired, 'certificate')} {'has' if expired == 1 else 'have'}",
         f"{soon} expires" if soon == 1 else f"{soon} expire",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ottla.errors import TlsHandshakeError, printable, quoted
 from ottla.hookspecs import hookimpl
-from ottla.interfaces import ConfigKey, PluginConfig, Target, Transport, TransportLayer
+from ottla.interfaces import ConfigKey, PluginConfig, PluginContext, Target, Transport, TransportLayer
 from ottla_transport_ssl.context_reload import Setups
 from ottla_transport_ssl.keys import KEYS, read
 from ottla_transport_ssl.tls_layer import TlsLayer, TlsOverLayer
@@ -72,11 +72,11 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
 
 
 @hookimpl
-def ottla_transport(config: PluginConfig, inner: Transport | None) -> Transport:
+def ottla_transport(config: PluginConfig, inner: Transport | None, context: PluginContext) -> Transport:
     """The transport named `ssl`."""
     settings = read(config)
     if not settings.check_host_names:
         logger.warning(
             "ssl.endpoint.identification.algorithm is empty: any host with a trusted certificate can pass for a broker"
         )
-    return TlsTransport(Setups(settings))
+    return TlsTransport(Setups(settings, client_id=context.client_id or "producer"))
