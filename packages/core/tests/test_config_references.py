@@ -398,7 +398,10 @@ def test_a_plugin_is_called_once_for_all_keys_of_a_path(installed: Any) -> None:
     ("give", "said"),
     [
         (lambda path, keys: None, "returned a NoneType, not a mapping"),
-        (lambda path, keys: {"key": SECRET.encode()}, "has no value"),
+        (lambda path, keys: {"key": SECRET.encode()}, "${vault:a:key}: the config_provider 'vault' of "),
+        (lambda path, keys: {"key": SECRET.encode()}, " returned a bytes, not a str"),
+        (lambda path, keys: {"key": 5}, " returned an int, not a str"),
+        (lambda path, keys: {"key": None}, "has no value"),
         (lambda path, keys: {}, "has no value"),
         (lambda path, keys: [][0], "raised IndexError"),
         (lambda path, keys: sys.exit(SECRET), "raised SystemExit"),
@@ -409,6 +412,21 @@ def test_a_plugin_without_a_value_is_reported(installed: Any, give: Any, said: s
     installed(give)
 
     assert said in problems({"config.providers": "vault", "client.id": "${vault:a:key}"})
+
+
+@pytest.mark.parametrize("written", ["${Vault:a:key}", "a-${vualt:key}"])
+@pytest.mark.parametrize("key", ["client.id", "sasl.password"])
+def test_a_reference_to_a_provider_that_is_not_named_is_a_warning(
+    installed: Any, written: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    installed(lambda path, keys: {})
+    resolved({"config.providers": "vault", key: written})
+
+    assert (
+        f"{key} has a reference to a provider that config.providers does not name, which is used as text; it names "
+        "vault"
+    ) in caplog.messages
+    assert "ualt:" not in caplog.text, "the name may be a part of a secret"
 
 
 class Lying(dict[str, str]):

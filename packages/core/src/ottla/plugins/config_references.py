@@ -84,18 +84,30 @@ def _resolve(merged: dict[str, object], registry: Registry, objects: PluginObjec
 
 
 def _warn_of_unresolved(merged: Mapping[str, object], providers: Collection[str]) -> None:
-    """Warn of references to our own providers that are used as text, because the settings do not name the provider."""
+    """Warn of references that are used as text, because the settings do not name their provider.
+
+    If they name none at all, only a reference to a provider of ours is meant as one; it is named. Other names may be
+    a part of a secret.
+    """
     for key, value in merged.items():
         written = revealed(value)
         if not isinstance(written, str) or "${" not in written:
             continue
-        for name in sorted({match[1] for match in _REFERENCE.finditer(written)} & _OURS - set(providers)):
+        unnamed = {match[1] for match in _REFERENCE.finditer(written)} - set(providers)
+        for name in sorted(unnamed & _OURS):
             logger.warning(
                 "%s has a reference ${%s:...}, which is used as text, because %s does not name %r",
                 printable(key),
                 name,
                 PROVIDERS,
                 name,
+            )
+        if providers and unnamed and not unnamed & _OURS:
+            logger.warning(
+                "%s has a reference to a provider that %s does not name, which is used as text; it names %s",
+                printable(key),
+                PROVIDERS,
+                ", ".join(map(printable, providers)),
             )
 
 
@@ -162,13 +174,16 @@ def _ask(
                 missing[reference] = f"{_shown(reference)}: {found}"
             elif key not in found.reveal():
                 missing[reference] = f"{_shown(reference)} has no value; is the name right, and may it be read?"
+            elif not isinstance(found.reveal()[key], str):
+                kind = with_article(type(found.reveal()[key]).__name__)
+                missing[reference] = f"{_shown(reference)}: the {_name(providers[place[0]])} returned {kind}, not a str"
             else:
                 values[reference] = Secret(found.reveal()[key])
     return values, missing
 
 
-def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, str]] | str:
-    """The provider's values by key, or the reason, as text, why they could not be read.
+def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, Any]] | str:
+    """The provider's values by key, without those that are None, or the reason, as text, why they could not be read.
 
     Blocks as long as the provider does.
     """
@@ -176,7 +191,7 @@ def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mappin
         given = Secret(provider.get(path, frozenset(keys)))
         if not isinstance(given.reveal(), Mapping):
             return f"the {_name(provider)} returned {with_article(type(given.reveal()).__name__)}, not a mapping"
-        return Secret({key: value for key in keys if isinstance(value := given.reveal().get(key), str)})
+        return Secret({key: value for key in keys if (value := given.reveal().get(key)) is not None})
     except ConfigError as error:
         return "; ".join(error.problems)
     except OttlaError as error:
