@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from broker_on_a_socket import SECRET
 
-from ottla import InvalidPluginError, OttlaError, SerializationError
+from ottla import InvalidPluginError, InvalidRecordError, OttlaError, SerializationError
 from ottla.accumulator.batch import ProducerBatch
 from ottla.concurrency import signals
 from ottla.errors import AuthenticationError, IllegalStateError
@@ -220,6 +220,28 @@ def test_a_partitioner_that_calls_its_producer_under_the_lock_is_named(call: str
     assert error is not None
     check_named(error, "partitioner")
     assert f"failed in partition_column for topic 't': IllegalStateError: {reason}" in str(error)
+
+
+def test_an_error_that_a_plugin_raises_again_and_again_belongs_to_no_call() -> None:
+    unknown = InvalidRecordError("no such customer")
+
+    class Refuses(Partitioner):
+        def partition(self, topic: str, key: bytes | None, view: Any) -> int:
+            raise unknown
+
+    with simulated(1, 1, plugins={"partitioner": Refuses()}) as simulation:
+        for rows in (1, 2):
+            with pytest.raises(InvalidRecordError, match="no such customer") as refused:
+                simulation.producer.send_table("t", pa.table({"value": [b"v"] * rows, "key": [b"bad"] * rows}))
+
+            assert refused.value.delivery is not None
+            assert refused.value.delivery.rows == rows
+            assert len(refused.value.__notes__) == 1
+        with pytest.raises(InvalidRecordError, match="no such customer") as alone:
+            simulation.producer.send("t", b"v", b"bad")
+
+    assert alone.value.delivery is None
+    assert not hasattr(unknown, "__notes__")
 
 
 @pytest.mark.parametrize("column", [ReadOnce, lambda count: [False] * count, lambda count: (0,) * count])

@@ -1,11 +1,37 @@
-"""Errors of a clean-up, as notes of the error that caused it."""
+"""Notes of errors, and errors of a clean-up as notes of the error that caused it."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from ottla.errors.exceptions import OttlaError
+from ottla.errors.plugin_origin import faults
+
+E = TypeVar("E", bound=OttlaError)
+
+
+def note_once(error: BaseException, note: str) -> None:
+    """Add a note, unless the error has it already: a plugin may raise one error object again and again."""
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+
+
+def own_copy(error: E) -> E:
+    """A copy that may be changed: a plugin may raise one error object for several calls. The error, if it has none."""
+    try:
+        made = copy.copy(error)
+    except faults():  # of a class with its own way to be copied
+        return error
+    if type(made) is not type(error):
+        return error
+    if notes := getattr(error, "__notes__", None):
+        made.__notes__ = list(notes)
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made.with_traceback(error.__traceback__)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, 
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, IllegalStateError, InvalidPluginError, InvalidRecordError
 from ottla.errors.log_throttle import ThrottledLog
+from ottla.errors.notes import note_once
 from ottla.errors.plugin_origin import faults
 from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Header, Headers, Interceptor, ProducerRecord, SupportsOnSendTable, supports
@@ -230,7 +231,7 @@ class InterceptedRecord(ObservingCallback):
     def fail(self, error: Exception) -> None:
         """Call every interceptor with the error of a record that was not queued, and note there who has changed it."""
         if self.changed_by and isinstance(error, InvalidRecordError | InvalidPluginError):
-            error.add_note(f"the key, the value or the partition was changed by the {', the '.join(self.changed_by)}")
+            note_once(error, f"the key, the value or the partition was changed by the {', the '.join(self.changed_by)}")
         self._interceptors.acknowledge(self.unwritten(error), error, self.contexts)
 
     def unwritten(self, error: Exception) -> RecordMetadata:

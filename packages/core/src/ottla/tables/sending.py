@@ -28,6 +28,7 @@ from ottla.errors import (
     TopicUnavailableError,
     counted,
 )
+from ottla.errors.notes import own_copy
 from ottla.interfaces import Columns, RecordEncoder, TableRows
 from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.arrow_varints import sums
@@ -149,16 +150,21 @@ def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableD
     except KeyboardInterrupt as interrupt:
         interrupt.delivery = delivery  # type: ignore[attr-defined]
         raise
-    except OttlaError as error:
+    except OttlaError as raised:
         if not delivery.rows:
             raise
-        error.delivery = delivery
-        error.add_note(
-            f"send_table had taken {counted(delivery.rows, 'row')} from the table; those of them that were not "
-            "queued are among failed_rows() of this error's `delivery`"
-        )
-        raise
-    return delivery
+        error = own_copy(raised)
+    else:
+        return delivery
+    error.delivery = delivery
+    error.add_note(
+        f"send_table had taken {counted(delivery.rows, 'row')} from the table; those of them that were not queued are "
+        "among failed_rows() of this error's `delivery`"
+    )
+    try:
+        raise error  # outside the except block, so that it has the context of the original
+    finally:
+        del error  # it has this frame in its traceback
 
 
 class NewRows(Protocol):
