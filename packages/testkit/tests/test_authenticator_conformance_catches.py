@@ -78,6 +78,16 @@ def test_a_broken_promise_of_a_mechanism_is_named(pytester: pytest.Pytester, plu
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
+def test_a_mechanism_may_declare_that_it_checks_answers(pytester: pytest.Pytester) -> None:
+    def run(declared: str) -> pytest.RunResult:
+        more = MORE.format(password=PASSWORD, at_once=15.0).replace("mutual = True", declared)
+        more = more.replace("wrong_mechanisms.Broker", "wrong_mechanisms.TokenBroker")
+        return SUITE.run(pytester, "SendsAToken()", "-x", "-k", "garbage", more=more)
+
+    assert_caught(run("checks_answers = True"), "ended the login well, and no honest broker sends it: refuse what is")
+    assert_passed(run("checks_answers = False"))
+
+
 @pytest.mark.parametrize("mechanism", ["Right()", "EndsItsThread()", "NotesRefusals()"])
 def test_a_mechanism_that_keeps_all_promises_passes(pytester: pytest.Pytester, mechanism: str) -> None:
     SUITE.assert_passes(pytester, mechanism)

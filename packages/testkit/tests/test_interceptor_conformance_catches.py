@@ -18,6 +18,22 @@ WRONG = [
     ("SendsItElsewhere", "every_record_can", "returned the topic 'audit'; it cannot be changed"),
     ("CountsPartitionsFromTheEnd", "every_record_can", "returned partition -1; it must be an int of at least 0, or"),
     ("TimesInSeconds", "every_record_can", r"returned timestamp_ms [\d.]+; it must be an int of at least 0, or None"),
+    ("DropsTheHeaders", "besides_key_and", r"on_send\(\) of the headers .* the program's are lost or in another order"),
+    (
+        "DropsTheTimestamp",
+        "besides_key_and",
+        r"on_send\(\) of the timestamp_ms 1700000000000 returned None: change a c",
+    ),
+    ("PutsAllOnOnePartition", "besides_key_and", r"on_send\(\) of the partition 2 returned 0: .* `keeps` without part"),
+    ("DropsHeadersForAll", "besides_keys_and", r"on_send_table\(\) of the headers .* the program's are lost"),
+    ("DropsHeadersOfRows", "besides_keys_and", r"on_send_table\(\) of the headers .* the program's are lost"),
+    ("DropsTimestampsOfRows", "besides_keys_and", r"on_send_table\(\) of the timestamp_ms 1700000000000 returned None"),
+    ("KeepsTheRecordAside", "at_any_line", r"between two of its lines, \(.*\) became \(.*\), and alone"),
+    (
+        "KeepsTheSpanAside",
+        "at_any_line",
+        "two records got the same object as their `context`, and each one has its own",
+    ),
     ("NeedsItsContext", "every_outcome", "raised TypeError"),
     ("ForgetsItsContext", "context", r"on_acknowledgement\(\) .* raised AssertionError"),
     (
@@ -125,11 +141,28 @@ def test_a_broken_promise_of_an_interceptor_is_named(
     assert_caught(result, said)
 
 
+@pytest.mark.parametrize(
+    ("interceptor", "keeps"),
+    [
+        ("DropsTheHeaders", "('partition', 'timestamp_ms')"),
+        ("DropsTheTimestamp", "('headers', 'partition')"),
+        ("PutsAllOnOnePartition", "('headers', 'timestamp_ms')"),
+        ("DropsHeadersOfRows", "('partition', 'timestamp_ms')"),
+    ],
+)
+def test_an_interceptor_may_declare_what_it_changes(pytester: pytest.Pytester, interceptor: str, keeps: str) -> None:
+    plugin = f"wrong_interceptors.{interceptor}()"
+    more = f"keeps = {keeps}"
+    result = run_suite(pytester, "InterceptorConformance", "interceptor", plugin, "-k", "besides_key", more=more)
+
+    assert_passed(result)
+
+
 def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=11, skipped=8)
+    result.assert_outcomes(passed=13, skipped=9)
 
 
 def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
@@ -139,7 +172,7 @@ def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytes
 
     assert_passed(result)
     raise_if_missing(result)
-    result.assert_outcomes(passed=18, skipped=1)
+    result.assert_outcomes(passed=21, skipped=1)
 
 
 def run_rows_and_records(pytester: pytest.Pytester, interceptor: str, more: str) -> pytest.RunResult:

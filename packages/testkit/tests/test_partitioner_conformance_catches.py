@@ -18,6 +18,11 @@ WRONG = [
     ("OneTooMany", "in_range", r"chose partition \d+ of a topic that has \d+"),
     ("Negative", "in_range", "chose partition -1 of a topic that has"),
     ("RemembersTheFirstView", "grows_or_shrinks", r"chose partition \d+ of a topic that has \d+"),
+    (
+        "KeepsTheFirstNumber",
+        "that_are_added",
+        r"had grown from 2 to 24 partitions, .* went to the partitions \[0, 1\]: .* so do not keep it",
+    ),
     ("OneCountForAllTopics", "topics_are_independent", r"chose partition \d+ of a topic that has 2"),
     (
         "NeedsAKey",
@@ -104,6 +109,14 @@ def test_a_partitioner_may_declare_what_it_does_about_slow_leaders(pytester: pyt
 
     assert_caught(run("avoids_slow_leaders = True"), "whose leader is slow")
     run("avoids_lost_leaders = True; avoids_slow_leaders = False").assert_outcomes(skipped=1)
+
+
+def test_a_partitioner_whose_keys_alone_decide_ignores_the_topic(pytester: pytest.Pytester) -> None:
+    def run(declared: str) -> pytest.RunResult:
+        return SUITE.run(pytester, "HashesTheTopicToo()", "-k", "every_topic", more=declared)
+
+    assert_caught(run("keys_decide = True"), r"goes to partition \d+ of the topic orders and to \d+ of refunds")
+    run("keys_decide = None").assert_outcomes(skipped=1)
 
 
 def test_sample_keys_reach_a_branch_that_the_suite_does_not_find(pytester: pytest.Pytester) -> None:

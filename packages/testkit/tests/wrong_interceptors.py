@@ -181,6 +181,36 @@ class KeepsTheProgram(LeavesItsThread):
         threading.Thread(target=self._over.wait, args=(5,), name="audit", daemon=False).start()
 
 
+class DropsTheHeaders(Right):
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        return key, value, (("seen", b"1"),)
+
+
+class DropsTheTimestamp(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        return attrs.evolve(super().on_send(record), timestamp_ms=None)
+
+
+class PutsAllOnOnePartition(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        return attrs.evolve(super().on_send(record), partition=0)
+
+
+class KeepsTheRecordAside(Right):
+    """Another thread may put its own there between the two lines."""
+
+    def made_of(self, topic: str, key: Any, value: Any, headers: Sequence[Header]) -> Any:
+        self.key = key
+        return self.key, value, headers
+
+
+class KeepsTheSpanAside(Right):
+    def on_send(self, record: ProducerRecord) -> Any:
+        self.span = object()
+        span = self.span
+        return attrs.evolve(record, context=span)
+
+
 class RightForTables(Right):
     """Adds a header to all rows, and counts its calls for a table."""
 
@@ -243,6 +273,21 @@ class WritesTextOfFormattedValues(RightForTables):
 class CountsPartitionsOfTablesFromTheEnd(RightForTables):
     def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
         return {"partitions": pa.array([-1] * rows.count)}
+
+
+class DropsHeadersForAll(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"added_headers": (("seen", b"1"),)}
+
+
+class DropsHeadersOfRows(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"headers": None}
+
+
+class DropsTimestampsOfRows(RightForTables):
+    def changes_of(self, rows: ProducerRows) -> dict[str, Any]:
+        return {"timestamps_ms": None}
 
 
 class WritesATextHeaderForAll(RightForTables):

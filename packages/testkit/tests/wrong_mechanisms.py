@@ -80,6 +80,30 @@ class Right:
         return self.exchange(self)
 
 
+class TokenBroker:
+    """Answers the password with nothing."""
+
+    def __init__(self) -> None:
+        self.satisfied = False
+
+    def answer(self, data: bytes) -> bytes:
+        self.satisfied = data == PASSWORD.encode()
+        return b""
+
+
+class SendsAToken(Right):
+    """One message, and whatever the broker answers: it proves nothing."""
+
+    class OfAToken(Exchange):
+        def start(self) -> bytes:
+            return PASSWORD.encode()
+
+        def challenge(self, data: bytes) -> Step:
+            return Step(reply=None, done=True)
+
+    exchange = OfAToken
+
+
 class HasABlankInItsName(Right):
     name = "proof of x"
 

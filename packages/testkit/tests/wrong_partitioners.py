@@ -147,6 +147,23 @@ class RemembersTheFirstView(Right):
         return zlib.crc32(key) % self.partitions
 
 
+class KeepsTheFirstNumber(Right):
+    """Never sees that the topic has grown."""
+
+    count: int | None = None
+
+    def of_key(self, key: bytes, view: TopicView) -> int:
+        self.count = self.count or view.partitions
+        return zlib.crc32(key) % min(self.count, view.partitions)
+
+
+class HashesTheTopicToo(RightByTurns):
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        if key is None:
+            return super().partition(topic, key, view)
+        return zlib.crc32(key + topic.encode()) % view.partitions
+
+
 class OneCountForAllTopics(Right):
     """Takes the count that the last record without a key saw."""
 

@@ -49,6 +49,7 @@ class OAuthBearerConformance(AuthenticatorConformance):
     """All requirements for a mechanism that sends a token."""
 
     secrets = (TOKEN,)
+    checks_answers = True
     settings: ClassVar[Mapping[str, Any]] = with_a_token({})
     settings_for = staticmethod(with_a_token)
 

@@ -31,6 +31,7 @@ class PlainConformance(AuthenticatorConformance):
     """All requirements for a mechanism with name and password."""
 
     secrets = (ALICE.password,)
+    checks_answers = True
     settings: ClassVar[Mapping[str, Any]] = with_a_login({})
     settings_for = staticmethod(with_a_login)
 

@@ -47,6 +47,8 @@ class ImpostorRequirements(CheckedMechanism):
 
     mutual: ClassVar[bool] = False
     """Whether the broker has to authenticate itself, too: then only its correct messages complete a login."""
+    checks_answers: ClassVar[bool] = False
+    """Whether it refuses what no honest broker sends, although the broker proves nothing: each garbled answer."""
 
     def test_garbage_is_refused_with_a_message_at_every_stage(
         self, mechanism: Mechanism, broker: MakeBroker | None, chance: random.Random
@@ -155,6 +157,11 @@ class ImpostorRequirements(CheckedMechanism):
                 check(
                     not self.mutual,
                     f"{shown(data)} ended the login well; a broker that proves nothing may be an impostor",
+                )
+                check(
+                    not (self.checks_answers and data),
+                    f"{shown(data)} ended the login well, and no honest broker sends it: refuse what is not expected; "
+                    "checks_answers = False allows it",
                 )
                 return
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
+import attrs
 import pytest
 
 from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, RecordMetadata
@@ -23,8 +25,9 @@ from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together
 from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wait
+from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
-from ottla_testkit.conformance.interceptor_tables import CONTENTS, TableRequirements
+from ottla_testkit.conformance.interceptor_tables import CONTENTS, GIVEN, Given, TableRequirements
 
 Made: TypeAlias = tuple[Any, Any, tuple[Header, ...]]
 
@@ -48,6 +51,7 @@ _OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
 )
 
 _THREADS: Final = 8
+_SCHEDULED: Final = 4
 _TIMES: Final = 200
 """Seconds after which a call has waited."""
 
@@ -86,6 +90,13 @@ class InterceptorConformance(TableRequirements):
         for key, value in self.records:
             made = self._send(interceptor, key, value, headers=HEADERS[1])
             self._send(interceptor, made[0], made[1], headers=made[2])
+
+    def test_parts_besides_key_and_value_stay(self, interceptor: Interceptor) -> None:
+        for key, value in self.records:
+            given = _record(key, value, headers=GIVEN.headers)
+            record = attrs.evolve(given, partition=GIVEN.partition, timestamp_ms=GIVEN.timestamp_ms)
+            made = self._send_record(interceptor, record)
+            self._check_kept("on_send()", GIVEN, Given(tuple(made.headers), made.partition, made.timestamp_ms))
 
     def test_its_arguments_are_not_changed(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
@@ -138,6 +149,30 @@ class InterceptorConformance(TableRequirements):
         works: list[Callable[[], object]] = [lambda first=first: send(first) for first in range(_THREADS)]  # type: ignore[misc]
         together(self.timeout * 3, [*works, report], call="on_send()")
 
+    def test_threads_may_change_at_any_line(self, interceptor: Interceptor) -> None:
+        contexts: list[object] = []
+        alike = {number: self._alike(interceptor, *record) for number, record in enumerate(self.records)}
+        alone = [interceptor.on_send(_record(*record)).context for record in (*self.records, *self.records)]
+        own = None not in alone and len(set(map(id, alone))) == len(alone)
+
+        def send(first: int) -> None:
+            for turn in range(_SCHEDULED * len(self.records)):
+                number = (first + turn) % len(self.records)
+                key, value = self.records[number]
+                made = self._send_record(interceptor, _record(key, value))
+                expected = alike[number]
+                check(
+                    expected is None or (made.key, made.value, tuple(made.headers)) == expected,
+                    f"{(key, value)!r} became {(made.key, made.value, tuple(made.headers))!r}, and alone {expected!r}",
+                )
+                contexts.append(made.context)
+                check(
+                    not own or len(set(map(id, contexts))) == len(contexts),
+                    "two records got the same object as their `context`, and each one has its own alone",
+                )
+
+        check_orders([partial(send, first) for first in range(_SCHEDULED)], "state that calls share needs a lock")
+
     def test_close_ends_background_work(self, started_threads: StartedThreads, interceptor: Interceptor) -> None:
         with self._closed_after(interceptor, started_threads):
             for key, value in self.records:
@@ -155,9 +190,14 @@ class InterceptorConformance(TableRequirements):
         topic: str = "orders",
         headers: tuple[Header, ...] = (),
     ) -> Made:
-        what = f"on_send() of the key {_shown(key)}, the value {_shown(value)} and {len(headers)} headers"
+        made = self._send_record(interceptor, _record(key, value, topic=topic, headers=headers))
+        return made.key, made.value, tuple(made.headers)
+
+    def _send_record(self, interceptor: Interceptor, record: ProducerRecord) -> ProducerRecord:
+        key, value, topic = record.key, record.value, record.topic
+        what = f"on_send() of the key {_shown(key)}, the value {_shown(value)} and {len(record.headers)} headers"
         try:
-            made: Any = interceptor.on_send(_record(key, value, topic=topic, headers=headers))
+            made: Any = interceptor.on_send(record)
         except Exception as error:
             fail(f"{what} raised {error!r}; the record would go on without what it adds", error)
         check(
@@ -170,16 +210,15 @@ class InterceptorConformance(TableRequirements):
                 number is None or (type(number) is int and number >= 0),
                 f"{what} returned {name} {number!r}; it must be an int of at least 0, or None",
             )
-        new_key, new_value, new_headers = made.key, made.value, made.headers
-        _check_headers(what, new_headers)
-        for part, before, after in (("key", key, new_key), ("value", value, new_value)):
+        _check_headers(what, made.headers)
+        for part, before, after in (("key", key, made.key), ("value", value, made.value)):
             kept = not isinstance(before, bytes) or isinstance(after, bytes | None)
             check(
                 kept or not self.keeps_types,
                 f"{what} made {with_article(type(after).__name__)} of the {part}, which no producer without a "
                 "serializer takes; keeps_types = False allows it",
             )
-        return new_key, new_value, tuple(new_headers)
+        return cast(ProducerRecord, made)
 
     def _alike(self, interceptor: Interceptor, key: Any, value: Any) -> Made | None:
         """Return the interceptor's result for a record, or None if repeated calls differ."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 import attrs
 
@@ -42,6 +42,17 @@ CONTENTS: Final = (
     b'"https://example.org/?token=1", "host": "192.0.2.1", "name\xc3\xa4": null}'
 )
 """What interceptors look for in values: addresses, numbers and dates."""
+
+
+class Given(NamedTuple):
+    """What a program gives besides key and value."""
+
+    headers: tuple[Header, ...]
+    partition: int | None
+    timestamp_ms: int | None
+
+
+GIVEN: Final = Given((("conformance", b"1"), ("conformance", None), ("\u00e9", b"\0")), 2, 1_700_000_000_000)
 _COLUMNS: Final = ("keys", "values", "headers", "partitions", "timestamps_ms")
 _THREADS: Final = 8
 _TIMES: Final = 20
@@ -51,6 +62,8 @@ class TableRequirements(BoundedSuite):
     """The requirements of `InterceptorConformance` for an interceptor that takes tables."""
 
     records: ClassVar[Sequence[tuple[Any, Any]]]
+    keeps: ClassVar[Collection[str]] = ("headers", "partition", "timestamp_ms")
+    """What it leaves as the program has given it; headers may be added to those that a record has."""
     tables_as_records: ClassVar[bool] = True
     """Whether rows of tables become what `on_send` makes of records: keys, values and names of headers are the same."""
 
@@ -87,6 +100,42 @@ class TableRequirements(BoundedSuite):
                     f"on_send() adds the header {', '.join(sorted(added - names))}, and on_send_table() does not; "
                     "tables_as_records = False allows it",
                 )
+
+    def test_parts_of_rows_besides_keys_and_values_stay(self, interceptor: Interceptor) -> None:
+        needed(interceptor, SupportsOnSendTable)
+        pa = pyarrow()
+        pairs = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+        rows = _rows(
+            values=pa.array([b"value"], pa.binary()),
+            headers=pa.array([GIVEN.headers], pairs),
+            partitions=pa.array([GIVEN.partition], pa.int64()),
+            timestamps_ms=pa.array([GIVEN.timestamp_ms], pa.int64()),
+        )
+        made = _pass(interceptor, rows)
+        [headers] = [()] if made.headers is None else _headers_of(made)
+        partition, timestamp = (
+            None if column is None else column[0].as_py() for column in (made.partitions, made.timestamps_ms)
+        )
+        self._check_kept("on_send_table()", GIVEN, Given((*headers, *made.added_headers), partition, timestamp))
+        for_all = _pass(interceptor, attrs.evolve(_rows(values=rows.values), added_headers=GIVEN.headers))
+        headers = () if for_all.headers is None else _headers_of(for_all)[0]
+        self._check_kept("on_send_table()", GIVEN, GIVEN._replace(headers=(*headers, *for_all.added_headers)))
+
+    def _check_kept(self, call: str, given: Given, made: Given) -> None:
+        """Fail if something that a program has given is lost or changed, and `keeps` has its name."""
+        rest = iter(made.headers)
+        check(
+            "headers" not in self.keeps or all(header in rest for header in given.headers),
+            f"{call} of the headers {given.headers!r} returned {made.headers!r}: the program's are lost or in another "
+            "order; add to those that the record has; `keeps` without headers allows it",
+        )
+        for name in ("partition", "timestamp_ms"):
+            before, after = getattr(given, name), getattr(made, name)
+            check(
+                name not in self.keeps or before == after,
+                f"{call} of the {name} {before} returned {after}: change a copy of the record, attrs.evolve(record, "
+                f"...), or `keeps` without {name} allows it",
+            )
 
     def test_it_accepts_rows_changed_by_another_interceptor(self, interceptor: Interceptor) -> None:
         for rows in _samples(interceptor):
@@ -192,10 +241,15 @@ def _sent(interceptor: Interceptor, record: ProducerRecord) -> ProducerRecord:
     return made  # type: ignore[no-any-return]
 
 
+def _headers_of(rows: ProducerRows) -> list[tuple[Any, ...]]:
+    """Return the headers that the rows themselves have, as pairs."""
+    of_rows = [] if rows.headers is None else rows.headers.to_pylist()
+    return [tuple(tuple(each.values() if isinstance(each, dict) else each) for each in row or ()) for row in of_rows]
+
+
 def _header_names(rows: ProducerRows) -> set[object]:
     """Return the names of the headers that all rows have."""
-    of_rows = [] if rows.headers is None else rows.headers.to_pylist()
-    pairs = [[tuple(each.values() if isinstance(each, dict) else each) for each in row or ()] for row in of_rows]
+    pairs = _headers_of(rows)
     common = set.intersection(*({name for name, _content in row} for row in pairs)) if pairs else set()
     return common | {name for name, _content in rows.added_headers}
 

@@ -46,6 +46,33 @@ class PartitionerKeys(PartitionerCalls):
                         "one key have to stay in order, so only the key and the number of partitions may decide",
                     )
 
+    def test_a_key_has_the_same_partition_in_every_topic(self, partitioner: Partitioner) -> None:
+        if self.keys_decide is not True:
+            pytest.skip("`keys_decide` is not True: a topic's name may decide, too")
+        for key in (*(b"key-%d" % number for number in range(50)), *self._keys(partitioner)):
+            chosen, other = (self._ask(partitioner, key, view_of(100), topic=topic) for topic in ("orders", "refunds"))
+            check(
+                chosen == other,
+                f"the key {key[:24]!r} goes to partition {chosen} of the topic orders and to {other} of refunds, which "
+                "has as many partitions, and keys_decide is True: records of one key in two topics could not be "
+                "joined; leave keys_decide out if the topic decides, too",
+            )
+
+    def test_keys_reach_partitions_that_are_added(self, partitioner: Partitioner) -> None:
+        if not self.spreads_keys or ignores_keys(partitioner):
+            pytest.skip("keys need not be spread")
+        before, after = 2, 24
+        keys = [b"key-%d" % number for number in range(_MANY)]
+        for key in keys:
+            self._ask(partitioner, key, view_of(before))
+        seen = {self._ask(partitioner, key, view_of(after)) for key in keys}
+        check(
+            max(seen) >= before,
+            f"after the topic had grown from {before} to {after} partitions, {len(keys)} different keys went to the "
+            f"partitions {sorted(seen)}: the number of partitions can increase, so do not keep it; spreads_keys = "
+            "False allows it",
+        )
+
     def test_different_keys_reach_many_partitions(self, partitioner: Partitioner) -> None:
         if not self.spreads_keys or ignores_keys(partitioner):
             pytest.skip("keys need not be spread")

@@ -53,8 +53,10 @@ _MAX_READS: Final = 50
 class CountingRegistry:
     """A registry whose values grow with every read, and that counts the reads."""
 
-    def __init__(self, client_id: str = "a") -> None:
+    def __init__(self, client_id: str = "a", *, topics: Sequence[str] = ()) -> None:
         self.client_id = client_id
+        self._topics = topics
+        """Topics that it has besides those that are added."""
         self.given: list[tuple[dict[MetricName, float], dict[MetricName, float]]] = []
         self.unusual = False
         self._lock = threading.Lock()
@@ -68,8 +70,8 @@ class CountingRegistry:
                 MetricName("producer-metrics", "record-send-total", (client,)): 10.0 * looks,
                 MetricName("producer-metrics", "record-queue-time-avg", (client,)): 0.5,
             }
-            for number in range(looks):
-                name = MetricName("producer-topic-metrics", "record-send-total", (client, ("topic", f"t{number}")))
+            for topic in (*(f"t{number}" for number in range(looks)), *self._topics):
+                name = MetricName("producer-topic-metrics", "record-send-total", (client, ("topic", topic)))
                 figures[name] = float(looks)
             if self.unusual:
                 figures.update(_UNUSUAL)
@@ -148,6 +150,9 @@ class MetricsReporterConformance(BoundedSuite):
     subject: ClassVar[str] = "reporter"
     contract: ClassVar[type] = MetricsReporter
 
+    exports_topics: ClassVar[bool] = True
+    """Whether what `exported` returns has each topic of the metrics; False for one that leaves topics out."""
+
     @pytest.fixture
     def reporter(self) -> MetricsReporter:
         """The reporter under test; a new one for each test."""
@@ -191,15 +196,24 @@ class MetricsReporterConformance(BoundedSuite):
 
     def test_a_figure_that_it_reads_is_exported(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()
-        with self._started(reporter, figures):
-            self.collect(reporter)
-        exported = self.exported(reporter)
-        text = exported if isinstance(exported, str) else bytes(exported).decode("utf-8", "replace")
+        text = self._exported(reporter, figures)
         read = sorted({name.name for given, _before in figures.given for name in given})
         check(
             any(_plain(name) in _plain(text) for name in read),
             f"it read the metrics {', '.join(read)}, and `exported` returned {len(text)} characters with none of these "
             "names, whatever stands between their words: nothing has left the reporter",
+        )
+
+    def test_every_topic_that_it_reads_is_exported(self, reporter: MetricsReporter) -> None:
+        if not self.exports_topics:
+            pytest.skip("`exports_topics` is False: it leaves topics out")
+        topics = [f"topic-{number}" for number in range(100, 120)]
+        text = _plain(self._exported(reporter, CountingRegistry(topics=topics)))
+        missing = [topic for topic in topics if _plain(topic) not in text]
+        check(
+            not missing,
+            f"of the metrics of {len(topics)} topics, those of {', '.join(missing)} are not in what `exported` "
+            "returned; exports_topics = False allows it",
         )
 
     def test_close_waits_for_the_last_read_of_its_thread(self, reporter: MetricsReporter) -> None:
@@ -271,6 +285,13 @@ class MetricsReporterConformance(BoundedSuite):
         )
 
     # Shared by the tests
+
+    def _exported(self, reporter: MetricsReporter, figures: CountingRegistry) -> str:
+        """Return what a reporter of these figures has exported, as text."""
+        with self._started(reporter, figures):
+            self.collect(reporter)
+        exported = self.exported(reporter)
+        return exported if isinstance(exported, str) else bytes(exported).decode("utf-8", "replace")
 
     @contextmanager
     def _started(self, reporter: MetricsReporter, figures: CountingRegistry) -> Iterator[None]:
