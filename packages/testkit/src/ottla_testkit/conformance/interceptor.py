@@ -152,7 +152,7 @@ class InterceptorConformance(TableRequirements):
     def test_threads_may_change_at_any_line(self, interceptor: Interceptor) -> None:
         contexts: list[object] = []
         alike = {number: self._alike(interceptor, *record) for number, record in enumerate(self.records)}
-        alone = [interceptor.on_send(_record(*record)).context for record in (*self.records, *self.records)]
+        alone = [self._send_record(interceptor, _record(*record)).context for record in (*self.records, *self.records)]
         own = None not in alone and len(set(map(id, alone))) == len(alone)
 
         def send(first: int) -> None:
