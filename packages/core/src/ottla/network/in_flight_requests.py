@@ -81,7 +81,10 @@ class InFlightRequests(deque[InFlight]):
             raise ProtocolError("a response without a request")
         sent = self[0]
         if sent.setup and self.writing:
-            raise ProtocolError("a response to a request that is not written yet")
+            raise ProtocolError(
+                "a response to a request that is not written yet, unless `flush` of the transport returned False after "
+                "it had written everything"
+            )
         if sent.bare:
             return self.popleft(), memoryview(frame)
         message = sent.request.message
