@@ -31,11 +31,12 @@ class LockedColumns:
     not depend on the encoder: otherwise a batch could neither fail nor expire.
     """
 
-    __slots__ = ("_callbacks", "_closed", "_columns", "_count", "lock")
+    __slots__ = ("_callbacks", "_closed", "_columns", "_count", "_rows", "lock")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._count = self._number("__len__")  # of a table's rows; else of records that are added
+        self._rows = self._number("__len__")  # of a table: columns for single records begin empty
+        self._count = self._rows
         self._closed = False
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.lock = threading.RLock()
@@ -76,9 +77,10 @@ class LockedColumns:
                     f"returned {class_name(index)} in append; an index is an int, and an empty batch takes any record"
                 )
                 raise encoder_fault(self._columns, what)
-            if index != self._count:
+            expected = self._count - self._rows
+            if index != expected:
                 raise encoder_fault(
-                    self._columns, f"returned {index} in append, but the index of the record is {self._count}"
+                    self._columns, f"returned {index} in append, but the index of the record is {expected}"
                 )
             self._count += 1
             if on_delivery is not None:
