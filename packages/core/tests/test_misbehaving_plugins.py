@@ -23,6 +23,7 @@ from broker_on_a_socket import SECRET
 from ottla import InvalidPluginError, InvalidRecordError, OttlaError, SerializationError
 from ottla.accumulator.batch import ProducerBatch
 from ottla.concurrency import signals
+from ottla.concurrency.environment import daemon_thread
 from ottla.errors import AuthenticationError, IllegalStateError
 from ottla.errors.plugin_origin import PluginOrigin, faults, note_origin, origin_of
 from ottla.interfaces import Columns, Encoded, Header, Step
@@ -643,7 +644,7 @@ def caught(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize(
-    ("error", "on_main_thread", "elsewhere"),
+    ("error", "on_a_thread_of_the_program", "on_our_own"),
     [
         (KeyboardInterrupt(), "the program", "the program"),
         (AlarmRang(), "the program", "the plugin"),
@@ -652,15 +653,17 @@ def caught(error: BaseException) -> str:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_only_exceptions_of_signal_handlers_reach_the_program(
-    error: BaseException, on_main_thread: str, elsewhere: str
+def test_only_exceptions_of_the_program_reach_it(
+    error: BaseException, on_a_thread_of_the_program: str, on_our_own: str
 ) -> None:
+    """Programs raise exceptions into their threads, too: time limits of dramatiq and others."""
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(caught(error)))
-    thread.start()
-    thread.join()
+    for make in (daemon_thread, lambda run, _name: threading.Thread(target=run)):
+        thread = make(lambda: found.append(caught(error)), "test")
+        thread.start()
+        thread.join()
 
-    assert (caught(error), found) == (on_main_thread, [elsewhere])
+    assert [*found, caught(error)] == [on_our_own, on_a_thread_of_the_program, on_a_thread_of_the_program]
 
 
 def test_a_batch_whose_compression_is_interrupted_blames_no_encoder() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import cast
@@ -289,3 +291,37 @@ def test_a_forked_process_does_not_wait_for_lines_of_its_parent(lines: Lines) ->
     assert lines.written.acquire(timeout=WITHIN)
 
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+AT_EXIT = """
+import logging, threading, time
+from ottla.errors.robust_logger import robust_logger
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage(), flush=True)
+        if HANGS and record.getMessage() == "first":
+            time.sleep(4)
+        time.sleep(0.3)
+
+logger = robust_logger("ottla.test")
+logger.addHandler(Slow())
+threading.Thread(target=lambda: logger.warning("first"), daemon=True).start()
+while not logger.handlers[0].lock._is_owned() and logger.handlers[0].lock.acquire(blocking=False):
+    logger.handlers[0].lock.release()
+second = threading.Thread(target=lambda: [logger.warning("%d", number) for number in range(3)])
+second.start()
+second.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("hangs", "lines", "said"),
+    [(False, 4, ""), (True, 1, "3 lines of the log are lost: their logging handler is busy")],
+)
+def test_the_end_of_a_program_waits_for_the_lines_but_not_for_ever(hangs: bool, lines: int, said: str) -> None:
+    program = AT_EXIT.replace("HANGS", str(hangs))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WITHIN, check=True)
+
+    assert ended.stdout.split()[:lines] == ["first", "0", "1", "2"][:lines]
+    assert said in ended.stderr

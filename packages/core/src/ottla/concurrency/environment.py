@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from ottla.errors.own_threads import OwnThread
+
 
 class ReentrantLock(Protocol):
     """The methods of `threading.RLock` that are used."""
@@ -69,7 +71,7 @@ class Thread(Protocol):
 
 def daemon_thread(run: Callable[[], object], name: str) -> Thread:
     """A new daemon thread, not started yet: it does not keep the program alive."""
-    return threading.Thread(target=run, name=name, daemon=True)
+    return OwnThread(target=run, name=name, daemon=True)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -10,16 +10,22 @@ for a thread that logs to another one.
 
 from __future__ import annotations
 
+import atexit
 import copy
 import logging
 import os
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 WAIT: Final = 0.2
 """Seconds for which a thread waits for a handler; one that writes to a file or a pipe takes far less."""
+
+WAIT_AT_EXIT: Final = 2.0
+"""Seconds for which the end of the program waits for all lines."""
 
 MAX_LINES: Final = 10_000
 """Lines that wait for one handler."""
@@ -49,6 +55,11 @@ class _BusyHandler:
         self._on_error = on_error
         self._lines: deque[logging.LogRecord] = deque()
         self._dropped = 0
+
+        self.thread = threading.Thread(target=self.run, name="ottla-log", daemon=True)
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
     def add(self, record: logging.LogRecord) -> None:
         """Add a line; the caller holds the lock."""
@@ -91,6 +102,18 @@ class _State:
 
 
 _state: Final = _State()
+
+
+def _finish() -> None:
+    """Wait for the lines at the end of the program, but not for ever: a handler may be busy for good."""
+    deadline = time.monotonic() + WAIT_AT_EXIT
+    for busy in list(_state.busy.values()):
+        busy.thread.join(max(0.0, deadline - time.monotonic()))
+        if busy.thread.is_alive() and sys.stderr is not None:
+            print(f"{len(busy) + 1} lines of the log are lost: their logging handler is busy", file=sys.stderr)
+
+
+atexit.register(_finish)  # after `logging` has registered its own end, so it runs before
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_state.forget)
@@ -140,6 +163,6 @@ def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: 
         busy.add(record)
     if begins:
         try:
-            threading.Thread(target=busy.run, name="ottla-log", daemon=True).start()
+            busy.thread.start()
         except RuntimeError:  # the system has no more threads: this one waits
             busy.run()

@@ -6,13 +6,13 @@ The origin is read only when there is an error, so it does not slow calls of the
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from functools import partial
 from typing import Any, Final
 
 import attrs
 
+from ottla.errors.own_threads import on_own_thread
 from ottla.errors.quoting import class_name, printable
 from ottla.results.value_methods import ValueMethods
 
@@ -26,20 +26,21 @@ def faults() -> tuple[type[BaseException], ...]:
     """Exceptions of a plugin that are its fault: also SystemExit, which must not end the program that calls it.
 
     CancelledError of asyncio is one, too: no task is cancelled inside the call of a plugin, so it comes from a loop of
-    the plugin's own. KeyboardInterrupt and exceptions of other signal handlers are none; these handlers run on the main
-    thread only. For `except faults()`, which Python evaluates only when there is an exception.
+    the plugin's own. KeyboardInterrupt and exceptions of other signal handlers are none, and neither are those that a
+    program raises into its own threads. For `except faults()`, which Python evaluates only when there is an exception.
     """
     asyncio = sys.modules.get("asyncio.exceptions")  # a program without asyncio should not pay for its import
     found = _FAULTS if asyncio is None else (*_FAULTS, asyncio.CancelledError)
     error = sys.exception()
-    return found if error is None or isinstance(error, found) or _from_a_handler(error) else (*found, type(error))
+    return found if error is None or isinstance(error, found) or _of_the_program(error) else (*found, type(error))
 
 
-def _from_a_handler(error: BaseException) -> bool:
-    """Return whether a signal handler may have raised this; a panic of code in Rust is not an Exception either."""
-    if isinstance(error, KeyboardInterrupt):
-        return True
-    return threading.current_thread() is threading.main_thread() and type(error).__name__ != _PANIC
+def _of_the_program(error: BaseException) -> bool:
+    """Return whether the program may have raised this: in a signal handler, or into its thread (a time limit).
+
+    A panic of code in Rust is not an Exception either.
+    """
+    return isinstance(error, KeyboardInterrupt) or not (on_own_thread() or type(error).__name__ == _PANIC)
 
 
 def text_of(error: BaseException) -> str:
