@@ -206,3 +206,22 @@ def test_a_record_that_cannot_be_sent_is_named_by_its_place_in_the_file(kafka: K
     assert process.returncode == FAILED
     assert f"stopped: record 700 of {tmp_path / 'input.txt'}: " in out
     assert set(everything(kafka, topic)) < set(lines[:700])
+
+
+def test_the_record_that_a_broker_refuses_is_named_and_not_its_batch(kafka: KafkaCluster, tmp_path: Path) -> None:
+    topic = f"send-{new_id()}"
+    kafka.create_topic(topic, config={"message.timestamp.after.max.ms": "3600000"})
+    now = time.time_ns() // 1_000_000
+    times = [now + (86_400_000 if number == 700 else 0) for number in range(1_000)]
+    (tmp_path / "input.ndjson").write_text("".join(f'{{"time": {each}}}\n' for each in times))
+    servers = ["--bootstrap-servers", kafka.bootstrap_servers]
+    for resume in ([], ["--resume", str(tmp_path / "STATE")]):
+        with child(
+            "", ["send", topic, str(tmp_path / "input.ndjson"), "--timestamp", "time", *resume, *servers]
+        ) as ran:
+            out, log = ran.communicate(timeout=HANG_GUARD)
+        print(out, log)
+
+        assert ran.returncode == FAILED
+        [first] = [line for line in out.splitlines() if line.startswith("stopped: " if resume else "failed: ")][:1]
+        assert f"record 700 of {tmp_path / 'input.ndjson'}: the broker refused the record" in first

@@ -22,7 +22,7 @@ from pyarrow import feather
 
 from ottla.cli import main
 from ottla.cli.commands import ottla
-from ottla.cli.interruption import Stopped
+from ottla.cli.interruption import StoppedError
 from ottla.cli.send import inputs
 from ottla.cli.send.columns import InputError, Parts, sendable
 from ottla.cli.send.inputs import Input
@@ -314,7 +314,7 @@ def test_a_file_with_zero_bytes_is_cut_only_on_request(content: bytes, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("interruption", "exit_code"), [(KeyboardInterrupt(), INTERRUPTED), (Stopped(signal.SIGTERM), 143)]
+    ("interruption", "exit_code"), [(KeyboardInterrupt(), INTERRUPTED), (StoppedError(signal.SIGTERM), 143)]
 )
 def test_ctrl_c_before_the_command_begins_has_its_exit_code(
     interruption: KeyboardInterrupt, exit_code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -50,7 +50,7 @@ SOURCES: Final[Mapping[str, Sequence[Path]]] = {
     **{name: [PLUGINS / "compressors" / f"{name}.py", PLUGINS / "compressors" / "codec_errors.py"] for name in CODECS},
     "bytes": [PLUGINS / "serializers" / "bytes.py"],
     "string": [PLUGINS / "serializers" / "string.py"],
-    "json": sorted((PLUGINS / "serializers").glob("json*.py")),
+    "json": [*sorted((PLUGINS / "serializers").glob("json*.py")), PLUGINS / "serializers" / "packed_columns.py"],
     **{
         name: [PLUGINS / "config_providers" / f"{name}.py", PLUGINS / "config_providers" / "allowed_paths.py"]
         for name in ("env", "directory", "file")

@@ -18,7 +18,7 @@ _STOPPING: Final = tuple(
 )
 
 
-class Stopped(KeyboardInterrupt):
+class StoppedError(KeyboardInterrupt):
     """A signal as an exception; `exit_code` is 128 and its number, as shells have it."""
 
     def __init__(self, number: int) -> None:
@@ -32,15 +32,15 @@ class Interruption:
     exit_code = INTERRUPTED
 
     def raise_interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """Raise Stopped, as the handler of a signal."""
-        stopped = Stopped(number)
+        """Raise StoppedError, as the handler of a signal."""
+        stopped = StoppedError(number)
         self.exit_code = stopped.exit_code
         raise stopped
 
 
 def exit_code_of(interrupt: KeyboardInterrupt) -> int:
     """The exit code of a program that a signal has ended."""
-    return interrupt.exit_code if isinstance(interrupt, Stopped) else INTERRUPTED
+    return interrupt.exit_code if isinstance(interrupt, StoppedError) else INTERRUPTED
 
 
 @contextmanager

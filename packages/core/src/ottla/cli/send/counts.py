@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from ottla.cli.send.inputs import Block
-from ottla.errors import TableDeliveryError, printable
+from ottla.errors import DeliveryError, TableDeliveryError, printable
 from ottla.tables.table_delivery import TableDelivery
 
 _NAMED: Final = 5
@@ -124,10 +124,15 @@ class Counts:
         """The record that failed with this error, as `failures` name it; None if no record did. Never blocks."""
         text = str(cause)
         for each in self._rest():
-            for row, why in each.delivery.failed_rows().items():
-                if str(why) == text:
-                    return each.failed(row, why)
-        return next((named for named in self.failures if named.endswith(f": {text}")), None)
+            failed = each.delivery.failed_rows()
+            found = next((row for row, why in failed.items() if str(why) == text), None)
+            if found is not None:
+                # The error may be that of a whole batch, in which the broker has refused one record.
+                refused = (row for row, why in _own_first(failed) if why.__cause__ is failed[found].__cause__)
+                row = next(refused, found)
+                return each.failed(row, failed[row])
+        counted = any(named.endswith(f": {text}") for named in self.failures)
+        return self.failures[0] if counted else None
 
     def mark(self) -> Totals:
         """Wait for all blocks, and return what `roll_back` takes."""
@@ -154,7 +159,7 @@ class Counts:
         result = delivery.result() if error is None else error.result
         named: tuple[str, ...] = ()
         if error is not None and len(totals.failures) < _NAMED:
-            failed = itertools.islice(delivery.failed_rows().items(), _NAMED - len(totals.failures))
+            failed = itertools.islice(_own_first(delivery.failed_rows()), _NAMED - len(totals.failures))
             named = tuple(counted.failed(row, why) for row, why in failed)
         self._totals = Totals(
             through=counted.number,
@@ -165,3 +170,9 @@ class Counts:
             failures=totals.failures + named,
             position=counted.last if delivery.rows else totals.position,
         )
+
+
+def _own_first(failed: Mapping[int, DeliveryError]) -> list[tuple[int, DeliveryError]]:
+    """The failed rows, those first that have an error of their own: the others failed with a batch because of these."""
+    shared = Counter(map(id, failed.values()))
+    return sorted(failed.items(), key=lambda item: shared[id(item[1])] > 1)
