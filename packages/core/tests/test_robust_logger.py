@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -325,3 +325,32 @@ def test_the_end_of_a_program_waits_for_the_lines_but_not_for_ever(hangs: bool, 
 
     assert ended.stdout.split()[:lines] == ["first", "0", "1", "2"][:lines]
     assert said in ended.stderr
+
+
+@pytest.mark.parametrize("make", [threading.Lock, threading.Semaphore, lambda: None], ids=["Lock", "Semaphore", "none"])
+def test_a_handler_may_have_a_lock_of_another_kind(make: Callable[[], Any]) -> None:
+    class WithOwnLock(Lines):
+        def createLock(self) -> None:
+            self.lock = make()
+
+    handler, logger = WithOwnLock(), robust_logger("ottla.test")
+    logger.addHandler(handler)
+    try:
+        on_another_thread(lambda: logger.warning("a line"))
+    finally:
+        logger.removeHandler(handler)
+
+    assert handler.lines == ["a line"]
+
+
+def test_a_filter_has_masked_a_line_that_is_written_later(lines: Lines) -> None:
+    def mask(record: logging.LogRecord) -> bool:
+        record.args = ("***",)
+        return True
+
+    lines.addFilter(mask)
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(lambda: robust_logger("ottla.test").warning("password %s", "hunter2"))
+    await_end_of_log_threads()
+
+    assert lines.lines == ["password ***"]
