@@ -114,7 +114,7 @@ def check_rows(found: Marker, rows: int, *, where: str) -> None:
     raise BatchRefusedError(
         f"batch {found.batch} is in Kafka with {found.rows} rows according to {where}, but Spark now has {rows} rows "
         "for it. If the checkpoint is older than Kafka by one batch, Spark planned this batch again: use the newest "
-        "checkpoint. If the query was changed, or joins a table that was changed, its rows may differ. Once you know "
-        "which rows are missing in Kafka and have written them by hand, or if none are, set "
+        "checkpoint. If the query was changed, joins a table that was changed, or filters by chance, its rows may "
+        "differ. Once you know which rows are missing in Kafka and have written them by hand, or if none are, set "
         f"skips={found.batch} to let the query continue after this batch"
     )

@@ -186,8 +186,8 @@ def check_rows(now: int, before: int | None, *, batch: int, name: str) -> None:
     raise LedgerMismatchError(
         f"batch {batch} of {name!r} is in Kafka with {before} rows, but Spark now has {now} rows for it. If the "
         "checkpoint is older than the ledger by one batch, Spark planned this batch again: use the newest checkpoint. "
-        "If the query was changed, or joins a table that was changed, its rows may differ. Once you know which rows "
-        "are missing in Kafka and have written them by hand, or if none are, call "
+        "If the query was changed, joins a table that was changed, or filters by chance, its rows may differ. Once you "
+        "know which rows are missing in Kafka and have written them by hand, or if none are, call "
         "ottla_spark.exactly_once.accept_other_rows to let the query continue after this batch"
     )
 
