@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ottla.aio import AsyncProducer
-from ottla.errors import IllegalStateError
+from ottla.errors import AbortableTransactionError, IllegalStateError, InvalidRecordError
+from ottla.producer.producer import queue_tolerantly
 from ottla.tables import sending, topic_sending
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -41,6 +42,45 @@ def test_rows_become_visible_with_the_transaction(encoder: str) -> None:
         assert delivery.result(0).rows == 2
         log = simulation.cluster.topics["t"]
         assert [b"a", b"b"] in (log.committed(0), log.committed(1))  # one key, one partition
+
+
+INVALID = pa.table(
+    {
+        "value": [b"a", bytes(9_000), b"b", b"c"],
+        "partition": pa.array([0, 0, 0, 0], pa.int32()),
+        "timestamp": pa.array([0, 0, -1, 0], pa.int64()),
+    }
+)
+
+
+@pytest.mark.parametrize("limit", ["max.request.size", "buffer.memory"])
+def test_a_row_that_cannot_be_a_record_fails_the_transaction(limit: str) -> None:
+    config = {"transactional.id": "mine", limit: 7_000, "batch.size": 500}
+    with simulated(config=config, cluster=cluster()) as simulation:
+        producer = simulation.producer
+        producer.init_transactions()
+        for row in (1, 2):
+            producer.begin_transaction()
+            producer.send_table("t", INVALID.slice(row, 1), partition="partition", timestamp="timestamp")
+            with pytest.raises(AbortableTransactionError):
+                producer.commit_transaction()
+            producer.abort_transaction()
+
+
+@pytest.mark.parametrize("limit", ["max.request.size", "buffer.memory"])
+def test_rows_that_the_caller_refuses_leave_the_transaction_to_the_others(limit: str) -> None:
+    config = {"transactional.id": "mine", limit: 7_000, "batch.size": 500}
+    columns = {"key": None, "value": "value", "headers": None, "partition": "partition", "timestamp": "timestamp"}
+    with simulated(config=config, cluster=cluster()) as simulation:
+        producer = simulation.producer
+        producer.init_transactions()
+        with producer.transaction():
+            delivery = queue_tolerantly(producer, "t", INVALID, columns)
+
+        failed = delivery.failed_rows()
+        assert list(failed) == [1, 2]
+        assert all(isinstance(error.__cause__, InvalidRecordError) for error in failed.values())
+        assert simulation.cluster.topics["t"].committed(0) == [b"a", b"c"]
 
 
 def asynchronous(simulation: Simulated) -> AsyncProducer:

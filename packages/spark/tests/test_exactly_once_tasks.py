@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
+from ottla_spark.errors import WriteError
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
@@ -22,6 +24,27 @@ from ottla_spark.worker.producer_cache import MAX_PRODUCERS
 from ottla_testkit.mock_cluster import MockCluster
 from spark_kit import without_producers
 
+TWO_ROWS = pa.record_batch({"value": [b"a", b"b"]})
+
+INVALID_ROWS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {
+    "larger than max.request.size": (
+        {"value": [b"a", bytes(3_000), b"b"]},
+        {"kafka_max_request_size": "2000", "kafka_batch_size": "500"},
+    ),
+    "larger than buffer.memory": (
+        {"value": [b"a", bytes(300_000), b"b"]},
+        {"kafka_buffer_memory": "200000", "kafka_batch_size": "500"},
+    ),
+    "of a format, and too large": (
+        {"value": ["a", "x" * 3_000, "b"]},
+        {"kafka_max_request_size": "2000", "kafka_batch_size": "500", "value_format": "json"},
+    ),
+    "for a partition that does not exist": (
+        {"value": [b"a", b"c", b"b"], "partition": pa.array([0, 99, 0], pa.int32())},
+        {"kafka_max_block_ms": "300"},
+    ),
+}
+
 
 @pytest.fixture(autouse=True)
 def _empty() -> Iterator[None]:
@@ -29,27 +52,35 @@ def _empty() -> Iterator[None]:
         yield
 
 
-def written(cluster: MockCluster, job: str, *, batch: int = 0, last: Entry | None = None) -> Attempt:
-    """The result of a batch's only task: two rows, left prepared."""
+def written(
+    cluster: MockCluster,
+    job: str,
+    *,
+    batch: int = 0,
+    last: Entry | None = None,
+    rows: pa.RecordBatch = TWO_ROWS,
+    more: Mapping[str, str] = {},
+) -> Attempt:
+    """The result of a batch's only task, left prepared. `_` in the name of an option is a `.`."""
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "kafka.linger.ms": "0",
         "topic": "t",
         "guarantee": "exactly-once",
         "transactional.id.prefix": "orders",
-    }
+    } | {name.replace("_", "."): value for name, value in more.items()}
     problems: list[str] = []
     options = read_options(given, problems=problems)
     assert problems == []
     settings = read_settings(options, job=job)
     lease = Lease(name=settings.name, producer_id=1, epoch=batch, level=2)
     attempt, _ = write_task(
-        iter([pa.record_batch({"value": [b"a", b"b"]})]),
+        iter([rows]),
         TaskPlan(plan=Plan(lease=lease, last=last), timeout_ms=60_000),
         of=BatchName(query="query", batch=batch),
         settings=settings,
         options=options,
-        columns={"value": 0},
+        columns={name: at for at, name in enumerate(rows.schema.names)},
     )
     return attempt
 
@@ -84,3 +115,23 @@ def test_a_worker_of_many_jobs_keeps_no_closed_producer(mock_cluster: MockCluste
         assert written(mock_cluster, uuid.uuid4().hex).records == 2
 
     assert living() - before <= MAX_PRODUCERS
+
+
+@pytest.mark.parametrize("row", INVALID_ROWS)
+def test_a_row_that_cannot_be_sent_fails_its_task(mock_cluster: MockCluster, row: str) -> None:
+    columns, settings = INVALID_ROWS[row]
+    with pytest.raises(WriteError, match="row 2 of the task was refused"):
+        written(mock_cluster, uuid.uuid4().hex, rows=pa.record_batch(columns), more=settings)
+
+
+@pytest.mark.parametrize("row", INVALID_ROWS)
+def test_a_tolerated_row_that_cannot_be_sent_leaves_the_transaction(mock_cluster: MockCluster, row: str) -> None:
+    columns, settings = INVALID_ROWS[row]
+    name, rows = uuid.uuid4().hex, pa.record_batch(columns)
+    to_skip = {**settings, "errors_tolerance": "all"}
+    skipped = written(mock_cluster, name, rows=rows, more=to_skip)
+    to_letters = {**to_skip, "errors_deadletterqueue_topic_name": "letters"}
+    lettered = written(mock_cluster, name, batch=1, last=committed(skipped), rows=rows, more=to_letters)
+
+    assert (skipped.records, lettered.records) == (2, 3)
+    assert None not in (skipped.prepared, lettered.prepared)

@@ -535,6 +535,24 @@ class TableOptions(TypedDict):
     timeout: float | None
     transaction: int
     cancellation: NotRequired[Cancellation]
+    invalid_rows_count: NotRequired[bool]
+
+
+def queue_tolerantly(producer: Producer, topic: str, table: Any, columns: Mapping[str, Any]) -> TableDelivery:
+    """`Producer.send_table`, but rows that cannot be records do not fail the transaction: the caller refuses them."""
+    return queue_table(
+        producer,
+        topic,
+        table,
+        columns,
+        topic_column=None,
+        value_format=None,
+        key_format=None,
+        on_progress=None,
+        timeout=None,
+        transaction=producer._permission.transaction,
+        invalid_rows_count=False,
+    )
 
 
 def queue_table(

@@ -50,12 +50,14 @@ def send_table(
     transaction: int,
     delivery: TableDelivery | None = None,
     cancellation: Cancellation | None = None,
+    invalid_rows_count: bool = True,
 ) -> TableDelivery:
     """Send a table with the parts of a producer; `columns` are the names that the caller gave.
 
     *delivery*, an empty one, gets the rows and is returned: a caller that has it misses no row when it is interrupted.
     Once the *cancellation* is made, on another thread, no more rows are queued, and its error is raised. Nor are they
-    once another transaction is open than that of this number.
+    once another transaction is open than that of this number. Unless *invalid_rows_count*, rows that cannot be records
+    fail in the delivery alone, and do not fail the transaction.
     """
     if timeout is not None:
         check_timeout(timeout)
@@ -84,6 +86,7 @@ def send_table(
             transaction=transaction,
         ),
         delivery=delivery,
+        invalid_rows_count=invalid_rows_count,
     )
     send = partial(sending.send, table) if topic_column is None else partial(sending.send_topics, table, topic_column)
     try:
@@ -113,6 +116,7 @@ class _Sending:
     sizes: TableSizes
     waits: TableWaits
     delivery: TableDelivery
+    invalid_rows_count: bool
     interceptors: dict[str, TableInterceptors] = attrs.field(factory=dict)
     """Those that got rows, by topic."""
 
@@ -234,6 +238,7 @@ class _Sending:
             sizes=self.sizes,
             pool=queueing.pool,
             clock=self.engine.clock,
+            invalid_rows_count=self.invalid_rows_count,
         )
 
 

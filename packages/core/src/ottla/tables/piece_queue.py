@@ -59,7 +59,8 @@ FindTopics = Callable[[int, Sequence[int]], Iterable[tuple[str, Sequence[int]]]]
 class PieceQueue:
     """The pieces of one table on their way into *queue*; `delivery` is that of the rows that were taken.
 
-    *topics* splits rows that are in no piece by topic.
+    *topics* splits rows that are in no piece by topic. Unless *invalid_rows_count*, rows that cannot be records do not
+    count among the failed records of the producer, which fail its transaction.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class PieceQueue:
         delivery: TableDelivery,
         waits: TableWaits,
         topics: FindTopics,
+        invalid_rows_count: bool = True,
     ) -> None:
         self.delivery = delivery
         self.waits = waits
         self._queue = queue
         self._pool = CompressionPool(seal, threads=threads())
         self._topics = topics
+        self._invalid_rows_count = invalid_rows_count
 
     def run(self, queue_rows: Callable[[], object]) -> None:
         """Call *queue_rows*, then queue what is left. When it raises, rows that were taken and not queued have failed.
@@ -113,7 +116,8 @@ class PieceQueue:
             return
         rows = sorted(errors)
         failures = {place: _undelivered(topic, offset + row, errors[row]) for place, row in enumerate(rows)}
-        self._fail(topic, offset, rows, Failed(error=failures[0], record_errors=failures))
+        failed = Failed(error=failures[0], record_errors=failures)
+        self._fail(topic, offset, rows, failed, counts=self._invalid_rows_count)
 
     def _enqueue_all(self, pieces: Iterator[SealedPiece]) -> None:
         for sealed in pieces:
@@ -146,10 +150,19 @@ class PieceQueue:
                 for topic, rows in self._topics(offset, every):
                     self._fail(topic, offset, rows, _failure(topic, rows, cause), retrieved=True)
 
-    def _fail(self, topic: str, offset: int, rows: Sequence[int], failed: Failed, *, retrieved: bool = False) -> None:
+    def _fail(
+        self,
+        topic: str,
+        offset: int,
+        rows: Sequence[int],
+        failed: Failed,
+        *,
+        retrieved: bool = False,
+        counts: bool = True,
+    ) -> None:
         columns = refused_columns(len(rows))
         with signals.Deferred():  # an interrupt in between would have the rows fail twice
-            if self.waits.given_up:  # not counted: that would fail a transaction that they are not in
+            if self.waits.given_up or not counts:  # these would fail a transaction that they are not in
                 batch = refused_batch(topic, columns, failed)
             else:
                 batch = self._queue.refuse(topic, columns, failed)

@@ -105,7 +105,10 @@ class FindRoute(Protocol):
 
 @attrs.frozen(kw_only=True)
 class TableSender:
-    """Sends a producer's tables. `seal` compresses. Without a `pool`, no chunk is larger than usual."""
+    """Sends a producer's tables. `seal` compresses. Without a `pool`, no chunk is larger than usual.
+
+    Unless `invalid_rows_count`, rows that cannot be records fail no transaction.
+    """
 
     queue: BatchQueue
     routes: KnownRoutes
@@ -116,6 +119,7 @@ class TableSender:
     sizes: TableSizes
     pool: SparePool | None = None
     clock: Callable[[], float] = monotonic
+    invalid_rows_count: bool = True
 
     def send(
         self,
@@ -140,7 +144,14 @@ class TableSender:
     def piece_queue(self, delivery: TableDelivery, waits: TableWaits | None, *, topics: FindTopics) -> PieceQueue:
         """The queue for the pieces of one table."""
         waits = waits or TableWaits(timeout=None, clock=self.clock)
-        return PieceQueue(self.queue, self.seal, delivery=delivery, waits=waits, topics=topics)
+        return PieceQueue(
+            self.queue,
+            self.seal,
+            delivery=delivery,
+            waits=waits,
+            topics=topics,
+            invalid_rows_count=self.invalid_rows_count,
+        )
 
 
 def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableDelivery:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ottla import DeliveryError, InvalidRecordError, Producer
+from ottla.producer.producer import queue_tolerantly
 from ottla_spark.errors import WriteError
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
@@ -102,7 +103,11 @@ def send_rows(
 def _send(
     producer: Producer, in_flight: InFlightTables, table: TopicTable, *, refused: RefusedRows, transactional: bool
 ) -> Mapping[int, DeliveryError]:
-    delivery = producer.send_table(table.topic, table.table, value="value", **table.parts)
+    columns = {"value": "value", **table.parts}
+    if transactional and refused.tolerated:  # rows that are refused here do not fail the transaction of the others
+        delivery = queue_tolerantly(producer, table.topic, table.table, columns)
+    else:
+        delivery = producer.send_table(table.topic, table.table, **columns)
     invalid = {
         row: error for row, error in delivery.failed_rows().items() if isinstance(error.__cause__, InvalidRecordError)
     }
