@@ -354,3 +354,78 @@ def test_a_filter_has_masked_a_line_that_is_written_later(lines: Lines) -> None:
     await_end_of_log_threads()
 
     assert lines.lines == ["password ***"]
+
+
+def test_a_handler_with_its_own_acquire_is_asked_for_each_line() -> None:
+    """As those that lock a file, which several processes write to."""
+
+    class LocksFile(Lines):
+        locked = 0
+
+        def acquire(self) -> None:
+            super().acquire()
+            self.locked += 1
+
+    handler, logger = LocksFile(), robust_logger("ottla.test")
+    logger.addHandler(handler)
+    try:
+        on_another_thread(lambda: logger.warning("a line"))
+    finally:
+        logger.removeHandler(handler)
+
+    assert (handler.lines, handler.locked) == (["a line"], 1)
+
+
+def test_a_handler_that_logs_in_its_own_emit_can_guard_itself_when_it_was_busy(lines: Lines) -> None:
+    inside = threading.local()
+    logger = robust_logger("ottla.test")
+
+    def log_again() -> None:
+        if not getattr(inside, "flag", False):
+            inside.flag = True
+            logger.warning("of the handler")
+            inside.flag = False
+
+    lines.before = log_again
+    with lines.lock:  # type: ignore[union-attr]
+        on_another_thread(lambda: logger.warning("a line"))
+    await_end_of_log_threads()
+
+    assert lines.lines == ["of the handler", "a line"]
+
+
+def test_a_library_that_replaces_call_handlers_gets_the_lines_of_all_threads(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Sentry and New Relic do."""
+    seen: list[str] = []
+    original = logging.Logger.callHandlers
+
+    def collect(self: logging.Logger, record: logging.LogRecord) -> None:
+        seen.append(record.getMessage())
+        original(self, record)
+
+    monkeypatch.setattr(logging.Logger, "callHandlers", collect)
+    on_another_thread(lambda: robust_logger("ottla.test").warning("a line"))
+
+    assert (seen, lines.lines) == (["a line"], ["a line"])
+
+
+def test_without_a_thread_for_a_busy_handler_the_line_waits(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def log() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            robust_logger("ottla.test").warning("a line")
+
+    thread = threading.Thread(target=log)
+    with lines.lock:  # type: ignore[union-attr]
+        thread.start()
+        thread.join(0.5)
+        assert lines.lines == []
+    thread.join(WITHIN)
+
+    assert lines.lines == ["a line"]
+    assert not busy_handlers._state.busy

@@ -28,12 +28,12 @@ def test_the_clock_of_a_context_is_moved_by_the_test_alone() -> None:
 def test_a_plugin_may_add_metrics_to_the_context_of_a_test() -> None:
     context = plugin_context(client_id="shop")
     context.metrics.add_counter("calls-total", unit="calls", meaning="Calls.", tags={"server": "a"}).add(2)
-    context.metrics.add_gauge("calls", lambda: 0.5, unit="calls", meaning="Calls under way.")
+    context.metrics.add_gauge("waiting", lambda: 0.5, unit="calls", meaning="Calls under way.")
 
     assert context.client_id == "shop"
     assert metric_values(context) == {
         MetricName("plugins", "calls-total", (("server", "a"),)): 2.0,
-        MetricName("plugins", "calls"): 0.5,
+        MetricName("plugins", "waiting"): 0.5,
     }
 
 

@@ -4,8 +4,8 @@ A handler holds its lock while it writes a line. If it sends the line with a pro
 thread, for metadata or for memory. If the I/O thread then waited for the same lock to log a line of its own, both would
 stand still until `max.block.ms`.
 
-As in `logging`, a thread holds the lock of one handler at a time, and only while that one writes: a handler may wait
-for a thread that logs to another one.
+Only handlers whose lock and methods are those of `logging` are waited for in this way, and only as `logging` does it: a
+thread holds the lock of one handler at a time, while that one writes. Everything else goes through `Handler.handle`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ OnError: TypeAlias = Callable[[str], object]
 def write(logger: logging.Logger, record: logging.LogRecord, on_error: OnError) -> bool:
     """Pass a line to all handlers, as `Logger.callHandlers` does, but wait for none that is busy.
 
-    Returns False if there are none. Raises what a handler or a filter raises on this thread.
+    Returns False if there are none, or if a library has replaced methods of `logging`, as those do that collect lines.
+    Raises what a handler or a filter raises on this thread.
     """
+    if not all(map(_is_original, (logging.Logger.callHandlers, logging.Handler.handle))):
+        return False
     found = False
     for handler in _handlers(logger):
         found = True
@@ -55,7 +58,6 @@ class _BusyHandler:
         self._on_error = on_error
         self._lines: deque[logging.LogRecord] = deque()
         self._dropped = 0
-
         self.thread = threading.Thread(target=self.run, name="ottla-log", daemon=True)
 
     def __len__(self) -> int:
@@ -72,8 +74,7 @@ class _BusyHandler:
         """Write all lines, whatever the handler raises."""
         while (record := self._next()) is not None:
             try:
-                with self._handler.lock:  # type: ignore[union-attr]  # a handler without a lock is never busy
-                    self._handler.emit(record)
+                _emit(self._handler, record)
             except BaseException:
                 self._on_error(record.name)
 
@@ -102,6 +103,7 @@ class _State:
 
 
 _state: Final = _State()
+_RLock: Final = type(threading.RLock())
 
 
 def _finish() -> None:
@@ -127,42 +129,60 @@ def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
 
 
 def _write(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> None:
-    lock = getattr(handler, "lock", None)
-    if lock is None or getattr(type(handler), "handle", None) is not logging.Handler.handle:
+    lock: Any = getattr(handler, "lock", None)
+    if not _is_usual(handler, lock) or lock._is_owned():  # owned: it logs in its own emit, and may guard itself there
         handler.handle(record)
         return
     passed: Any = handler.filter(record)  # without the lock, as in Handler.handle
     if not passed:
         return
     record = passed if isinstance(passed, logging.LogRecord) else record  # Python 3.12 and later
-    if id(handler) not in _state.busy and _acquired(lock):
+    if id(handler) not in _state.busy and lock.acquire(timeout=WAIT):
         try:
             handler.emit(record)
         finally:
             lock.release()
-    else:
-        _write_later(handler, record, on_error)
+    elif not _write_later(handler, record, on_error):
+        _emit(handler, record)
 
 
-def _acquired(lock: Any) -> bool:
+def _emit(handler: logging.Handler, record: logging.LogRecord) -> None:
+    handler.acquire()
     try:
-        acquired: bool = lock.acquire(timeout=WAIT)
-    except TypeError:  # a lock of another kind, which the handler has made for itself
-        acquired = lock.acquire()
-    return acquired
+        handler.emit(record)
+    finally:
+        handler.release()
 
 
-def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> None:
+def _is_original(method: Any) -> bool:
+    return getattr(method, "__globals__", None) is vars(logging)
+
+
+def _is_usual(handler: logging.Handler, lock: object) -> bool:
+    """Return whether `logging` itself would acquire this lock, write the line and release it, and do nothing else."""
+    if type(lock) is not _RLock:
+        return False
+    kind, base = type(handler), logging.Handler
+    return (
+        kind.handle is base.handle
+        and kind.acquire is base.acquire
+        and kind.release is base.release
+        and vars(handler).keys().isdisjoint(("handle", "acquire", "release"))
+    )
+
+
+def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> bool:
+    """Let another thread write a line; return False if the system has no thread for it."""
     record = copy.copy(record)  # other handlers get it as it is
     record.msg, record.args = record.getMessage(), None
     with _state.lock:
         busy = _state.busy.get(id(handler))
-        begins = busy is None
         if busy is None:
-            busy = _state.busy[id(handler)] = _BusyHandler(handler, on_error)
+            busy = _BusyHandler(handler, on_error)
+            try:
+                busy.thread.start()  # it waits for the lock first
+            except (RuntimeError, MemoryError):
+                return False
+            _state.busy[id(handler)] = busy
         busy.add(record)
-    if begins:
-        try:
-            busy.thread.start()
-        except RuntimeError:  # the system has no more threads: this one waits
-            busy.run()
+    return True
