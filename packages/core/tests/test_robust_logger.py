@@ -376,7 +376,7 @@ def test_a_handler_with_its_own_acquire_is_asked_for_each_line() -> None:
     assert (handler.lines, handler.locked) == (["a line"], 1)
 
 
-def test_a_handler_that_logs_in_its_own_emit_can_guard_itself_when_it_was_busy(lines: Lines) -> None:
+def test_a_handler_that_logs_in_its_emit_can_guard_itself_after_a_wait(lines: Lines) -> None:
     inside = threading.local()
     logger = robust_logger("ottla.test")
 
@@ -394,9 +394,7 @@ def test_a_handler_that_logs_in_its_own_emit_can_guard_itself_when_it_was_busy(l
     assert lines.lines == ["of the handler", "a line"]
 
 
-def test_a_library_that_replaces_call_handlers_gets_the_lines_of_all_threads(
-    lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_replaces_call_handlers_gets_all_lines(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Sentry and New Relic do."""
     seen: list[str] = []
     original = logging.Logger.callHandlers

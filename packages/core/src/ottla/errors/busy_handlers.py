@@ -74,7 +74,8 @@ class _BusyHandler:
         """Write all lines, whatever the handler raises."""
         while (record := self._next()) is not None:
             try:
-                _emit(self._handler, record)
+                if not getattr(self._handler, "_closed", False):  # a closed FileHandler would open its file again
+                    _emit(self._handler, record)
             except BaseException:
                 self._on_error(record.name)
 
@@ -82,8 +83,8 @@ class _BusyHandler:
         with _state.lock:
             if self._lines:
                 return self._lines.popleft()
-            if not self._dropped:
-                del _state.busy[id(self._handler)]
+            if not self._dropped or self._handler.level > logging.WARNING:
+                _state.busy.pop(id(self._handler), None)  # a forked child has forgotten it
                 return None
             dropped, self._dropped = self._dropped, 0
         text = "%d lines of the log were dropped, because a logging handler was busy for too long"
@@ -171,10 +172,20 @@ def _is_usual(handler: logging.Handler, lock: object) -> bool:
     )
 
 
+def _lasting(record: logging.LogRecord) -> logging.LogRecord:
+    """A copy with the texts that its arguments have now; of a class of the program the record itself."""
+    record.getMessage()  # raises here, where the error can be printed with the line's place
+    if type(record) is not logging.LogRecord:
+        return record
+    record = copy.copy(record)  # other handlers get it as it is
+    if isinstance(record.args, tuple):
+        record.args = tuple(each if isinstance(each, str | int | float) else str(each) for each in record.args)
+    return record
+
+
 def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: OnError) -> bool:
     """Let another thread write a line; return False if the system has no thread for it."""
-    record = copy.copy(record)  # other handlers get it as it is
-    record.msg, record.args = record.getMessage(), None
+    record = _lasting(record)
     with _state.lock:
         busy = _state.busy.get(id(handler))
         if busy is None:
