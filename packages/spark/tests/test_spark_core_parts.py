@@ -36,6 +36,7 @@ PRIVATE = {
     "ottla.plugins.serializer_failures",
     "ottla.plugins.serializers",
     "ottla.plugins.serializers.json_columns",
+    "ottla.producer.producer",
     "ottla.producer.record_checks",
     "ottla.protocol",
     "ottla.protocol.message",
