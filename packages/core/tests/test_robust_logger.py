@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -135,12 +136,22 @@ class Lines(logging.Handler):
         self.written.release()
 
 
+@contextmanager
+def handled_by(handler: Any, name: str = "ottla.test") -> Iterator[logging.Logger]:
+    """Our logger of this name, with the handler in the block."""
+    logger = robust_logger(name)
+    logger.addHandler(handler)
+    try:
+        yield logger
+    finally:
+        logger.removeHandler(handler)
+
+
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    handler, logger = Lines(), logging.getLogger("ottla.test")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
+    handler = Lines()
+    with handled_by(handler):
+        yield handler
 
 
 def await_end_of_log_threads() -> None:
@@ -222,28 +233,20 @@ def test_a_handler_that_raises_later_gets_the_lines_after_it(
 
 def test_a_handler_may_wait_for_a_thread_that_logs_to_another_one(lines: Lines) -> None:
     """As one that sends its lines by a library with threads and a log of its own."""
-    other, logger = Lines(), logging.getLogger("ottla.test.below")
-    logger.addHandler(other)
-    outer = logging.getLogger("ottla.test")
+    other, outer = Lines(), logging.getLogger("ottla.test")
     other.before = lambda: on_another_thread(lambda: outer.warning("of the library"))
-    try:
-        on_another_thread(lambda: robust_logger("ottla.test.below").warning("a line"))
-    finally:
-        logger.removeHandler(other)
+    with handled_by(other, "ottla.test.below") as logger:
+        on_another_thread(lambda: logger.warning("a line"))
 
     assert other.lines == ["a line"]
     assert lines.lines == ["of the library", "a line"]
 
 
 def test_lines_for_one_busy_handler_reach_the_others_at_once(lines: Lines) -> None:
-    other, logger = Lines(), logging.getLogger("ottla.test.below")
-    logger.addHandler(other)
-    try:
-        with lines.lock:  # type: ignore[union-attr]
-            on_another_thread(lambda: robust_logger("ottla.test.below").warning("a line"))
-            assert other.lines == ["a line"]
-    finally:
-        logger.removeHandler(other)
+    other = Lines()
+    with handled_by(other, "ottla.test.below") as logger, lines.lock:  # type: ignore[union-attr]
+        on_another_thread(lambda: logger.warning("a line"))
+        assert other.lines == ["a line"]
     assert lines.written.acquire(timeout=WITHIN)
 
 
@@ -260,12 +263,9 @@ class WithoutBase:
 
 
 def test_a_handler_of_another_class_gets_its_lines() -> None:
-    handler, logger = WithoutBase(), robust_logger("ottla.test")
-    logger.addHandler(cast("logging.Handler", handler))
-    try:
+    handler = WithoutBase()
+    with handled_by(handler) as logger:
         on_another_thread(lambda: logger.warning("a line"))
-    finally:
-        logger.removeHandler(cast("logging.Handler", handler))
 
     assert handler.lines == ["a line"]
 
@@ -333,12 +333,9 @@ def test_a_handler_may_have_a_lock_of_another_kind(make: Callable[[], Any]) -> N
         def createLock(self) -> None:
             self.lock = make()
 
-    handler, logger = WithOwnLock(), robust_logger("ottla.test")
-    logger.addHandler(handler)
-    try:
+    handler = WithOwnLock()
+    with handled_by(handler) as logger:
         on_another_thread(lambda: logger.warning("a line"))
-    finally:
-        logger.removeHandler(handler)
 
     assert handler.lines == ["a line"]
 
@@ -366,12 +363,9 @@ def test_a_handler_with_its_own_acquire_is_asked_for_each_line() -> None:
             super().acquire()
             self.locked += 1
 
-    handler, logger = LocksFile(), robust_logger("ottla.test")
-    logger.addHandler(handler)
-    try:
+    handler = LocksFile()
+    with handled_by(handler) as logger:
         on_another_thread(lambda: logger.warning("a line"))
-    finally:
-        logger.removeHandler(handler)
 
     assert (handler.lines, handler.locked) == (["a line"], 1)
 

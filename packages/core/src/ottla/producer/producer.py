@@ -528,10 +528,10 @@ class Producer:
 class TableOptions(TypedDict):
     """What `queue_table` passes on. `transaction` is the number of the one that was open as the call began."""
 
-    topic_column: str | None
+    topic_column: NotRequired[str | None]
     value_format: str | None
-    key_format: str | None
-    on_progress: Callable[[TableProgress], object] | None
+    key_format: NotRequired[str | None]
+    on_progress: NotRequired[Callable[[TableProgress], object] | None]
     timeout: float | None
     transaction: int
     cancellation: NotRequired[Cancellation]
@@ -545,10 +545,7 @@ def queue_tolerantly(producer: Producer, topic: str, table: Any, columns: Mappin
         topic,
         table,
         columns,
-        topic_column=None,
         value_format=None,
-        key_format=None,
-        on_progress=None,
         timeout=None,
         transaction=producer._permission.transaction,
         invalid_rows_count=False,
