@@ -56,7 +56,7 @@ class Interruption:
             signal.signal(signal.SIGINT, usual)
 
     def _trace(self, frame: FrameType, event: str, _argument: object) -> Any:
-        if self._frame is not None or "ottla" not in frame.f_code.co_filename:
+        if self._frame is not None or "ottla" not in frame.f_code.co_filename or self._finalizing(frame):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_code.co_code[frame.f_lasti] in _STEPS:
@@ -66,6 +66,13 @@ class Interruption:
                 return _interrupt  # before the next instruction of this frame, and each that follows
             self._left -= 1
         return self._trace
+
+    def _finalizing(self, frame: FrameType) -> bool:
+        """Whether a finalizer has made this call. Python prints what a handler raises there, and the call goes on."""
+        calls: FrameType | None = frame
+        while calls is not None and calls.f_code.co_name != "__del__":
+            calls = calls.f_back
+        return calls is not None
 
     def _handle(self, number: int, frame: FrameType | None) -> object:
         sys.settrace(None)

@@ -237,6 +237,31 @@ def test_a_task_waits_on_in_the_batch_that_has_its_record_now() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_errors_of_forwarded_records_are_retrieved_before_the_loop_has_its_turn(times: int) -> None:
+    async def main() -> None:
+        batches = Batches()
+        delivery, unread = batches.send(), batches.send()
+        waiting = asyncio.create_task(awaited(delivery))
+        called: list[Delivery] = []
+        running_inbox().add(delivery, LoopCallback(called.append))
+        await begun(waiting)
+        for _ in range(times):
+            whole = delivery._place()[0]
+            batches.close()
+            [part] = {batches.send()._place()[0] for _ in range(2)}
+            whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=0, indexes=[0, 1])]))
+        batches.complete(delivery, outcome=Failed(error=REFUSED))
+
+        assert part.unretrieved_errors() == 1  # that of the record which nothing waits for
+        with pytest.raises(DeliveryError, match="refused"):
+            await waiting
+        assert called == [delivery]
+        assert unread.error is REFUSED
+
+    run(main())
+
+
 def test_forwarded_records_get_the_metadata_of_their_new_places() -> None:
     async def main() -> list[int]:
         batches = Batches()

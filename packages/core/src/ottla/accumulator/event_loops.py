@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.task_wait import TaskWait
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
@@ -84,8 +84,39 @@ class NotifyingBatch(Protocol):
     def all_metadata(self) -> Sequence[RecordMetadata]:
         """The metadata of every record of an acknowledged batch."""
 
-    def add_latch(self, latch: BatchWaiter) -> bool:
+    def add_latch(self, latch: BatchWaiter | AwaitedErrors) -> bool:
         """Have *latch* set once there is an outcome. Returns False if there is one already."""
+
+
+class AwaitedErrors:
+    """Errors of records of one batch that count as retrieved when it fails, because tasks or callbacks will get them.
+
+    A flush or close would raise these errors, too, if it counted the batch before the loop has its turn.
+    """
+
+    __slots__ = ("_batch", "_records")
+
+    def __init__(self, batch: NotifyingBatch, records: list[tuple[WaitedDelivery, Waiting]]) -> None:
+        self._batch = batch
+        self._records = records
+
+    def set(self) -> None:
+        """Retrieve the errors, or do so when the batches that have the records now fail."""
+        outcome = self._batch.outcome
+        if isinstance(outcome, Failed):
+            for delivery, waiting in list(self._records):
+                if isinstance(waiting, LoopCallback) or waiting.pending:
+                    _retrieve_error(delivery)
+        elif isinstance(outcome, Forwarded):
+            # The loop waits for those only after its turn, and until then they may fail.
+            moved: dict[NotifyingBatch, list[tuple[WaitedDelivery, Waiting]]] = {}
+            for delivery, waiting in list(self._records):
+                batch, _index = delivery._place()
+                moved.setdefault(batch, []).append((delivery, waiting))
+            for batch, records in moved.items():
+                errors = AwaitedErrors(batch, records)
+                if not batch.add_latch(errors):
+                    errors.set()
 
 
 class BatchWaiter:
@@ -102,10 +133,7 @@ class BatchWaiter:
     def set(self) -> None:
         """Have the loop complete the records. Called once, on the thread that has set the outcome."""
         self.is_set = True
-        if isinstance(self.batch.outcome, Failed):
-            for delivery, waiting in list(self.records):
-                if isinstance(waiting, LoopCallback) or waiting.pending:
-                    _retrieve_error(delivery)  # before the batch is counted: a flush would raise this error, too
+        AwaitedErrors(self.batch, self.records).set()  # before the batch is counted
         self._inbox.put(self)
 
     def metadata(self, waited_for: int) -> Sequence[RecordMetadata] | None:
