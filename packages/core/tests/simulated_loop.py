@@ -73,13 +73,13 @@ class _Wakeups:
 @contextmanager
 def simulated_calls(threads: SimulatedThreads) -> Iterator[None]:
     """A block in which blocking calls of an AsyncProducer run on simulated threads."""
-    started = calls._start
+    started = calls.start_thread
 
     def start(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
         threads.thread(run, name).start()
 
-    calls._start = start
+    calls.start_thread = start
     try:
         yield
     finally:
-        calls._start = started
+        calls.start_thread = started

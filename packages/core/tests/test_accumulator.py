@@ -16,7 +16,7 @@ from ottla.accumulator.accumulator import FILL_REQUEST_TO
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_memory import BATCH_COST
 from ottla.accumulator.batch_outcome import Acknowledged
-from ottla.concurrency.locks import Latch
+from ottla.accumulator.flush_wait import FlushWait
 from ottla.errors import (
     BufferExhaustedError,
     DeliveryError,
@@ -698,23 +698,24 @@ def test_the_thread_that_hangs_is_the_holder_of_the_lock(monkeypatch: pytest.Mon
     assert found == holder
 
 
-def test_flushes_leave_no_waiter_behind() -> None:
+@pytest.mark.parametrize("timeout", [0.0, 0.001, None])
+def test_flushes_leave_no_wait_behind(timeout: float | None) -> None:
     queues = Queues(linger=10.0)
-    queues.append()
-    with queues.accumulator._guard:
-        queues.accumulator._guard.notify_all()
+    [first, second] = [queues.append(partition=partition)._place()[0] for partition in (0, 1)]
+    flushes = [FlushWait(lambda: None), FlushWait(lambda: None)]
+    for flush in flushes:
+        assert queues.accumulator.begin_flush(flush, timeout=None)
 
-    def complete_one(_latch: Latch, _timeout: float | None = None) -> bool:
-        for batch in list(queues.accumulator._batches.all):
-            queues.accumulator.complete(batch, Acknowledged(base_offset=0))
-        return False  # as if it had woken by itself, before the completion has woken it
+    if timeout is not None:
+        assert not queues.accumulator.flush(timeout=timeout)
+    queues.accumulator.leave_flush(flushes[0])
+    for batch in (second, first):
+        assert not flushes[1].ended
+        queues.accumulator.complete(batch, Acknowledged(base_offset=0))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Latch, "wait", complete_one)
-        patch.setattr(type(queues.accumulator._guard), "notify_all", lambda _guard: None)
-        assert queues.accumulator.flush(timeout=None)
-
-    assert not queues.accumulator._guard._waiting
+    assert [flush.ended for flush in flushes] == [False, True]
+    assert queues.accumulator.flush(timeout=timeout)
+    assert not queues.accumulator._batches._flushes
 
 
 def test_the_parts_of_a_batch_share_its_memory_in_proportion() -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Forwarded
+from ottla.accumulator.flush_wait import FlushWait
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue, TopicQueues
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
@@ -33,7 +34,7 @@ class IncompleteBatches:
 
     def __init__(self, environment: Environment = SYSTEM) -> None:
         self.guard = SignalSafeLock(environment)
-        """The lock for the callers' threads; it is notified of each batch that is completed."""
+        """The lock for the callers' threads."""
         self.lock = self.guard.raw
         """The same lock for the I/O thread."""
         self._topics: dict[str, TopicQueues] = {}
@@ -47,6 +48,8 @@ class IncompleteBatches:
         """No waiting batch was created before this time."""
         self.next_check_at = FOREVER
         """The time at which the I/O thread checks the queues again, if it is not woken before."""
+        self._flushes: dict[ProducerBatch, list[FlushWait]] = {}
+        """Flushes by one batch that each waits for: a batch that completes concerns these alone, however many wait."""
 
     @property
     def has_unchecked(self) -> bool:
@@ -115,15 +118,39 @@ class IncompleteBatches:
                 del self.waiting[queue]
         return removed
 
-    def any_of(self, pending: list[ProducerBatch]) -> bool:
-        """Remove completed batches from the end of a list, until one is incomplete. Return False if none is."""
+    # Flushes
+
+    def begin_flush(self, flush: FlushWait) -> None:
+        """Let *flush* end when every batch that is incomplete now has an outcome."""
+        flush.pending = list(self.all)
+        self._advance(flush)
+
+    def leave_flush(self, flush: FlushWait) -> None:
+        """Have no wait for *flush* any more."""
+        for batch in flush.pending:
+            waiting = self._flushes.get(batch)
+            if waiting is not None and flush in waiting:
+                waiting.remove(flush)
+                if not waiting:
+                    del self._flushes[batch]
+        flush.pending = []
+
+    def _advance(self, flush: FlushWait) -> None:
+        """Wait for the next batch of *flush*, the newest one first, which is likely to complete last."""
+        pending = flush.pending
         while pending:
             if pending[-1] in self.all:
-                return True
-            outcome = pending.pop().outcome
-            if isinstance(outcome, Forwarded):
-                pending += outcome.parts
-        return False
+                self._flushes.setdefault(pending[-1], []).append(flush)
+                return
+            outcome = pending[-1].outcome
+            pending[-1:] = outcome.parts if isinstance(outcome, Forwarded) else ()
+        flush.end()
+
+    def _advance_flushes(self, batch: ProducerBatch) -> None:
+        if self._flushes:
+            for flush in tuple(self._flushes.get(batch, ())):
+                self._advance(flush)
+            self._flushes.pop(batch, None)  # only now: after an interruption, another call does the rest
 
     def oldest_created_at(self) -> float | None:
         """The time at which the first record of the oldest incomplete batch was queued; None: there is none.
@@ -150,12 +177,13 @@ class IncompleteBatches:
         self.all.pop(batch, None)
         self.all.update(dict.fromkeys(parts))
         self.put_first(*parts)
+        self._advance_flushes(batch)
 
     def remove_completed(self, batches: Iterable[ProducerBatch]) -> None:
-        """Remove batches that have their outcomes, and wake waiting threads."""
+        """Remove batches that have their outcomes, and end the flushes that have waited for them."""
         for batch in batches:
             self.all.pop(batch, None)
-        self.guard.notify_all()
+            self._advance_flushes(batch)
 
     def recover(self, unassigned: Iterable[ProducerBatch]) -> list[ProducerBatch]:
         """Repair the queues after a failed round, and return the batches in no queue, in the order of creation.

@@ -17,12 +17,14 @@ from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
+from ottla.aio.flushes import Flushes
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
 from ottla.aio.transaction_results import result_of
 from ottla.concurrency.cancellation import Cancellation
 from ottla.config.key_names import without
 from ottla.config.keywords import ProducerKeywords
+from ottla.config.wait_limit import check_timeout
 from ottla.errors import (
     AbortableTransactionError,
     InvalidRecordError,
@@ -38,6 +40,7 @@ from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
 from ottla.producer.producer import Producer, queue_table
+from ottla.producer.reports import report_of_flush
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
 from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.tables.progress import check_on_progress
@@ -79,6 +82,7 @@ class AsyncProducer:
         self._slow, self._send = build_nonblocking_send(
             producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP
         )
+        self._flushes = Flushes(producer._accumulator)
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED
 
@@ -299,9 +303,16 @@ class AsyncProducer:
 
         Callbacks of this loop have run when it returns.
         """
-        report = await on_a_thread(name="flush", call=lambda: self._producer.flush(timeout))
-        await LaterTurn()  # behind the callbacks of the completed records
-        return report
+        if timeout is not None:
+            check_timeout(timeout)
+        producer = self._producer
+        producer._lifecycle.check_process()
+        accumulator = producer._accumulator
+        with accumulator.unretrieved.reporting():
+            with producer._call_times.flush.timed(producer._clock):
+                in_time = await self._flushes.flush(timeout)
+            await LaterTurn()  # behind the callbacks of the completed records
+            return report_of_flush(accumulator, timeout, in_time=in_time)
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; see `Producer.close`.

@@ -41,7 +41,7 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
     """
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     completion = _Completion(name, future, cancellation)
-    _start(name, partial(_complete, partial(contextvars.copy_context().run, call), completion), cancellation)
+    start_thread(name, partial(_complete, partial(contextvars.copy_context().run, call), completion), cancellation)
     try:
         return await future
     except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
@@ -108,12 +108,14 @@ def in_background(*, name: str, call: Callable[[], object]) -> None:
             _log_lost(name, error)
 
     try:
-        _start(name, run)
+        start_thread(name, run)
     except RuntimeError as error:  # no thread is left; or the interpreter ends, and has closed all producers
         _log_lost(name, error)
 
 
-def _start(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
+def start_thread(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
+    """Run a blocking call on a thread of its own; raises RuntimeError if there can be no more threads."""
+
     def run_cancellable() -> None:
         thread = threading.current_thread()
         assert cancellation is not None, "this call can be cancelled"

@@ -23,13 +23,10 @@ from ottla.config.key_names import without
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import (
     AbortableTransactionError,
-    DeliveryError,
-    FlushTimeoutError,
     IllegalStateError,
     OttlaError,
     PluginNotFoundError,
     UndeliveredError,
-    counted,
 )
 from ottla.errors.notes import noted_on
 from ottla.errors.secret import hide_settings
@@ -44,6 +41,7 @@ from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
 from ottla.producer.not_copyable import refuse_copy
 from ottla.producer.record_checks import timestamp_of
+from ottla.producer.reports import report_of_flush, undelivered
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
@@ -484,12 +482,7 @@ class Producer:
         with self._accumulator.unretrieved.reporting():
             with self._call_times.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
-            report, unretrieved, error = self._accumulator.report()
-        if not in_time:
-            raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
-        if unretrieved:
-            raise _undelivered(report, unretrieved, error) from error
-        return report
+            return report_of_flush(self._accumulator, timeout, in_time=in_time)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest, and stop.
@@ -503,7 +496,7 @@ class Producer:
         self._unclosed.detach()
         report, unretrieved, error = self._lifecycle.close(timeout)
         if unretrieved:
-            raise _undelivered(report, unretrieved, error) from error
+            raise undelivered(report, unretrieved, error) from error
         return report
 
     def __repr__(self) -> str:
@@ -583,9 +576,3 @@ def _check_sendable(state: lifecycle.Lifecycle, permission: AppendPermission, tr
     """Raise if the producer takes no records, or none in this *transaction*: it is closed, or another one is open."""
     state.check()
     permission.check(transaction)
-
-
-def _undelivered(report: DeliveryReport, unretrieved: int, error: DeliveryError | None) -> UndeliveredError:
-    """The error of `flush` and `close` for failed records; *error* is the first one."""
-    whose = "its error was" if unretrieved == 1 else "their errors were"
-    return UndeliveredError(report, f"{counted(unretrieved, 'record')} failed and {whose} never retrieved: {error}")

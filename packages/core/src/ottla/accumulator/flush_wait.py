@@ -1,0 +1,26 @@
+"""The wait of a flush for batches, as an object: it blocks no thread, and costs nothing until its batches complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.accumulator.batch import ProducerBatch
+
+
+class FlushWait:
+    """What one flush still waits for."""
+
+    __slots__ = ("ended", "on_end", "pending")
+
+    def __init__(self, on_end: Callable[[], object]) -> None:
+        self.on_end = on_end
+        """Called once, under the accumulator's lock: it must not call the producer, wait, or raise."""
+        self.pending: list[ProducerBatch] = []
+        """Incomplete batches that it waits for, and completed ones that it has not looked at; from the end on."""
+        self.ended = False
+
+    def end(self) -> None:
+        """Note that all batches are complete."""
+        if not self.ended:
+            self.ended = True
+            self.on_end()

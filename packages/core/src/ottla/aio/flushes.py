@@ -1,0 +1,133 @@
+"""Flushes of tasks. One thread begins all that were called by then, and none waits on a thread.
+
+A flush takes a lock that a plugin may hold, and may choose partitions, so it does not begin on the loop's thread. A
+thread for each would be thousands, if each request of a web service waits for a flush of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+
+from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.event_loops import UntilCalled
+from ottla.accumulator.flush_wait import FlushWait
+from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
+from ottla.aio import calls
+from ottla.concurrency.locks import SignalSafeLock
+
+
+class Happening:
+    """Something that happens once, on any thread, and functions that are called then, or at once if it has."""
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._calls: deque[Callable[[], object]] = deque()
+
+    def on(self, call: Callable[[], object]) -> None:
+        """Call *call* when it happens, on that thread, or now, if it has. Perhaps twice."""
+        self._calls.append(call)
+        if self.happened:
+            self.happen()
+
+    def happen(self) -> None:
+        """Note that it has happened."""
+        self.happened = True
+        while self._calls:
+            try:
+                call = self._calls.popleft()
+            except IndexError:  # taken by another thread
+                return
+            call()
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Wait for it, at most *timeout* seconds. Return False if time ran out."""
+        if not self.happened and (timeout is None or timeout > 0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await UntilCalled(self.on)
+        return self.happened
+
+
+class SharedFlush:
+    """One flush for all tasks that called it before it began."""
+
+    def __init__(self) -> None:
+        self.begun = Happening()
+        self.ended = Happening()
+        self.wait = FlushWait(self.ended.happen)
+        self.waiting = 0
+        self.error: BaseException | None = None
+
+    def begin(self, accumulator: RecordAccumulator) -> None:
+        """Let every queued batch leave. An error is for the tasks."""
+        try:
+            accumulator.begin_flush(self.wait, timeout=None)
+        except BaseException as error:
+            self.error = error
+        self.begun.happen()
+
+
+class Flushes:
+    """The flushes of a producer's tasks, of all event loops."""
+
+    def __init__(self, accumulator: RecordAccumulator) -> None:
+        self._accumulator = accumulator
+        self._lock = SignalSafeLock(accumulator.environment)
+        self._next: SharedFlush | None = None  # of tasks that the thread has still to begin a flush for
+        self._beginning = False  # whether there is such a thread
+
+    async def flush(self, timeout: float | None) -> bool:
+        """Let every queued batch leave, and wait for all that have no outcome now. Return False if time ran out.
+
+        If the task is cancelled, the batches leave nevertheless.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        shared = self._join()
+        try:
+            # Also without *timeout* seconds: a flush that does not wait sends, and tells whether nothing is queued.
+            begins = None if timeout is None else max(timeout, LOCK_TIMEOUT_SECONDS)
+            if not await shared.begun.wait(begins):
+                return False
+            if shared.error is not None:
+                raise shared.error
+            return await shared.ended.wait(None if deadline is None else deadline - loop.time())
+        finally:
+            self._leave(shared)
+
+    def _join(self) -> SharedFlush:
+        with self._lock:
+            if self._next is None:
+                self._next = SharedFlush()
+            shared = self._next
+            if not self._beginning:
+                self._begin_next()
+            shared.waiting += 1
+            return shared
+
+    def _begin_next(self) -> None:
+        self._beginning = True
+        try:
+            calls.start_thread("flush", self._begin_all)
+        except BaseException:  # no thread is left, or the interpreter ends
+            self._beginning, self._next = False, None
+            raise
+
+    def _leave(self, shared: SharedFlush) -> None:
+        with self._lock:
+            shared.waiting -= 1
+            last = not shared.waiting and shared is not self._next
+        if last:
+            self._accumulator.leave_flush(shared.wait)
+
+    def _begin_all(self) -> None:
+        while True:
+            with self._lock:
+                shared, self._next = self._next, None
+                if shared is None:
+                    self._beginning = False
+                    return
+            shared.begin(self._accumulator)

@@ -1,0 +1,183 @@
+"""`await producer.flush()`: many at once take no thread each, and a cancelled one loses no error."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from test_async_producer import asynchronous, rounds, run
+
+from ottla import DeliveryError, DeliveryReport, FlushTimeoutError, UndeliveredError
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.aio import calls
+from simulated_producer import Simulated, simulated
+
+REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+
+def waits_left(simulation: Simulated) -> int:
+    return len(simulation.accumulator._batches._flushes)
+
+
+async def begun(simulation: Simulated, flushes: int) -> None:
+    """Wait until so many flushes wait for batches."""
+    while waits_left(simulation) < flushes:
+        await asyncio.sleep(0.001)
+
+
+def test_a_thousand_tasks_that_flush_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    start_thread = calls.start_thread
+
+    def noted(name: str, call: Callable[[], object]) -> None:
+        started.append(name)
+        start_thread(name, call)
+
+    monkeypatch.setattr(calls, "start_thread", noted)
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def sent() -> DeliveryReport:
+            await producer.send("t", b"v")
+            return await producer.flush()
+
+        async def main() -> int:
+            tasks = [asyncio.create_task(sent()) for _ in range(1_000)]
+            await begun(simulation, 1)
+            async with rounds(simulation):
+                return sum(report.acknowledged for report in await asyncio.gather(*tasks))
+
+        assert run(main()) == 1_000
+        assert waits_left(simulation) == 0
+    assert len(started) < 50  # one for each pause of the tasks at most, however many tasks there are
+
+
+def test_a_flush_waits_for_the_records_that_were_queued_before_it() -> None:
+    with simulated(1, 1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            first = await producer.send("t", b"1", partition=0)
+            flush = asyncio.create_task(producer.flush())
+            await begun(simulation, 1)
+            await producer.send("t", b"2", partition=1)
+            other = asyncio.create_task(producer.flush())
+            await begun(simulation, 2)
+            simulation.accumulator.complete(first._place()[0], Acknowledged(base_offset=7))
+            await flush
+            assert not other.done()
+            other.cancel()
+
+        run(main())
+
+
+@pytest.mark.parametrize("timeout", [None, 0.01])
+def test_a_flush_that_is_given_up_leaves_no_wait_and_no_error_is_lost(timeout: float | None) -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            batch = (await producer.send("t", b"v"))._place()[0]
+            for _ in range(20):
+                flush = asyncio.create_task(producer.flush(timeout))
+                if timeout is None:
+                    await begun(simulation, 1)
+                    flush.cancel()
+                with suppress(asyncio.CancelledError, FlushTimeoutError):
+                    await flush
+                assert waits_left(simulation) == 0
+            simulation.accumulator.complete(batch, Failed(error=REFUSED))
+            with pytest.raises(UndeliveredError, match="1 record failed"):
+                await producer.flush()
+
+        run(main())
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0, -1, 5])
+def test_a_flush_without_queued_records_returns_the_counts(timeout: float) -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        report = run(producer.flush(timeout))
+
+        assert (report.acknowledged, report.failed, report.pending) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.02])
+def test_a_flush_that_runs_out_of_time_has_let_the_records_leave(timeout: float) -> None:
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> int:
+            delivery = await producer.send("t", b"v")
+            with pytest.raises(FlushTimeoutError, match=f"flush ran out of time after {timeout} s"):
+                await producer.flush(timeout)
+            async with rounds(simulation):
+                return (await delivery).offset
+
+        assert run(main()) == 0
+
+
+def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        lock = simulation.accumulator._batches.lock
+        held, free = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with lock:
+                held.set()
+                assert free.wait(20)
+
+        async def main() -> None:
+            flush = asyncio.create_task(producer.flush())
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            assert not flush.done()
+            free.set()
+            await flush
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert held.wait(20)
+        try:
+            run(main())
+        finally:
+            free.set()
+            holder.join()
+
+
+def test_a_flush_that_finds_no_thread_raises_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_name: str, _call: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(calls, "start_thread", no_thread)
+                with pytest.raises(RuntimeError, match="can't start new thread"):
+                    await producer.flush()
+            await producer.flush()
+
+        run(main())
+
+
+def test_tasks_of_two_loops_share_a_flush() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        simulation.producer.send("t", b"v")
+        reports: list[DeliveryReport] = []
+        threads = [threading.Thread(target=lambda: reports.append(run(producer.flush()))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            simulation.round(until=simulation.clock() + 0.001)
+        for thread in threads:
+            thread.join()
+
+        assert sum(report.acknowledged for report in reports) == 1
