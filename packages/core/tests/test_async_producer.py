@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from ottla import (
 from ottla.accumulator import event_loops
 from ottla.accumulator.event_loops import LaterTurn
 from ottla.accumulator.record_appender import MemoryWait
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.aio import AsyncProducer, pacing
 from ottla.aio.pacing import SENDS_IN_A_ROW
 from ottla.errors import AbortableTransactionError, NotPreparedError
@@ -453,3 +456,51 @@ def test_a_flush_returns_while_another_task_sends_again_and_again() -> None:
                 other.cancel()
 
         run(main())
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_a_callback_runs_in_the_context_of_the_task_that_sent(linger_ms: int) -> None:
+    request: ContextVar[int | None] = ContextVar("request", default=None)
+    seen: list[tuple[int, int | None]] = []
+    with simulated(1, config={"linger.ms": linger_ms}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def handle(number: int) -> None:
+            request.set(number)
+            await producer.send("t", b"v", on_delivery=lambda _delivery: seen.append((number, request.get())))
+
+        async def main() -> None:
+            await asyncio.gather(*map(handle, range(10)))
+            async with rounds(simulation):
+                await producer.flush()
+
+        run(main())
+
+    assert seen == [(number, number) for number in range(10)]
+
+
+def test_rounds_on_the_loop_have_no_context_of_a_task() -> None:
+    request: ContextVar[str] = ContextVar("request", default="none")
+    seen: list[str] = []
+    reading, writing = os.pipe()
+
+    def see() -> bool:
+        seen.append(request.get())
+        return False
+
+    async def main() -> None:
+        request.set("mine")
+        RUNNING_LOOP.at_end_of_turn(see, if_closed=see)
+        watch = RUNNING_LOOP.watch(reading, see)
+        os.write(writing, b"!")
+        while len(seen) < 2:
+            await asyncio.sleep(0.001)
+        assert watch is not None
+        assert watch.ended
+
+    try:
+        run(main())
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert seen == ["none", "none"]

@@ -294,3 +294,30 @@ def test_reading_the_error_of_a_delivery_counts_as_retrieved() -> None:
 
         assert isinstance(delivery.error, DeliveryError)
         assert simulation.producer.flush(0).failed == 1
+
+
+async def nothing_awaits_it(_delivery: object) -> None:
+    """Nothing would await it."""
+
+
+class CalledAndAwaited:
+    """An object whose call is a coroutine function."""
+
+    async def __call__(self, _delivery: object) -> None:
+        """Nothing would await it."""
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [nothing_awaits_it, partial(partial(nothing_awaits_it)), CalledAndAwaited(), CalledAndAwaited().__call__],
+)
+def test_a_delivery_refuses_coroutine_functions_as_callbacks(callback: Callable[[object], object]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    with simulated(1) as simulation:
+        deliveries: list[Any] = [
+            simulation.producer.send("t", b"v"),
+            simulation.producer.send_table("t", pyarrow.table({"value": [b"v"]})),
+        ]
+        for delivery in deliveries:
+            with pytest.raises(TypeError, match=r"the callback must be a plain function, and .* is a coroutine"):
+                delivery.add_done_callback(callback)

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextvars import Context, copy_context
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -46,16 +47,20 @@ class WaitedDelivery(Protocol):
 
 @attrs.frozen(eq=False)
 class LoopCallback:
-    """A callback of one record that runs on the loop."""
+    """A callback of one record that runs on the loop, in the context of the task that sent the record.
+
+    So it finds the task's context variables, as the callbacks of asyncio do, and not those of another task.
+    """
 
     function: Callable[[Any], object]
     """Gets the delivery."""
+    context: Context = attrs.field(factory=copy_context)
 
     def run(self, delivery: WaitedDelivery) -> None:
         """Call the function; an exception is logged and stops nothing. An error of the record counts as retrieved."""
         _retrieve_error(delivery)
         try:
-            self.function(delivery)
+            self.context.run(self.function, delivery)
         except (KeyboardInterrupt, SystemExit):
             raise  # they end the loop, as from any other callback of it
         except BaseException:
@@ -262,7 +267,8 @@ class LoopInbox:
             end = EndOfTurn()
             self._end_of_turn = weakref.ref(end)
             # Also if the turn ends before: a task may run the loop itself, as with nest_asyncio, and wait for the end.
-            asyncio.get_running_loop().call_soon(self.call_and_complete, end)
+            # In an empty context, as on the I/O thread: rounds call plugins, for records of any task.
+            asyncio.get_running_loop().call_soon(self.call_and_complete, end, context=Context())
             if self._ends_here:
                 self._end = end
         end.functions[function] = if_closed
@@ -293,7 +299,7 @@ class LoopInbox:
             elif end is not None:  # what tasks send that have not had their turn yet is to leave together with these
                 later = end.postponed()
                 self._end_of_turn = weakref.ref(later)
-                asyncio.get_running_loop().call_soon(self.call_and_complete, later)
+                asyncio.get_running_loop().call_soon(self.call_and_complete, later, context=Context())
 
     def _turn(self, due: object) -> None:
         """Complete records and run tasks for a while, the rest in another turn."""

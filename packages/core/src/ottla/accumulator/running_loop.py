@@ -6,6 +6,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import Callable
+from contextvars import Context
 from typing import Final
 
 from ottla.accumulator.event_loops import running_inbox
@@ -19,7 +20,8 @@ class DescriptorWatch:
         self._function = function
         self._descriptor = os.dup(descriptor)
         try:
-            loop.add_reader(self._descriptor, self._call)
+            # In an empty context: the loop would keep that of the task which happens to send first, and its objects.
+            Context().run(loop.add_reader, self._descriptor, self._call)
         except BaseException:
             self._close()
             raise

@@ -56,8 +56,7 @@ class AsyncProducer:
     a thread would wait. Use it in an `async with` block, or await `close`. Making one reads files that the settings
     name, and imports plugins.
 
-    A cancelled task queues nothing more, and stops waiting. What it has queued is sent, and a commit, flush or close
-    goes on.
+    A cancelled task queues nothing more, and stops waiting. What it has queued is sent, and a commit or close goes on.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
@@ -103,7 +102,7 @@ class AsyncProducer:
         The arguments and errors are those of `Producer.send`. Waits while the topic is not known, while
         `buffer.memory` is used up, and for lookups of a serializer: at most *timeout* seconds in total, or
         `max.block.ms`. 0 never waits: the error then says what the record would have waited for. *on_delivery* is
-        called on the event loop of this task.
+        called on the event loop of this task, with its context variables.
 
         If the task is cancelled in this call, the record was not queued.
         """

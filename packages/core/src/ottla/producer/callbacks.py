@@ -11,10 +11,11 @@ import inspect
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from inspect import CO_COROUTINE, CO_VARARGS
+from inspect import CO_VARARGS
 from types import FunctionType, MethodType
 from typing import Final
 
+from ottla.accumulator.plain_functions import refuse_coroutine_function
 from ottla.errors import InvalidRecordError
 from ottla.errors.quoting import callback_name
 
@@ -52,11 +53,7 @@ def _check_function(function: object, callback: object, *, given: int = 0, named
     if not isinstance(function, FunctionType):
         return  # built-in, or a class
     code = function.__code__
-    if code.co_flags & CO_COROUTINE:
-        raise TypeError(
-            f"on_delivery must be a plain function, and {callback_name(function)} is a coroutine function: nothing "
-            "would await it; await the delivery instead, or start a task in a plain function"
-        )
+    refuse_coroutine_function(function, "on_delivery")
     if code.co_argcount == given + 1 and not code.co_kwonlyargcount and not named:
         return
     positional = code.co_varnames[given : code.co_argcount]
