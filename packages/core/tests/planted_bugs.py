@@ -176,14 +176,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "flush ignores the parts of a split batch": PlantedBug(
         module="accumulator.incomplete_batches",
-        before="                pending += outcome.parts\n",
-        after="                pass\n",
+        before="outcome.parts if isinstance(outcome, Forwarded) else ()\n",
+        after="()\n",
         kinds=["divided"],
     ),
     "flush waits for one batch only": PlantedBug(
-        module="accumulator.accumulator",
-        before="            pending = list(self._batches.all)\n        self._wake()\n",
-        after="            pending = list(self._batches.all)[:1]\n        self._wake()\n",
+        module="accumulator.incomplete_batches",
+        before="        flush.pending = list(self.all)\n",
+        after="        flush.pending = list(self.all)[:1]\n",
         kinds=["faultless"],
     ),
     "batch without room in its request lost": PlantedBug(
@@ -346,9 +346,9 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["faultless"],
     ),
     "flush does not wake the I/O thread": PlantedBug(
-        module="accumulator.accumulator",
-        before="            pending = list(self._batches.all)\n        self._wake()\n",
-        after="            pending = list(self._batches.all)\n",
+        module="accumulator.flushes",
+        before="            self._batches.begin_flush(flush)\n        self._wake()\n",
+        after="            self._batches.begin_flush(flush)\n",
         kinds=["faultless"],
     ),
     "linger has no end": PlantedBug(

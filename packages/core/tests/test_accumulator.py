@@ -704,11 +704,11 @@ def test_flushes_leave_no_wait_behind(timeout: float | None) -> None:
     [first, second] = [queues.append(partition=partition)._place()[0] for partition in (0, 1)]
     flushes = [FlushWait(lambda: None), FlushWait(lambda: None)]
     for flush in flushes:
-        assert queues.accumulator.begin_flush(flush, timeout=None)
+        assert queues.accumulator.flushes.begin(flush, None)
 
     if timeout is not None:
         assert not queues.accumulator.flush(timeout=timeout)
-    queues.accumulator.leave_flush(flushes[0])
+    queues.accumulator.flushes.leave(flushes[0])
     for batch in (second, first):
         assert not flushes[1].ended
         queues.accumulator.complete(batch, Acknowledged(base_offset=0))

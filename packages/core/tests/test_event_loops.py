@@ -238,7 +238,7 @@ def test_a_task_waits_on_in_the_batch_that_has_its_record_now() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_errors_of_forwarded_records_are_retrieved_before_the_loop_has_its_turn(times: int) -> None:
+def test_errors_of_forwarded_records_are_retrieved_before_the_turn(times: int) -> None:
     async def main() -> None:
         batches = Batches()
         delivery, unread = batches.send(), batches.send()

@@ -19,7 +19,7 @@ from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.delivery_errors import delivery_failed, dropped, expired
-from ottla.accumulator.flush_wait import FlushWait
+from ottla.accumulator.flushes import Flushes
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS, HangingPlugins
 from ottla.accumulator.incomplete_batches import IncompleteBatches, QueueChecks
 from ottla.accumulator.io_loop_interface import IoLoop
@@ -35,7 +35,6 @@ from ottla.accumulator.sequences import Sequences
 from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency.environment import SYSTEM, Environment
-from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
 from ottla.interfaces import Columns
 from ottla.metrics import Counters
@@ -55,9 +54,6 @@ ends. Each would cost as much here and at the broker as a full one. Where the br
 request with thousands of batches would not be answered within `request.timeout.ms`.
 """
 
-
-LEAVE_WITHIN: Final = 0.01
-"""Seconds for which a flush that is given up waits for the lock, also on the thread of an event loop."""
 
 FILL_REQUEST_TO: Final = 32
 """A request with fewer batches is filled up to this number, if the linger time of one of its batches has ended.
@@ -164,9 +160,9 @@ class RecordAccumulator:
         self._in_transaction = sequences.transactional
         self._lock_is_lost = False  # a plugin hangs under it, and the producer has ended
         self._wake = io_loop.wake
-        self.environment = environment
-        """Clock, locks and threads, for what waits for its batches."""
         self._clock = environment.clock
+        self.flushes = Flushes(self._batches, self.appender, wake=lambda: self._wake(), environment=environment)
+        """Flushes. For any thread."""
 
     def on_failure(self, drop_references: Callable[[], object]) -> None:
         """Call *drop_references* when a batch has failed, because only deliveries may keep a reference to it."""
@@ -432,35 +428,7 @@ class RecordAccumulator:
 
     def flush(self, *, timeout: float | None) -> bool:
         """Let every queued batch leave, and wait for all that have no outcome now. Return False if time ran out."""
-        deadline = None if timeout is None else self._clock() + timeout
-        latch = Latch(self.environment)
-        flush = FlushWait(latch.set)
-        try:
-            if not self.begin_flush(flush, timeout=timeout):
-                return False
-            return flush.ended or latch.wait(None if deadline is None else max(0.0, deadline - self._clock()))
-        finally:
-            self.leave_flush(flush)
-
-    def begin_flush(self, flush: FlushWait, *, timeout: float | None) -> bool:
-        """Let every queued batch leave; *flush* waits for all that have no outcome now.
-
-        Return False if the lock was not free within *timeout* seconds.
-        """
-        with self._guard.within(timeout) as entered:
-            if not entered:
-                return False
-            self.appender.close_open_batches(CloseReason.FLUSH)
-            self._batches.begin_flush(flush)
-        self._wake()
-        return True
-
-    def leave_flush(self, flush: FlushWait) -> None:
-        """Forget a flush that is given up; of one that has ended there is nothing left."""
-        if flush.pending and not flush.ended:
-            with self._guard.within(LEAVE_WITHIN) as entered:
-                if entered:  # else a plugin hangs, and it is forgotten when its batches complete
-                    self._batches.leave_flush(flush)
+        return self.flushes.flush(timeout)
 
     def close(self, refusal: OttlaError) -> None:
         """Refuse new records with *refusal*, also those that wait for memory; let queued batches leave immediately.

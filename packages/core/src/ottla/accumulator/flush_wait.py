@@ -16,7 +16,7 @@ class FlushWait:
         self.on_end = on_end
         """Called once, under the accumulator's lock: it must not call the producer, wait, or raise."""
         self.pending: list[ProducerBatch] = []
-        """Incomplete batches that it waits for, and completed ones that it has not looked at; from the end on."""
+        """The batches that were incomplete when it began, without the last ones, which are complete by now."""
         self.ended = False
 
     def end(self) -> None:

@@ -92,9 +92,13 @@ class KeyPartitioner:
                 )
                 start, taken = batch.take_from(source, indexes[:1], memory=0)  # before other threads can append to it
             else:
-                # With thousands of partitions, most moves are of a few records into a batch that is far from full.
-                start, taken = batch.take_from(source, indexes, memory=small)
-                if not taken:
+                # With thousands of partitions, most moves are of a few records into a batch that is far from full, and
+                # to compute what is free would take longer. The estimate has room for larger records than most are.
+                likely = 2 * source.columns.memory() * len(indexes) // source.count
+                certain = batch.columns.memory() + likely <= small
+                memory = small if certain else self._free_bytes(batch.columns, queue.topic)
+                start, taken = batch.take_from(source, indexes, memory=memory)
+                if not taken and certain:
                     start, taken = batch.take_from(source, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()

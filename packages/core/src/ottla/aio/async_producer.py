@@ -17,7 +17,7 @@ from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
-from ottla.aio.flushes import Flushes
+from ottla.aio.flushes import FlushesOfTasks
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
 from ottla.aio.transaction_results import result_of
@@ -81,7 +81,7 @@ class AsyncProducer:
         self._slow, self._send = build_nonblocking_send(
             producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP
         )
-        self._flushes = Flushes(producer._accumulator)
+        self._flushes = FlushesOfTasks(producer._accumulator.flushes)
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED
 

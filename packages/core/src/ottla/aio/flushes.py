@@ -11,9 +11,9 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
-from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.event_loops import UntilCalled
 from ottla.accumulator.flush_wait import FlushWait
+from ottla.accumulator.flushes import Flushes
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
 from ottla.aio import calls
 from ottla.concurrency.locks import SignalSafeLock
@@ -61,21 +61,21 @@ class SharedFlush:
         self.waiting = 0
         self.error: BaseException | None = None
 
-    def begin(self, accumulator: RecordAccumulator) -> None:
+    def begin(self, flushes: Flushes) -> None:
         """Let every queued batch leave. An error is for the tasks."""
         try:
-            accumulator.begin_flush(self.wait, timeout=None)
+            flushes.begin(self.wait, None)
         except BaseException as error:
             self.error = error
         self.begun.happen()
 
 
-class Flushes:
+class FlushesOfTasks:
     """The flushes of a producer's tasks, of all event loops."""
 
-    def __init__(self, accumulator: RecordAccumulator) -> None:
-        self._accumulator = accumulator
-        self._lock = SignalSafeLock(accumulator.environment)
+    def __init__(self, flushes: Flushes) -> None:
+        self._flushes = flushes
+        self._lock = SignalSafeLock(flushes.environment)
         self._next: SharedFlush | None = None  # of tasks that the thread has still to begin a flush for
         self._beginning = False  # whether there is such a thread
 
@@ -88,7 +88,7 @@ class Flushes:
         deadline = None if timeout is None else loop.time() + timeout
         shared = self._join()
         try:
-            # Also without *timeout* seconds: a flush that does not wait sends, and tells whether nothing is queued.
+            # Also if *timeout* is 0: a flush that does not wait sends, and returns whether all is done.
             begins = None if timeout is None else max(timeout, LOCK_TIMEOUT_SECONDS)
             if not await shared.begun.wait(begins):
                 return False
@@ -121,7 +121,7 @@ class Flushes:
             shared.waiting -= 1
             last = not shared.waiting and shared is not self._next
         if last:
-            self._accumulator.leave_flush(shared.wait)
+            self._flushes.leave(shared.wait)
 
     def _begin_all(self) -> None:
         while True:
@@ -130,4 +130,4 @@ class Flushes:
                 if shared is None:
                     self._beginning = False
                     return
-            shared.begin(self._accumulator)
+            shared.begin(self._flushes)
