@@ -745,3 +745,68 @@ def test_after_recovery_nothing_is_on_the_wire() -> None:
     sequences.fail(first, LOST)
 
     assert sequences.may_leave(batch())
+
+
+def test_in_another_cluster_partitions_begin_again_with_a_new_id() -> None:
+    sequences = numbered()
+    known(sequences, 3)
+
+    sequences.begin_in_other_cluster()
+
+    assert sequences.producer_id_and_epoch is None
+    following = batch()
+    assert not sequences.may_leave(following)
+    sequences.take_producer_id(OTHER)
+    assert sequences.may_leave(following)
+    leave(sequences, following)
+    assert (epoch(following), base(following)) == (OTHER, 0)
+    assert not sequences.may_leave(batch())  # the broker would take any first number
+
+
+@pytest.mark.parametrize("new", [OTHER, FIRST])
+def test_in_another_cluster_batches_without_an_outcome_are_numbered_again(new: ProducerIdAndEpoch) -> None:
+    sequences = numbered()
+    known(sequences, 3)
+    first, second = batch(2), batch()
+    leave(sequences, first, second)
+    sequences.mark_returned(second)
+
+    sequences.begin_in_other_cluster()
+    sequences.take_producer_id(new)
+    sequences.resolve()
+
+    assert not sequences.may_leave(first)  # its response may still arrive
+    sequences.mark_returned(first)
+    sequences.resolve()
+    assert sequences.may_leave(first)
+    assert [base(first), base(second)] == [0, 2]
+    assert epoch(first) == epoch(second) != FIRST
+    leave(sequences, first)
+    assert not sequences.may_leave(second)
+    answer(sequences, first)
+    assert sequences.may_leave(second)
+
+
+def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
+    sequences = numbered()
+    known(sequences, 3)
+    late = batch()
+    leave(sequences, late)
+
+    sequences.begin_in_other_cluster()
+    answer(sequences, late)
+    sequences.take_producer_id(OTHER)
+    sequences.resolve()
+
+    following = batch()
+    assert sequences.may_leave(following)
+    leave(sequences, following)
+    assert (epoch(following), base(following)) == (OTHER, 0)
+
+
+def test_a_transactional_producer_keeps_its_id_in_another_cluster() -> None:
+    sequences = numbered(transactional=True)
+
+    sequences.begin_in_other_cluster()
+
+    assert sequences.producer_id_and_epoch == FIRST

@@ -210,6 +210,25 @@ class Sequences:
         self.producer_id_and_epoch = producer_id_and_epoch
         self.uncertain = False
 
+    def begin_in_other_cluster(self) -> None:
+        """Number all partitions from 0 with a new producer id, because brokers are those of another cluster now.
+
+        There, the id may be that of another producer, and brokers would take batches for duplicates of its batches.
+        Batches without an outcome are sent to the new cluster, which has none of them. A transactional producer keeps
+        its id: the other cluster's coordinator refuses it.
+        """
+        if self.transactional:
+            return
+        self.producer_id_and_epoch = None
+        for partition, numbers in list(self._partitions.items()):
+            if numbers.idle:
+                del self._partitions[partition]
+                self._in_doubt.pop(partition, None)
+            else:
+                numbers.known_to_broker = False
+                numbers.out_of_order = True
+                self._in_doubt[partition] = numbers
+
     def _number_in_next_epoch(self, partition: tuple[str, int], numbers: PartitionSequences) -> bool:
         """Number a partition from 0 in another epoch, batches in flight included.
 

@@ -15,6 +15,7 @@ from ottla.network.api_versions import Features, NodeApiVersions
 from ottla.network.authentication import Ask, Authentication, LoggedIn, Token
 from ottla.network.backoff import Backoff
 from ottla.network.client_context import ClientContext
+from ottla.network.cluster_check import ClusterCheck
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
 from ottla.network.connection_setup import ConnectionSetup, SetupStep
@@ -45,6 +46,7 @@ class ConnectionOpener:
         self._writer = writer
         self._closer = closer
         self._throttled = context.throttled
+        self._cluster_check = ClusterCheck(context, writer=writer, closer=closer)
         self._metadata_updater = metadata_updater
         self._authentication = authentication
         self._log = context.log
@@ -193,7 +195,7 @@ class ConnectionOpener:
         self._log_in(connection, now)
 
     def _admit(self, connection: Connection, session: float, now: float) -> None:
-        """Mark a connection as ready after ApiVersions and login."""
+        """Begin the use of a connection after ApiVersions and login, or of a session that was renewed."""
         if self._authentication is not None:
             renewal_after = self._authentication.renewal_after(session)
             connection.begin_session(session, renewal_after=renewal_after, now=now)
@@ -201,6 +203,12 @@ class ConnectionOpener:
             (self._counters.renewals if renewed else self._counters.logins).add(1)
             if renewed:
                 self._counters.renewal_times.add((now - connection.renewing_since) * 1000.0)
+                self._begin_use(connection, now)
+                return
+        if not self._cluster_check.begin(connection, now, passed=partial(self._begin_use, connection)):
+            self._begin_use(connection, now)
+
+    def _begin_use(self, connection: Connection, now: float) -> None:
         connection.become_ready(now)
         self._connections.accepted = True
         self._metadata_updater.note_ready(connection)

@@ -70,6 +70,12 @@ class Metadata:
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
         """Called after `cluster` was replaced, without any lock that a caller might need."""
+        self.cluster_id: str | None = None
+        """The id of the cluster that the last response was from, if it had one."""
+        self.checks_clusters = False
+        """Whether a connection that is made again has to lead to the same cluster, whose producer id is used."""
+        self.on_other_cluster: Callable[[], object] = lambda: None
+        """Called on the I/O thread before any record is sent there, if a response is from another cluster."""
         self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}
         self._wanted = True
@@ -285,12 +291,22 @@ class Metadata:
         self.last_error = error
 
     def update(
-        self, brokers: Mapping[int, Broker], topics: Mapping[str, Topic], now: float, *, partial: bool = False
+        self,
+        brokers: Mapping[int, Broker],
+        topics: Mapping[str, Topic],
+        now: float,
+        *,
+        partial: bool = False,
+        cluster_id: str | None = None,
     ) -> None:
         """Apply a metadata response: keep leaders with a newer epoch than the response's, and drop idle topics.
 
         A *partial* response has some topics only, and does not reset the age of the others.
         """
+        if cluster_id is not None:
+            before, self.cluster_id = self.cluster_id, cluster_id
+            if before not in (None, cluster_id):
+                self.on_other_cluster()
         with self._changed:
             self._schedule.reset(_FAILURES)
             self.last_error = self.fatal_error = None

@@ -32,6 +32,7 @@ class MetadataLog:
         self._listed: Outages[str, str] = Outages(repeat_by_failure=True)
         self._wanted_since: float | None = None
         self._brokers: Mapping[int, Broker] = {}
+        self._cluster_id: str | None = None
         self.active = False
         """True while there is a problem, or a line is still to be written."""
 
@@ -49,6 +50,20 @@ class MetadataLog:
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
         self.active = True
         self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, started_at=self._wanted_since)
+
+    def note_cluster(self, cluster_id: str | None) -> None:
+        """Warn if a response is from another cluster than the last one."""
+        if cluster_id is None:
+            return
+        if self._cluster_id not in (None, cluster_id):
+            logger.warning(
+                "%s: the brokers are those of another cluster now, %s, and were those of %s; records go there from now "
+                "on, also those whose response from the other cluster was lost",
+                self._client_id,
+                quoted(cluster_id),
+                quoted(self._cluster_id or ""),
+            )
+        self._cluster_id = cluster_id
 
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
         """Note the state of the requested topics in a response."""

@@ -26,12 +26,13 @@ from ottla.results.value_methods import ValueMethods
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class MetadataUpdate(ValueMethods):
     """The brokers and topics of a response; `left_out` describes brokers with impossible values: at most one more than
-    are shown.
+    are shown. `cluster_id` is None before Kafka 0.10.1.
     """
 
     brokers: Mapping[int, Broker]
     topics: Mapping[str, Topic]
     left_out: Sequence[str] = ()
+    cluster_id: str | None = None
 
 
 def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion], object]) -> Request:
@@ -62,7 +63,7 @@ def read_response(response: MetadataResponse, wanted: Collection[str]) -> Metada
         raise NetworkError(f"the response to a metadata request names no broker{why}")
     names = frozenset(wanted)
     topics = {topic.name: _topic(topic) for topic in response.topics if topic.name in names}
-    return MetadataUpdate(brokers=brokers, topics=topics, left_out=left_out)
+    return MetadataUpdate(brokers=brokers, topics=topics, left_out=left_out, cluster_id=response.cluster_id or None)
 
 
 def usable_brokers(

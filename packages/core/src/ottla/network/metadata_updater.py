@@ -158,7 +158,14 @@ class MetadataUpdater:
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._rebootstrap_as_asked(completion.now)
             return
-        self._metadata.update(response.brokers, response.topics, completion.now, partial=wanted.partial)
+        self.log.note_cluster(response.cluster_id)
+        self._metadata.update(
+            response.brokers,
+            response.topics,
+            completion.now,
+            partial=wanted.partial,
+            cluster_id=response.cluster_id,
+        )
         self.log.answered(response.topics, completion.now)
         self.log.note_brokers(response.brokers)
         self.log.left_out(response.left_out, completion.now)

@@ -10,7 +10,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
 from ottla.accumulator.splitting import Splitter
 from ottla.concurrency.environment import Environment
-from ottla.config import ProducerConfig
+from ottla.config import ProducerConfig, RecoveryStrategy
 from ottla.interfaces import MetricsRegistry
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
@@ -56,6 +56,10 @@ def build_sender(
             client_id=client_id,
         )
     )
+    if transactions.request_source is not None:
+        metadata.on_other_cluster = transactions.request_source.begin_in_other_cluster
+        # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
+        metadata.checks_clusters = config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP
     response_handler = ProduceResponseHandler(
         accumulator=accumulator,
         metadata=metadata,

@@ -30,6 +30,7 @@ class ProducerIdRequestSource:
         self._backoff = backoff
         self._client_id = client_id
         self._in_flight = False
+        self._outdated = False  # the request in flight went to another cluster
         self._failures = 0
         self._retry_at = float("-inf")
         self._unreported = False
@@ -85,9 +86,17 @@ class ProducerIdRequestSource:
         """Note that a request is in flight."""
         self._in_flight = True
 
+    def begin_in_other_cluster(self) -> None:
+        """Request another id: the one that this producer has, or is about to get, is of another cluster."""
+        self._outdated = self._in_flight
+        self._sequences.begin_in_other_cluster()
+
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Use the producer id, or retry, or fail queued batches."""
         self._in_flight = False
+        if self._outdated:
+            self._outdated = False
+            return
         match request.handle(response):
             case ProducerIdAssigned(producer_id_and_epoch=producer_id_and_epoch):
                 self._failures = 0
@@ -108,7 +117,7 @@ class ProducerIdRequestSource:
 
     def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Retry after a backoff."""
-        self._in_flight = False
+        self._in_flight = self._outdated = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
         self._sequences.obstacle = error
         self._retry_at = now + self._backoff.delay(self._failures)

@@ -265,6 +265,7 @@ class SimulatedCluster:
     """Brokers with ids from 1, and topics."""
 
     brokers: dict[int, SimulatedBroker] = attrs.field(factory=dict)
+    id: str | None = "simulated cluster"  # None: as before Kafka 0.10.1
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
     seed: int | None = None  # the broker behind the bootstrap server's name, by default the first
     metadata_code: ErrorCode = ErrorCode.NONE
@@ -417,6 +418,7 @@ class SimulatedCluster:
     def metadata(self) -> MetadataResponse:
         return MetadataResponse(
             error_code=self.metadata_code,
+            cluster_id=self.id,
             controller_id=next(iter(self.brokers), -1),
             brokers=[
                 MetadataResponseBroker(node_id=b.id, host=host, port=port, rack=b.rack)

@@ -1,0 +1,150 @@
+"""Brokers that belong to another cluster at once: what is acknowledged is in the log that records go to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from broker_on_a_socket import SocketBroker
+
+from ottla import Delivery, DeliveryError, Producer
+from ottla_testkit.simulation import SimulatedCluster
+
+OTHERS = 12
+"""Records of another producer in the second cluster: as many numbers of its producer id are taken there."""
+
+
+def cluster(name: str | None) -> SimulatedCluster:
+    made = SimulatedCluster.of(1)
+    made.id = name
+    made.create("t", 1)
+    return made
+
+
+@attrs.define
+class Moved:
+    """An address whose broker is that of cluster "first", and of cluster "second" from `move` on."""
+
+    address: SocketBroker
+    second: SimulatedCluster
+
+    def move(self) -> None:
+        """End all connections: those that are made again lead to the other cluster."""
+        self.second.address = self.address.broker.cluster.address
+        with self.address.lock:
+            self.address.broker = self.second.brokers[1]
+        for peer in self.address.sockets:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        with self.address.lock:
+            return [record.value for record in self.second.topics["t"].log[0]]
+
+
+@pytest.fixture
+def moved(request: pytest.FixtureRequest) -> Iterator[tuple[Moved, str]]:
+    """The address, whose second cluster has given the same producer id to another producer."""
+    second = cluster("second")
+    with SocketBroker(second.brokers[1]).serving() as servers, Producer(bootstrap_servers=servers) as other:
+        for number in range(OTHERS):
+            other.send("t", b"other %d" % number).result(20)
+    address = SocketBroker(cluster("first").brokers[1])
+    with address.serving() as servers:
+        yield Moved(address, second), servers
+
+
+def made(servers: str, **settings: object) -> Producer:
+    return Producer(
+        {"bootstrap.servers": servers, "delivery.timeout.ms": 20_000, "request.timeout.ms": 5_000, **settings}
+    )
+
+
+def send(producer: Producer, prefix: bytes, count: int = 10) -> list[Delivery]:
+    """Records one after the other, each in its own batch."""
+    deliveries = []
+    for number in range(count):
+        deliveries.append(producer.send("t", prefix + b"%d" % number))
+        deliveries[-1].result(20)
+    return deliveries
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
+    moved: tuple[Moved, str], pause: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    place, servers = moved
+    with caplog.at_level("WARNING"), made(servers) as producer:
+        send(producer, b"before ")
+        place.move()
+        time.sleep(pause)
+        deliveries = send(producer, b"after ")
+
+    assert place.values[OTHERS:] == [b"after %d" % number for number in range(10)]
+    assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("of another cluster now, 'second', and were those of 'first'" in line for line in lines) == 1
+
+
+def test_records_that_were_queued_before_go_to_the_other_cluster_once(moved: tuple[Moved, str]) -> None:
+    place, servers = moved
+    with made(servers, **{"batch.size": 100}) as producer:
+        send(producer, b"before ")
+        with place.address.lock:  # the broker reads requests, and does not respond
+            deliveries = [producer.send("t", b"queued %d" % number) for number in range(50)]
+            time.sleep(0.1)
+        place.move()
+        offsets = [delivery.result(20).offset for delivery in deliveries]
+
+    values = place.values
+    went = [value for value in values if value is not None and value.startswith(b"queued")]
+    assert went == sorted(set(went), key=went.index)
+    assert went == [b"queued %d" % number for number in range(50 - len(went), 50)]  # the first ones before it moved
+    assert [values[offset] for offset in offsets[50 - len(went) :]] == went
+
+
+def test_without_ids_of_clusters_nothing_is_asked(moved: tuple[Moved, str]) -> None:
+    place, servers = moved
+    place.address.broker.cluster.id = place.second.id = None
+    with made(servers) as producer:
+        send(producer, b"before ")
+        place.move()
+        send(producer, b"after ", count=1)
+
+
+def test_a_producer_without_rebootstrap_goes_on_where_its_address_leads(moved: tuple[Moved, str]) -> None:
+    place, servers = moved
+    with made(servers, **{"metadata.recovery.strategy": "none"}) as producer:
+        send(producer, b"before ")
+        place.move()
+        time.sleep(0.3)
+
+        assert send(producer, b"after ", count=1)[0].result(0).offset >= 0
+
+
+def test_an_address_that_another_cluster_has_taken_gets_no_records() -> None:
+    """One of two brokers: the other one still names this cluster, and so the address stays wrong."""
+    first = SimulatedCluster.of(1, 2)
+    first.create("t", 1, 2)
+    taken = SocketBroker(first.brokers[2])
+    second = cluster("second")
+    with SocketBroker(first.brokers[1]).serving() as servers, taken.serving() as other:
+        first.address = None
+        for node, address in ((1, servers), (2, other)):
+            host, port = address.rsplit(":", 1)
+            first.brokers[node].address = (host, int(port))
+        with made(servers, **{"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_000, "linger.ms": 0}) as producer:
+            for partition in (0, 1):
+                producer.send("t", b"before", partition=partition).result(20)
+            Moved(taken, second).move()
+            lost = producer.send("t", b"lost", partition=1)
+            assert producer.send("t", b"kept", partition=0).result(20).offset == 1
+            with pytest.raises(DeliveryError, match="is a broker of another cluster now, 'second'"):
+                lost.result(20)
+
+    assert second.topics["t"].log.get(0, []) == []
