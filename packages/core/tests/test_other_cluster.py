@@ -74,6 +74,7 @@ def send(producer: Producer, prefix: bytes, count: int = 10) -> list[Delivery]:
     return deliveries
 
 
+@pytest.mark.rule("metadata.again.other")
 @pytest.mark.parametrize("pause", [0.0, 0.3])
 def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
     moved: tuple[Moved, str], pause: float, caplog: pytest.LogCaptureFixture
@@ -91,6 +92,7 @@ def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
     assert sum("of another cluster now, 'second', and were those of 'first'" in line for line in lines) == 1
 
 
+@pytest.mark.rule("metadata.again.other")
 def test_records_that_were_queued_before_go_to_the_other_cluster_once(moved: tuple[Moved, str]) -> None:
     place, servers = moved
     with made(servers, **{"batch.size": 100}) as producer:
@@ -127,6 +129,7 @@ def test_a_producer_without_rebootstrap_goes_on_where_its_address_leads(moved: t
         assert send(producer, b"after ", count=1)[0].result(0).offset >= 0
 
 
+@pytest.mark.rule("metadata.again.other")
 def test_an_address_that_another_cluster_has_taken_gets_no_records() -> None:
     """One of two brokers: the other one still names this cluster, and so the address stays wrong."""
     first = SimulatedCluster.of(1, 2)
