@@ -15,6 +15,7 @@ from machine import Queues, cluster_of, columns, wait_until
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import Delivery, OnDelivery
+from ottla.accumulator.flush_wait import FlushWait
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.splitting import Splitter
@@ -478,29 +479,16 @@ def test_a_flush_waits_for_the_parts_of_a_batch_split_meanwhile() -> None:
     queues = Queues(linger=0.0)
     deliveries = [queues.append(b"%d" % number) for number in range(2)]
     [batch] = drain(queues)
-    looks = threading.Semaphore(0)
+    flush = FlushWait(lambda: None)
+    assert queues.accumulator.flushes.begin(flush, HANG_GUARD)
 
-    def look_at_the_clock() -> float:
-        looks.release()
-        return 0.0
-
-    queues.accumulator._clock = look_at_the_clock
-    flushed: list[bool] = []
-
-    def flush() -> None:
-        assert queues.accumulator.flush(timeout=HANG_GUARD)
-        flushed.extend(delivery.done() for delivery in deliveries)
-
-    flushing = Working(flush)
-    for _ in range(2):  # for its deadline, and before it waits
-        assert looks.acquire(timeout=HANG_GUARD)
     parts = split(queues, batch)
-    assert looks.acquire(timeout=HANG_GUARD)  # it found the parts, and waits on
     for part in parts:
+        assert not flush.ended
         acknowledge(queues, part)
-    flushing.join()
 
-    assert flushed == [True, True]
+    assert flush.ended
+    assert all(delivery.done() for delivery in deliveries)
 
 
 @pytest.mark.rule("accumulator.expire.queue")
