@@ -42,11 +42,12 @@ class SocketBroker:
     @contextlib.contextmanager
     def serving(self) -> Iterator[str]:
         """Its address, for as long as the block lasts."""
-        with serving(self._serve_connection) as (host, port):
+        with serving(self.serve) as (host, port):
             self.broker.cluster.address = (host, port)
             yield f"{host}:{port}"
 
-    def _serve_connection(self, peer: socket.socket) -> None:
+    def serve(self, peer: socket.socket) -> None:
+        """Answer the requests of one connection until it ends."""
         self.connections += 1
         self.sockets.append(peer)
         session = Session()

@@ -31,10 +31,14 @@ class Compared:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken = 0
         self._accumulator: RecordAccumulator
-        self._drain_lone, self._take, self._takes = RecordAccumulator.drain_lone, LoneBatch.take, NetworkClient.takes
+        self._drain_lone, self._take, self._takes = (
+            RecordAccumulator.drain_lone,
+            LoneBatch.take,
+            NetworkClient.takes_records,
+        )
         monkeypatch.setattr(RecordAccumulator, "drain_lone", lambda *args, **kwargs: self.drain(*args, **kwargs))
         monkeypatch.setattr(LoneBatch, "take", lambda *args, **kwargs: self.take(*args, **kwargs))
-        monkeypatch.setattr(NetworkClient, "takes", lambda *args: self.takes(*args))
+        monkeypatch.setattr(NetworkClient, "takes_records", lambda *args: self.takes(*args))
 
     def drain(self, accumulator: RecordAccumulator, cluster: Cluster, **others: Any) -> Any:
         self._accumulator = accumulator
@@ -60,7 +64,7 @@ class Compared:
 
     def takes(self, client: NetworkClient, node: int, now: float) -> bool:
         takes = self._takes(client, node, now)
-        assert not takes or client.ready(node, now), "the general way would not send to this broker"
+        assert not takes or client.ready_for_records(node, now), "the general way would not send to this broker"
         return takes
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain, repeat
 
 import attrs
 import pytest
 from broker_on_a_socket import SocketBroker
 
 from ottla import Delivery, DeliveryError, Producer
-from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+from wrong_peers import serving
 
 OTHERS = 12
 """Records of another producer in the second cluster: as many numbers of its producer id are taken there."""
@@ -45,6 +47,25 @@ class Moved:
     def values(self) -> list[bytes | None]:
         with self.address.lock:
             return [record.value for record in self.second.topics["t"].log[0]]
+
+
+class LoadBalancer:
+    """Each connection leads to the next of the clusters, and the last one again and again."""
+
+    def __init__(self, brokers: Mapping[str, SocketBroker], leads: str) -> None:
+        self._brokers = brokers
+        self._leads = chain(leads, repeat(leads[-1]))
+        self._peers: list[socket.socket] = []
+
+    def serve(self, peer: socket.socket) -> None:
+        self._peers.append(peer)
+        self._brokers[next(self._leads)].serve(peer)
+
+    def cut(self) -> None:
+        """End all connections."""
+        for peer in self._peers:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture
@@ -108,6 +129,54 @@ def test_records_that_were_queued_before_go_to_the_other_cluster_once(moved: tup
     assert went == sorted(set(went), key=went.index)
     assert went == [b"queued %d" % number for number in range(50 - len(went), 50)]  # the first ones before it moved
     assert [values[offset] for offset in offsets[50 - len(went) :]] == went
+
+
+@pytest.mark.rule("metadata.again.other")
+def test_a_broker_that_got_no_records_yet_is_asked_for_its_cluster(moved: tuple[Moved, str]) -> None:
+    place, taken = moved
+    first = place.address.broker.cluster
+    first.brokers[2] = SimulatedBroker(cluster=first, id=2)
+    first.create("u", 2)
+    place.second.create("u", 1)
+    with (
+        SocketBroker(first.brokers[2]).serving() as servers,
+        made(servers, **{"delivery.timeout.ms": 6_000}) as producer,
+    ):
+        for node, address in ((1, taken), (2, servers)):
+            host, port = address.rsplit(":", 1)
+            first.brokers[node].address = (host, int(port))
+        producer.send("u", b"to the other broker").result(20)
+        producer.partitions_for("t")
+        place.move()
+        with pytest.raises(DeliveryError, match="is a broker of another cluster now, 'second'"):
+            producer.send("t", b"lost").result(20)
+
+    assert len(place.values) == OTHERS
+
+
+@pytest.mark.parametrize("leads", ["ABA", "ABABABAB", "ABBABAAB"])
+def test_connections_that_lead_to_two_clusters_acknowledge_no_lost_record(leads: str) -> None:
+    clusters = {name: cluster(name) for name in "AB"}
+    for each in clusters.values():
+        with SocketBroker(each.brokers[1]).serving() as servers, Producer(bootstrap_servers=servers) as other:
+            for number in range(OTHERS):
+                other.send("t", b"other %d" % number).result(20)
+    balancer = LoadBalancer({name: SocketBroker(each.brokers[1]) for name, each in clusters.items()}, leads)
+    acknowledged: list[bytes] = []
+    with serving(balancer.serve) as (host, port):
+        for each in clusters.values():
+            each.address = (host, port)
+        with made(f"{host}:{port}", **{"delivery.timeout.ms": 8_000}) as producer:
+            for number in range(10):
+                if number % 3 == 1:
+                    balancer.cut()
+                with contextlib.suppress(DeliveryError):
+                    producer.send("t", b"%d" % number).result(20)
+                    acknowledged.append(b"%d" % number)
+
+    written = [record.value for each in clusters.values() for record in each.topics["t"].log[0]]
+    assert acknowledged
+    assert [value for value in acknowledged if value not in written] == []
 
 
 def test_without_ids_of_clusters_nothing_is_asked(moved: tuple[Moved, str]) -> None:

@@ -123,13 +123,18 @@ class NetworkClient:
         takes = self._opener.takes(connection, now)
         return takes and not self._metadata_updater.due(now)
 
-    def takes(self, node: int, now: float) -> bool:
-        """Return whether a broker takes a request now, as `ready` does, but without any effect: False may be wrong."""
+    def ready_for_records(self, node: int, now: float) -> bool:
+        """Return whether a broker takes a request with records now; connects if there is no connection."""
+        return self.ready(node, now) and not self._connections[node].unchecked
+
+    def takes_records(self, node: int, now: float) -> bool:
+        """Return what `ready_for_records` does, but without any effect: False may be wrong."""
         connection = self._connections.get(node)
         return (
             connection is not None
             and connection.broker is self._metadata.cluster.brokers.get(node)
             and connection.may_send(now)
+            and not connection.unchecked
             and now < connection.renew_at
             and not self._metadata_updater.due(now)
         )

@@ -1,4 +1,4 @@
-"""The check that a new connection to a known broker leads to the same cluster, before records go there.
+"""The check that a connection leads to the cluster that metadata is from, before records go there.
 
 An address may be another cluster's by then: behind a load balancer or a name, or of a broker that was set up again. Its
 brokers have given the producer id to another producer, and would take a batch for a duplicate of that one's: it would
@@ -7,14 +7,12 @@ be acknowledged and not written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from ottla.errors import NetworkError, UnsupportedVersionError, quoted
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.connection_stage import Stage
 from ottla.network.metadata_messages import metadata_request
 from ottla.network.request import Completion
 from ottla.network.request_writer import RequestWriter, version_for
@@ -28,30 +26,28 @@ class ClusterCheck:
         self._writer = writer
         self._closer = closer
 
-    def begin(self, connection: Connection, now: float, *, passed: Callable[[float], object]) -> bool:
-        """Ask the broker if necessary; *passed* is called later. Return False if it is not necessary.
+    def begin(self, connection: Connection, now: float) -> None:
+        """Ask the broker of a new connection, if ids of clusters matter; the connection is unchecked until it answers.
 
-        A first connection needs no check: metadata has just named its address. Neither does a bootstrap server, which
-        gets no records.
+        Other requests follow without waiting, such as the one for a producer id: if it is another cluster, the
+        connection ends before their responses are read. A bootstrap server gets no records.
         """
-        wanted = self._metadata.checks_clusters and self._metadata.cluster_id is not None
-        if not wanted or not connection.reached or connection.broker.id < 0:
-            return False
-        request = metadata_request((), on_complete=partial(self._complete, connection, passed))
+        if not self._metadata.checks_clusters or self._metadata.cluster_id is None or connection.broker.id < 0:
+            return
+        request = metadata_request((), on_complete=partial(self._complete, connection))
         try:
             version = version_for(connection, request)
         except UnsupportedVersionError:
-            return False
-        connection.stage = Stage.CHECKING
+            return
+        connection.unchecked = True
         self._writer.write(connection, request, version, now)
-        return True
 
-    def _complete(self, connection: Connection, passed: Callable[[float], object], completion: Completion) -> None:
-        if completion.error is not None or connection.stage is not Stage.CHECKING or connection.closing:
+    def _complete(self, connection: Connection, completion: Completion) -> None:
+        if completion.error is not None or connection.closing:
             return  # the connection is lost
         found, known = completion.response.cluster_id, self._metadata.cluster_id
         if not found or found == known:  # brokers before 0.10.1 have none
-            passed(completion.now)
+            connection.unchecked = False
             return
         self._closer.close(
             connection,

@@ -56,6 +56,7 @@ class Connection:
     closing: bool = False
     reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
     refusal: OttlaError | None = None  # a reason that a retry cannot fix
+    unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
     received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
@@ -158,6 +159,7 @@ class Connection:
         self.stage = Stage.DISCONNECTED
         self.closing = False
         self.reason = None
+        self.unchecked = False
         self.versions = {}
         self.setup = None
         self.renew_at = self.session_ends_at = float("inf")

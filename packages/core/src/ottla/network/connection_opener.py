@@ -195,7 +195,7 @@ class ConnectionOpener:
         self._log_in(connection, now)
 
     def _admit(self, connection: Connection, session: float, now: float) -> None:
-        """Begin the use of a connection after ApiVersions and login, or of a session that was renewed."""
+        """Mark a connection as ready after ApiVersions and login."""
         if self._authentication is not None:
             renewal_after = self._authentication.renewal_after(session)
             connection.begin_session(session, renewal_after=renewal_after, now=now)
@@ -203,16 +203,13 @@ class ConnectionOpener:
             (self._counters.renewals if renewed else self._counters.logins).add(1)
             if renewed:
                 self._counters.renewal_times.add((now - connection.renewing_since) * 1000.0)
-                self._begin_use(connection, now)
-                return
-        if not self._cluster_check.begin(connection, now, passed=partial(self._begin_use, connection)):
-            self._begin_use(connection, now)
-
-    def _begin_use(self, connection: Connection, now: float) -> None:
+        opened = connection.stage is not Stage.RENEWING
         connection.become_ready(now)
         self._connections.accepted = True
         self._metadata_updater.note_ready(connection)
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
         self._log.ready(connection, now)
+        if opened:
+            self._cluster_check.begin(connection, now)
         if connection.short_sessions > 1:  # a single one may be the end of a token's lifetime
             self._log.short_session(connection, now)

@@ -14,8 +14,7 @@ class Stage(enum.Enum):
     | RESOLVING      | addresses                                         | CONNECTING                    |
     | CONNECTING     | the socket and the transport's handshake          | NEGOTIATING                   |
     | NEGOTIATING    | the response to ApiVersions, once per connection  | AUTHENTICATING, without: READY |
-    | AUTHENTICATING | SaslHandshake, SaslAuthenticate, our mechanism    | READY, or CHECKING            |
-    | CHECKING       | the cluster's id, if the broker was ready before  | READY                         |
+    | AUTHENTICATING | SaslHandshake, SaslAuthenticate, our mechanism    | READY                         |
     | READY          | requests                                          | RENEWING, with SASL           |
     | RENEWING       | the same, after responses to earlier requests     | READY                         |
     """
@@ -25,7 +24,6 @@ class Stage(enum.Enum):
     CONNECTING = "connecting"
     NEGOTIATING = "asking for API versions"
     AUTHENTICATING = "logging in"
-    CHECKING = "asking for the cluster's id"
     READY = "ready"
     RENEWING = "logging in again"
 

@@ -12,11 +12,13 @@ from ottla.results.stories import WaitKind
 
 
 def wait_of(connection: Connection, now: float) -> tuple[WaitKind, str] | None:
-    """Return the wait and a detail, or None if the connection may send.
+    """Return the wait and a detail, or None if the connection takes records.
 
     The detail is the broker's id, with the last error of a connection that fails.
     """
     node = str(connection.broker.id)
+    if connection.unchecked:
+        return WaitKind.CONNECTION, node
     if connection.may_send(now):
         return None
     if connection.stage is Stage.RESOLVING:

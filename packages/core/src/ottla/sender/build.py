@@ -26,6 +26,7 @@ from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
+from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 
 if TYPE_CHECKING:
     from ottla.sender.telemetry.payload import PayloadBuilder
@@ -56,7 +57,7 @@ def build_sender(
             client_id=client_id,
         )
     )
-    if transactions.request_source is not None:
+    if isinstance(transactions.request_source, ProducerIdRequestSource):
         metadata.on_other_cluster = transactions.request_source.begin_in_other_cluster
         # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
         metadata.checks_clusters = config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP

@@ -214,7 +214,7 @@ class Sender:
             return min(check_at, self._in_flight.next_expiry)
         client = self._client
         drained = self._accumulator.drain_lone(
-            self._metadata.cluster, takes=lambda node: client.takes(node, now), now=now
+            self._metadata.cluster, takes=lambda node: client.takes_records(node, now), now=now
         )
         if drained is None:
             return None
@@ -238,7 +238,7 @@ class Sender:
                 until = now  # the transaction ended without a request, and `close` may wait for just that
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
-        nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+        nodes = [node for node in ready.nodes if self._client.ready_for_records(node, now)]
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
@@ -251,7 +251,7 @@ class Sender:
             if not self._checks.has_unchecked:
                 break
             ready = self._find_ready(now)
-            nodes = [node for node in ready.nodes if self._client.ready(node, now)]
+            nodes = [node for node in ready.nodes if self._client.ready_for_records(node, now)]
             if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves immediately
                 until = now
                 break

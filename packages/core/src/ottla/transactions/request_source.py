@@ -68,9 +68,6 @@ class RequestSource(Protocol):
     def fail_fatally(self, error: OttlaError) -> None:
         """Handle a fatal error: no broker accepts us, for a reason that a retry cannot fix."""
 
-    def begin_in_other_cluster(self) -> None:
-        """Use no producer id of the cluster before any more: brokers belong to another one now."""
-
     def recover(self) -> None:
         """After a failed round, wake the callers whose results were decided, in case it did not get that far."""
 

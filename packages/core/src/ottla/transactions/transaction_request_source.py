@@ -169,9 +169,6 @@ class TransactionRequestSource:
             if self._state.state is State.INITIALIZING:
                 self._state.refuse(error)
 
-    def begin_in_other_cluster(self) -> None:
-        """Do nothing: a coordinator of the other cluster refuses the id, and so fails the transaction."""
-
     def recover(self) -> None:
         """Complete results that still wait although the state is final, after an exception in a round."""
         with self._state.lock:
