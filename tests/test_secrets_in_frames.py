@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from frames import found_in_frames, our_frames
+from hostile_registry import hostile_registry, says
 from long_forms import LONG, share
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
@@ -29,6 +32,7 @@ from ottla.errors import ConfigError
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
+from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
 from ottla_spark import exactly_once, foreach_batch, write
 from ottla_spark.atomic import atomically
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
@@ -352,3 +356,76 @@ def test_no_frame_of_a_failing_function_holds_its_message() -> None:
 
     assert "RuntimeError" in str(caught.value)
     assert found_in_frames(caught.value, [DUCKS]) == set()
+
+
+# Schema registries
+
+
+REGISTRY: Final = {"value.serializer": "avro", "value.schema": '"long"', "max.block.ms": 3000}
+REGISTRY_LOGINS: Final = ({"basic.auth.user.info": f"u:{SECRET}"}, {"bearer.auth.token": SECRET})
+
+
+def sent_back(handler: Any) -> str:
+    """The login as a registry got it, and as it reads it."""
+    header = str(handler.headers["Authorization"])
+    scheme, _, credentials = header.partition(" ")
+    return f"{header} {base64.b64decode(credentials).decode() if scheme == 'Basic' else ''}"
+
+
+REGISTRY_ANSWERS: Final[Mapping[str, Callable[[Any], None]]] = {
+    "a refusal": lambda handler: says({"error_code": 401, "message": sent_back(handler)}, status=401)(handler),
+    "no JSON": lambda handler: says(sent_back(handler).encode())(handler),
+    "an id": lambda handler: says({"id": sent_back(handler)})(handler),
+    "too much": lambda handler: says(sent_back(handler).encode() + b" " * MAX_ANSWER)(handler),
+    "no HTTP": lambda handler: handler.wfile.write(sent_back(handler).encode() + b"\r\n\r\n"),
+}
+
+
+def error_with_registry(address: str, more: Mapping[str, str]) -> BaseException:
+    """The error of a record whose schema this registry does not give."""
+    settings = {"bootstrap.servers": "localhost:1", "schema.registry.url": address, **REGISTRY, **more}
+    with Producer(settings) as producer, pytest.raises(OttlaError) as caught:
+        producer.send("t", 1)
+    return caught.value
+
+
+@pytest.mark.parametrize("login", REGISTRY_LOGINS, ids=["password", "token"])
+@pytest.mark.parametrize("answer", REGISTRY_ANSWERS)
+def test_no_frame_of_a_failed_lookup_of_a_schema_holds_the_login(answer: str, login: Mapping[str, str]) -> None:
+    with hostile_registry() as registry:
+        registry.last = REGISTRY_ANSWERS[answer]
+        error = error_with_registry(registry.address, login)
+
+    assert registry.requests != []
+    assert our_frames(error) > 0
+    assert found_in_frames(error, [SECRET, f"u:{SECRET}"]) == set()
+
+
+@pytest.mark.parametrize("login", REGISTRY_LOGINS, ids=["password", "token"])
+def test_no_frame_of_an_untrusted_registry_holds_the_login(
+    certificate: trustme.LeafCert, login: Mapping[str, str]
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    with hostile_registry(tls=context) as registry:
+        error = error_with_registry(registry.address, login)
+
+    assert "cannot be verified" in str(error)
+    assert our_frames(error) > 0
+    assert found_in_frames(error, [SECRET, f"u:{SECRET}"]) == set()
+
+
+@pytest.mark.parametrize("login", REGISTRY_LOGINS, ids=["password", "token"])
+def test_no_frame_of_refused_files_of_a_registry_holds_the_login(tmp_path: Path, login: Mapping[str, str]) -> None:
+    (tmp_path / "empty.pem").write_bytes(b"")
+    settings = {
+        "bootstrap.servers": "localhost:1",
+        "schema.registry.url": "https://localhost:1",
+        "schema.registry.ssl.ca.location": str(tmp_path / "empty.pem"),
+        **REGISTRY,
+        **login,
+    }
+    error = refused_by(lambda: Producer(settings))
+
+    assert isinstance(error, ConfigError)
+    assert found_in_frames(error, [SECRET, f"u:{SECRET}"]) == set()

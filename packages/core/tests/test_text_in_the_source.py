@@ -20,16 +20,26 @@ import ottla.errors
 
 pytestmark = pytest.mark.unmeasured
 
-PACKAGES: Final = ("ottla", "ottla_transport_plaintext", "ottla_transport_ssl", "ottla_authenticator_sasl")
+PACKAGES: Final = (
+    "ottla",
+    "ottla_transport_plaintext",
+    "ottla_transport_ssl",
+    "ottla_authenticator_sasl",
+    "ottla_serializer_schema_registry",
+)
 
 MEETING_OTHERS: Final = {
     "AuthenticationError",
     "BrokerError",
     "ConnectionFailedError",
+    "InvalidSchemaError",
     "NameResolutionError",
     "NetworkError",
     "ProducerFailedError",
     "ProtocolError",
+    "RegistryAnswerError",
+    "RegistryUnavailableError",
+    "SchemaRegistryError",
     "SecurityError",
     "TlsHandshakeError",
     "TransactionError",

@@ -14,9 +14,11 @@ from hostile_registry import Hostile, hostile_server, says
 
 from ottla import ConfigError, Producer
 from ottla.errors import NotPreparedError, SerializationError
+from ottla.interfaces import Secret
 from ottla_serializer_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
+from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, RegistrySerializer, SchemaOptions
@@ -225,7 +227,7 @@ def test_credentials_are_sent_as_the_settings_say(hostile: Hostile) -> None:
 
 
 def test_a_pickled_serializer_has_its_schemas_and_no_secret(hostile: Hostile) -> None:
-    exchanges = Exchanges([hostile.address], authorization="Bearer hunter2")
+    exchanges = Exchanges([hostile.address], authorization=Authorization.bearer(Secret("hunter2")))
     made = avro_serializer(SchemaRegistry(exchanges), TEXT)
     made.prepare("orders", None, (), timeout=30)
     pickled = pickle.dumps(made)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hostile_registry import Hostile, hostile_registry, hostile_server, says, trickles
 
+from ottla.interfaces import Secret
 from ottla_serializer_schema_registry import (
     IncompatibleSchemaError,
     InvalidSchemaError,
@@ -19,6 +20,7 @@ from ottla_serializer_schema_registry import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
+from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
@@ -32,7 +34,7 @@ NO_WORDS = {"message": 1}
 
 @pytest.fixture
 def registry(hostile: Hostile) -> SchemaRegistry:
-    return SchemaRegistry(Exchanges([hostile.address], authorization="Bearer hunter2"))
+    return SchemaRegistry(Exchanges([hostile.address], authorization=Authorization.bearer(Secret("hunter2"))))
 
 
 @pytest.mark.parametrize(

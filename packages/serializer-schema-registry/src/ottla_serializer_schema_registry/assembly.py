@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from ottla.errors import ConfigError, quoted
+from ottla.errors import ConfigError, printable, quoted
 from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import PluginConfig
 from ottla_serializer_schema_registry import keys, subjects
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.formats import SchemaFormat
+from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
@@ -53,7 +53,7 @@ def _read(read: Callable[[], _Read], key: str) -> _Read:
     except ConfigError:
         raise
     except (ValueError, InvalidSchemaError) as error:
-        raise ConfigError([f"{key}: {error}"]) from error
+        raise ConfigError([f"{key}: {printable(str(error), hide=False)}"]) from error
 
 
 def registry_of(config: PluginConfig) -> SchemaRegistry:
@@ -101,10 +101,10 @@ def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
     return problems
 
 
-def _authorization(config: PluginConfig) -> str | None:
+def _authorization(config: PluginConfig) -> Authorization | None:
     if config[keys.USER_INFO] is not None:
-        return f"Basic {base64.b64encode(config[keys.USER_INFO].encode()).decode()}"
-    return None if config[keys.TOKEN] is None else f"Bearer {config[keys.TOKEN]}"
+        return Authorization.basic(config[keys.USER_INFO])
+    return None if config[keys.TOKEN] is None else Authorization.bearer(config[keys.TOKEN])
 
 
 def _has_https(config: PluginConfig) -> bool:
@@ -134,7 +134,6 @@ def _context(config: PluginConfig) -> ssl.SSLContext | None:
                 config[keys.CERTIFICATE], config[keys.PRIVATE_KEY], config[keys.PRIVATE_KEY_PASSWORD] or ""
             )
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            [f"the files of {keys.CA} and {keys.CERTIFICATE} cannot be used: {type(error).__name__}: {error}"]
-        ) from error
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        raise ConfigError([f"the files of {keys.CA} and {keys.CERTIFICATE} cannot be used: {reason}"]) from error
     return context

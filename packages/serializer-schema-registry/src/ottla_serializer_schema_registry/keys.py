@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ottla.interfaces import ConfigKey
+from ottla.interfaces import ConfigKey, Secret
 from ottla_serializer_schema_registry.registry.client import LATEST as NEWEST
 from ottla_serializer_schema_registry.registry.schemas import Reference
 from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX
@@ -152,19 +152,21 @@ def address_problem(address: str) -> str | None:
     return None
 
 
-def user_info(written: Any) -> str:
+def user_info(written: Any) -> Secret[str]:
     """Return user:password. Raises ValueError."""
-    text = str(written)
-    if ":" not in text:
+    text = Secret(str(written))
+    if ":" not in text.reveal():
         raise ValueError("write user:password")
+    if any("\ud800" <= character <= "\udfff" for character in text.reveal()):
+        raise ValueError("it has a character that UTF-8 does not have (a lone surrogate)")
     return text
 
 
-def token(written: Any) -> str:
+def token(written: Any) -> Secret[str]:
     """Return a token, which must fit into a header. Raises ValueError."""
-    text = str(written).strip()
-    if not text or not text.isascii() or any(character <= " " for character in text):
-        raise ValueError("a token has ASCII characters only, and no spaces")
+    text = Secret(str(written).strip())
+    if not text.reveal() or not all("!" <= character <= "~" for character in text.reveal()):
+        raise ValueError("a token has visible ASCII characters only, and no spaces")
     return text
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
-from ottla.errors import NotPreparedError
+from ottla.errors import NotPreparedError, without_frames
 from ottla.interfaces import Header, RecordEncoder
 from ottla_serializer_schema_registry import subjects
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError, SchemaRegistryError
@@ -135,6 +135,15 @@ class RegistrySerializer:
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
         """Register or look up the schema for a topic. Raises SchemaRegistryError."""
+        try:
+            self._prepare(topic, data, timeout)
+        except SchemaRegistryError as error:
+            failure = without_frames(error)  # the frames have what the registry said, which may be our password
+        else:
+            return
+        raise failure
+
+    def _prepare(self, topic: str, data: Any, timeout: float) -> None:
         column_type = data.type if self._derives else None
         local, parsed, name = self._local, self._parsed, self._name
         if self._derives:

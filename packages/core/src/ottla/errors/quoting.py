@@ -60,9 +60,9 @@ _held: Final[dict[int, weakref.ref[Secrets]]] = {}
 _numbers: Final = itertools.count()
 
 
-def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = ()) -> str:
+def quoted(text: str | bytes, *, secrets: Collection[str | bytes] = (), limit: int = LONGEST) -> str:
     """Text from outside between quotation marks; hides *secrets* in addition to those that a `Secrets` holds."""
-    shown = printable(text, secrets=secrets)
+    shown = printable(text, secrets=secrets, limit=limit)
     return f'"{shown}"' if "'" in shown else f"'{shown}'"
 
 

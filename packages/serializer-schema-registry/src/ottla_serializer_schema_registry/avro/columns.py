@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.errors import printable, quoted
 from ottla.interfaces import AvroColumn, AvroKind
 from ottla.protocol.arrow_views import decoded, without_views
 from ottla.protocol.primitives import varint
@@ -154,8 +155,8 @@ class _Planner:
         wanted = [field["name"] for field in schema["fields"]]
         if unknown := [name for name in has if name not in wanted]:
             raise TypeError(
-                f"the Avro record {schema['name']} has no field {within(path, unknown[0])!r}; it has "
-                f"{', '.join(map(repr, wanted[:20]))}: leave the column out, or add it to the schema"
+                f"the Avro record {printable(schema['name'])} has no field {within(path, unknown[0])!r}; it has "
+                f"{', '.join(map(quoted, wanted[:20]))}: leave the column out, or add it to the schema"
             )
         if len(set(has)) < len(has):
             raise TypeError(f"{path or 'the value'} has two fields of one name, which an Avro record cannot have")
@@ -174,8 +175,8 @@ class _Planner:
         made = default_bytes(field, self._named)
         if made is None:
             raise TypeError(
-                f"there is no column for the field {within(path, field['name'])!r}, which has no default in its Avro "
-                "schema"
+                f"there is no column for the field {quoted(within(path, field['name']))}, which has no default in its "
+                "Avro schema"
             )
         return made
 

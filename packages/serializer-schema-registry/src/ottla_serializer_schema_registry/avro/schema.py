@@ -10,7 +10,7 @@ from typing import Any, Final
 import fastavro
 from fastavro.validation import ValidationError, validate
 
-from ottla.errors import printable
+from ottla.errors import printable, quoted
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
 from ottla_serializer_schema_registry.avro.levels import most_levels
 from ottla_serializer_schema_registry.avro.shortest_decimals import with_shortest_decimals
@@ -61,7 +61,7 @@ class AvroSchema:
             validate(written, self._checked)
             fastavro.schemaless_writer(out, self._written, written)
         except ValidationError as error:
-            raise ValueError(f"it does not fit its Avro schema: {_reasons(error)}") from error
+            raise ValueError(f"it does not fit its Avro schema: {printable(_reasons(error))}") from error
         except RecursionError:
             raise ValueError(too_deep("Avro")) from None
         except Exception as error:  # of logical types, which raise errors of many types
@@ -94,7 +94,7 @@ def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, 
 
 
 def _reasons(error: ValidationError) -> str:
-    return printable("; ".join(map(_reason, error.errors[:MOST_REASONS])))
+    return "; ".join(map(_reason, error.errors[:MOST_REASONS]))
 
 
 def _reason(error: Any) -> str:
@@ -119,7 +119,7 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # fastavro raises errors of many types for hostile schemas
-        raise InvalidSchemaError(f"it is no Avro schema: {type(error).__name__}: {str(error)[:300]!r}") from error
+        raise InvalidSchemaError(f"it is no Avro schema: {type(error).__name__}: {quoted(str(error))}") from error
 
 
 def _check_named(named: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.errors import RowSerializationError
+from ottla.errors import RowSerializationError, quoted
 from ottla.plugins.serializers import json_columns
 from ottla.plugins.serializers.packed_columns import unpacked, unpacked_type
 from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
@@ -83,7 +83,7 @@ def _object_problem(schema: Mapping[str, Any], kind: Any, path: str) -> str | No
         return None
     for name in schema.get("required", ()):
         if name not in has:
-            return f"there is no column for {within(path, name)!r}, which its schema requires"
+            return f"there is no column for {quoted(within(path, name))}, which its schema requires"
     for name, field in has.items():
         where = within(path, name)
         if name in properties:

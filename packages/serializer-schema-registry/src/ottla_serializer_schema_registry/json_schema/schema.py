@@ -135,8 +135,7 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> JsonSchema
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # jsonschema-rs raises errors of many types for hostile schemas
-        reason = str(error)[:MOST_CHARACTERS]
-        raise InvalidSchemaError(f"it is no JSON schema: {type(error).__name__}: {reason!r}") from error
+        raise InvalidSchemaError(f"it is no JSON schema: {type(error).__name__}: {quoted(str(error))}") from error
 
 
 def title_of(text: str) -> str | None:

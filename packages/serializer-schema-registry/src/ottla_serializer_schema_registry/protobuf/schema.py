@@ -83,7 +83,9 @@ def message_class(written: Any) -> Any:
             for part in name.split("."):
                 found = getattr(found, part)
         except Exception as error:  # of a module that fails
-            raise ValueError(f"{written!r} cannot be imported: {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"{written!r} cannot be imported: {type(error).__name__}: {printable(str(error))}"
+            ) from error
     if not (isinstance(found, type) and issubclass(found, Message)):
         raise ValueError(f"{written!r} is no class that protoc generated")
     return found

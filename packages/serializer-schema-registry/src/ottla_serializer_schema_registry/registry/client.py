@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
+from ottla.errors import printable, quoted
 from ottla_serializer_schema_registry.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
@@ -51,17 +52,21 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
         """Register a schema, which may be registered already."""
-        path = f"/subjects/{quote(subject, safe='')}/versions{self._normalize}"
-        found = self._asked(Request(method="POST", path=path, body=_body(schema)), timeout)
-        return RegisteredSchema(id=_id(found, path), schema=schema, guid=_guid(found, path), version=None)
+        request = Request(
+            method="POST", path=f"/subjects/{quote(subject, safe='')}/versions{self._normalize}", body=_body(schema)
+        )
+        found = self._asked(request, timeout)
+        return RegisteredSchema(id=_id(found, request), schema=schema, guid=_guid(found, request), version=None)
 
     def look_up(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
         """Find a schema that is registered. Raises SchemaNotFoundError."""
-        path = f"/subjects/{quote(subject, safe='')}{self._normalize}"
-        found = self._asked(Request(method="POST", path=path, body=_body(schema)), timeout)
-        _check_subject(found, subject, path)
+        request = Request(
+            method="POST", path=f"/subjects/{quote(subject, safe='')}{self._normalize}", body=_body(schema)
+        )
+        found = self._asked(request, timeout)
+        _check_subject(found, subject, request)
         return RegisteredSchema(
-            id=_id(found, path), schema=schema, guid=_guid(found, path), version=_version(found, path)
+            id=_id(found, request), schema=schema, guid=_guid(found, request), version=_version(found, request)
         )
 
     def version(self, subject: str, version: int, *, kind: str, timeout: float) -> RegisteredSchema:
@@ -70,29 +75,28 @@ class SchemaRegistry:
         Raises InvalidSchemaError if it is not of this *kind*.
         """
         asked = "latest" if version == LATEST else str(version)
-        path = f"/subjects/{quote(subject, safe='')}/versions/{asked}{_format(kind)}"
-        found = self._asked(Request(method="GET", path=path), timeout)
-        _check_subject(found, subject, path)
+        request = Request(method="GET", path=f"/subjects/{quote(subject, safe='')}/versions/{asked}{_format(kind)}")
+        found = self._asked(request, timeout)
+        _check_subject(found, subject, request)
         return RegisteredSchema(
-            id=_id(found, path),
-            schema=_schema(found, kind, path),
-            guid=_guid(found, path),
-            version=_version(found, path),
+            id=_id(found, request),
+            schema=_schema(found, kind, request),
+            guid=_guid(found, request),
+            version=_version(found, request),
         )
 
     def by_id(self, schema_id: int, *, kind: str, timeout: float) -> RegisteredSchema:
         """Fetch the schema that has an id. Raises SchemaNotFoundError, and InvalidSchemaError for another *kind*."""
-        path = f"/schemas/ids/{schema_id}{_format(kind)}"
-        found = self._asked(Request(method="GET", path=path), timeout)
-        return RegisteredSchema(id=schema_id, schema=_schema(found, kind, path), guid=_guid(found, path))
+        request = Request(method="GET", path=f"/schemas/ids/{schema_id}{_format(kind)}")
+        found = self._asked(request, timeout)
+        return RegisteredSchema(id=schema_id, schema=_schema(found, kind, request), guid=_guid(found, request))
 
     def _asked(self, request: Request, timeout: float) -> Mapping[str, Any]:
         answer = self._exchanges.send(request, timeout=timeout)
-        where = f"{request.method} {request.path}"
         if answer.status == 200:
-            return _object(answer, where)
+            return _object(answer, request)
         refusal = _REFUSALS.get(answer.status, RegistryAnswerError)
-        raise refusal(f"the schema registry answered {where} with status {answer.status}{_words(answer)}")
+        raise refusal(f"the schema registry answered {request} with status {answer.status}{_words(answer)}")
 
 
 def _format(kind: str) -> str:
@@ -111,13 +115,13 @@ def _body(schema: Schema) -> bytes:
     return json.dumps(body).encode()
 
 
-def _object(answer: Answer, where: str) -> Mapping[str, Any]:
+def _object(answer: Answer, request: Request) -> Mapping[str, Any]:
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise RegistryAnswerError(f"the answer to {where} is no JSON object: {answer.body[:100]!r}")
+        raise RegistryAnswerError(f"the answer to {request} is no JSON object: {quoted(answer.body)}")
     return found
 
 
@@ -129,51 +133,55 @@ def _words(answer: Answer) -> str:
         return ""
     if type(code) is not int or not isinstance(message, str):
         return ""
-    return f", error code {code}: {message[:MOST_WORDS]!r}"
+    return f", error code {code}: {quoted(message, limit=MOST_WORDS)}"
 
 
-def _id(found: Mapping[str, Any], path: str) -> int:
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else printable(repr(value))
+
+
+def _id(found: Mapping[str, Any], request: Request) -> int:
     schema_id = found.get("id")
     if type(schema_id) is not int or not 0 <= schema_id <= MAX_ID:
-        raise RegistryAnswerError(f"the answer to {path} has no valid id of a schema: {repr(schema_id)[:50]}")
+        raise RegistryAnswerError(f"the answer to {request} has no valid id of a schema: {_shown(schema_id)}")
     return schema_id
 
 
-def _guid(found: Mapping[str, Any], path: str) -> bytes | None:
+def _guid(found: Mapping[str, Any], request: Request) -> bytes | None:
     guid = found.get("guid")
     if guid is None:
         return None
     try:
         return UUID(guid).bytes
     except (ValueError, AttributeError, TypeError):
-        raise RegistryAnswerError(f"the answer to {path} has a guid that is none: {repr(guid)[:50]}") from None
+        raise RegistryAnswerError(f"the answer to {request} has a guid that is none: {_shown(guid)}") from None
 
 
-def _version(found: Mapping[str, Any], path: str) -> int:
+def _version(found: Mapping[str, Any], request: Request) -> int:
     version = found.get("version")
     if type(version) is not int or not 0 < version <= MAX_ID:
-        raise RegistryAnswerError(f"the answer to {path} has no valid version of a subject: {repr(version)[:50]}")
+        raise RegistryAnswerError(f"the answer to {request} has no valid version of a subject: {_shown(version)}")
     return version
 
 
-def _check_subject(found: Mapping[str, Any], subject: str, path: str) -> None:
+def _check_subject(found: Mapping[str, Any], subject: str, request: Request) -> None:
     if found.get("subject") != subject:
-        raise RegistryAnswerError(f"the answer to {path} is for another subject: {repr(found.get('subject'))[:300]}")
+        raise RegistryAnswerError(f"the answer to {request} is for another subject: {_shown(found.get('subject'))}")
 
 
-def _schema(found: Mapping[str, Any], kind: str, path: str) -> Schema:
+def _schema(found: Mapping[str, Any], kind: str, request: Request) -> Schema:
     its_kind, text = found.get("schemaType", AVRO), found.get("schema")
     if its_kind != kind or not isinstance(text, str):
         raise InvalidSchemaError(
-            f"the answer to {path} has no schema of type {kind}, but one of type {repr(its_kind)[:50]}"
+            f"the answer to {request} has no schema of type {kind}, but one of type {_shown(its_kind)}"
         )
-    return Schema(kind=kind, text=text, references=_references(found.get("references"), path))
+    return Schema(kind=kind, text=text, references=_references(found.get("references"), request))
 
 
-def _references(listed: Any, path: str) -> tuple[Reference, ...]:
+def _references(listed: Any, request: Request) -> tuple[Reference, ...]:
     if listed is None:
         return ()
-    wrong = RegistryAnswerError(f"the answer to {path} has references that cannot be read: {repr(listed)[:200]}")
+    wrong = RegistryAnswerError(f"the answer to {request} has references that cannot be read: {_shown(listed)}")
     if not isinstance(listed, list) or len(listed) > MAX_REFERENCES:
         raise wrong
     made = []

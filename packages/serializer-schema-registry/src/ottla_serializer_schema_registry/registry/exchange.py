@@ -10,14 +10,17 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import attrs
 import h11
 
+from ottla.errors import printable
+from ottla.interfaces import Secret
 from ottla_serializer_schema_registry.errors import RegistryAnswerError
+from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.host_names import HostNames
 
 MAX_ANSWER: Final = 4 * 1024 * 1024
@@ -37,6 +40,9 @@ class Request:
     method: str
     path: str
     body: bytes = attrs.field(default=b"", repr=False)
+
+    def __str__(self) -> str:
+        return printable(f"{self.method} {self.path}")  # it may have the name of a schema of the registry
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +74,7 @@ def exchange(
     address: str,
     request: Request,
     *,
-    headers: Sequence[tuple[str, str]],
+    authorization: Authorization | None,
     context: ssl.SSLContext | None,
     host_names: HostNames,
     deadline: Deadline,
@@ -85,18 +91,39 @@ def exchange(
             sock.settimeout(deadline.remaining())  # for the whole handshake
             sock = (context or ssl.create_default_context()).wrap_socket(sock, server_hostname=host)
         connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADERS)
-        all_headers = [("Host", parts.netloc), ("Connection", "close"), *headers]
-        if request.body:
-            all_headers.append(("Content-Length", str(len(request.body))))
-        sent = connection.send(
-            h11.Request(method=request.method, target=parts.path + request.path, headers=all_headers)
-        )
-        sent = (sent or b"") + (connection.send(h11.Data(data=request.body)) or b"" if request.body else b"")
+        written = _written(connection, parts, request, authorization)
         sock.settimeout(deadline.remaining())
-        sock.sendall(sent + (connection.send(h11.EndOfMessage()) or b""))
+        sock.sendall(written.reveal())
         return _answer(connection, sock, deadline)
     finally:
         sock.close()
+
+
+def _written(
+    connection: h11.Connection, parts: SplitResult, request: Request, authorization: Authorization | None
+) -> Secret[bytes]:
+    headers = [
+        ("Host", parts.netloc),
+        ("Connection", "close"),
+        ("Accept", "application/vnd.schemaregistry.v1+json, application/json"),
+    ]
+    if request.body:
+        headers += [
+            ("Content-Type", "application/vnd.schemaregistry.v1+json"),
+            ("Content-Length", str(len(request.body))),
+        ]
+    events = Secret[tuple[h11.Event, ...]](
+        (
+            h11.Request(
+                method=request.method,
+                target=parts.path + request.path,
+                headers=[*headers, *(authorization.headers() if authorization is not None else ())],
+            ),
+            *([h11.Data(data=request.body)] if request.body else ()),
+            h11.EndOfMessage(),
+        )
+    )
+    return Secret(b"".join(filter(None, map(connection.send, events.reveal()))))
 
 
 def _connected(host: str, port: int, host_names: HostNames, deadline: Deadline) -> socket.socket:

@@ -10,7 +10,9 @@ from typing import Final
 
 import h11
 
+from ottla.errors import quoted
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError
+from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
 from ottla_serializer_schema_registry.registry.host_names import HostNames
 
@@ -23,24 +25,19 @@ RETRIED: Final = frozenset((408, 429, 500, 502, 503, 504))
 
 
 class Exchanges:
-    """Sends requests to the addresses of a registry. For any thread.
-
-    *authorization* is the value of that header, which appears in no error, log or repr.
-    """
+    """Sends requests to the addresses of a registry. For any thread."""
 
     def __init__(
         self,
         addresses: Sequence[str],
         *,
-        authorization: str | None = None,
+        authorization: Authorization | None = None,
         context: ssl.SSLContext | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._addresses = tuple(addresses)
-        self._headers = [("Accept", "application/vnd.schemaregistry.v1+json, application/json")]
-        if authorization is not None:
-            self._headers.append(("Authorization", authorization))
+        self._authorization = authorization
         self._context = context
         self._host_names = HostNames()
         self._clock = clock
@@ -64,13 +61,14 @@ class Exchanges:
             try:
                 answer = self._exchange(self._addresses[at], request, self._share(remaining, attempt))
             except (OSError, h11.RemoteProtocolError) as error:
-                last = f"{self._addresses[at]}: {_reason(error)}"
+                reason = f"{type(error).__name__}: {quoted(str(error))}"
+                last = f"{self._addresses[at]}: {reason}"
                 if isinstance(error, ssl.SSLCertVerificationError):
                     unproven.add(self._addresses[at])
                 if unproven.issuperset(self._addresses):  # a repetition would not help
                     raise RegistryUnavailableError(
                         f"the certificate of the schema registry {self._addresses[at]} cannot be verified: "
-                        f"{_reason(error)}; check schema.registry.ssl.ca.location and the host name"
+                        f"{reason}; check schema.registry.ssl.ca.location and the host name"
                     ) from error
             else:
                 if answer.status not in RETRIED:
@@ -82,7 +80,7 @@ class Exchanges:
                 break
             self._sleep(pause)
         raise RegistryUnavailableError(
-            f"the schema registry did not answer {request.method} {request.path} within {timeout:.3g} s and "
+            f"the schema registry did not answer {request} within {timeout:.3g} s and "
             f"{MOST_ATTEMPTS} attempts; last: {last}"
         )
 
@@ -98,20 +96,12 @@ class Exchanges:
         return float(min(FIRST_BACKOFF * 2**rounds, LONGEST_BACKOFF)) * random.uniform(0.8, 1.2)
 
     def _exchange(self, address: str, request: Request, seconds: float) -> Answer:
-        headers = list(self._headers)
-        if request.body:
-            headers.append(("Content-Type", "application/vnd.schemaregistry.v1+json"))
         deadline = Deadline(seconds, self._clock)
         return exchange(
             address,
             request,
-            headers=headers,
+            authorization=self._authorization,
             context=self._context,
             host_names=self._host_names,
             deadline=deadline,
         )
-
-
-def _reason(error: BaseException) -> str:
-    text = str(error)[:200]
-    return f"{type(error).__name__}: {text!r}" if text else type(error).__name__

@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from ottla.errors import quoted
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import Deadline
@@ -57,7 +58,9 @@ def _fetch(
     for reference in schema.references:
         place = (reference.subject, reference.version)
         if place in above:
-            raise InvalidSchemaError(f"the schema {reference.name!r} refers to itself, through {len(above)} others")
+            raise InvalidSchemaError(
+                f"the schema {quoted(reference.name)} refers to itself, through {len(above)} others"
+            )
         if place not in fetched:
             if len(fetched) + len(above) >= MOST_SCHEMAS:
                 raise InvalidSchemaError(f"the schema needs more than {MOST_SCHEMAS} others")
