@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -195,3 +197,14 @@ def test_settings_of_kerberos_without_a_mechanism_are_those_of_gssapi() -> None:
     settings = {"sasl.kerberos.service.name": "kafka", "sasl.username": "alice"}
 
     check_config({"bootstrap.servers": "kafka:9092", "security.protocol": "SASL_PLAINTEXT"} | settings)
+
+
+@pytest.mark.usefixtures("library")
+def test_a_keytab_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for keytab in (str(tmp_path / "pipe"), f"FILE:{tmp_path / 'pipe'}", "/dev/zero"):
+        plain = SERVICE | {"sasl.kerberos.keytab": keytab}
+        of_java = SERVICE | {"sasl.jaas.config": f'{MODULE} useKeyTab="true" keyTab="{keytab}";'}
+
+        assert f"sasl.kerberos.keytab={keytab} is not a regular file" in problem("GSSAPI", plain)
+        assert f"keyTab in sasl.jaas.config={keytab} is not a regular file" in problem("GSSAPI", of_java)

@@ -171,7 +171,7 @@ def test_a_renewed_authority_is_used_by_the_next_connection(server: TokenServer,
         ({"https.ca.pem": "a", "https.ca.location": "b"}, "https.ca.location and https.ca.pem are both set"),
         ({"https.key.location": "a"}, "https.key.location or https.key.pem is set without its certificate"),
         ({"https.certificate.pem": "a"}, "https.certificate.pem needs https.key.pem"),
-        ({"https.certificate.location": "/nowhere"}, "https.certificate.* and https.key.* cannot be used"),
+        ({"https.certificate.location": "/nowhere"}, "https.certificate.location cannot be used for the identity"),
         (
             {"sasl.jaas.config": f'{MODULE} ssl.truststore.type="JKS";'},
             "must be PEM, the only type for the identity server",
@@ -185,6 +185,18 @@ def test_a_renewed_authority_is_used_by_the_next_connection(server: TokenServer,
 )
 def test_unusable_settings_are_refused_with_a_remedy(settings: dict[str, str], said: str) -> None:
     assert said in problem("OAUTHBEARER", CLIENT | {URL: "https://127.0.0.1:1/"} | settings)
+
+
+@pytest.mark.parametrize("key", ["https.ca.location", "https.certificate.location", "https.key.location"])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+def test_a_special_file_is_refused_without_waiting(pki: Pki, key: str, kind: str) -> None:
+    certificate, _ = pki.client()
+    os.mkfifo(pki.folder / "pipe")
+    files = {"https.certificate.location": str(certificate), key: str(pki.folder / kind)}
+
+    said = problem("OAUTHBEARER", CLIENT | {URL: "https://127.0.0.1:1/"} | files)
+
+    assert f"{key} cannot be used for the identity server: it is not a regular file" in said
 
 
 # The proxy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import time
 from pathlib import Path
@@ -213,6 +214,25 @@ def test_a_schema_may_be_a_file_or_python_data(hostile: Hostile, tmp_path: Path)
         with Producer(settings(hostile, **{"value.schema": given})) as producer, pytest.raises(SerializationError):
             producer.send("orders", {"id": 1})
     assert {json.loads(body)["schema"] for _line, _headers, body in hostile.requests} == {TEXT}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pipe", "no file of that name can be read: it is not a regular file"),
+        ("/dev/zero", "no file of that name can be read: it is not a regular file"),
+        ("large", "no file of that name can be read: it is larger than 4 MB"),
+        ("none", "no file of that name can be read: No such file or directory"),
+        ("latin", "the file of that name is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_refused_at_once(hostile: Hostile, tmp_path: Path, name: str, said: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "latin").write_bytes(b"\xff")
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ConfigError, match=f"value.schema: it is no JSON, and {said}"):
+        Producer(settings(hostile, **{"value.schema": str(tmp_path / name)}))
 
 
 def test_credentials_are_sent_as_the_settings_say(hostile: Hostile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from hostile_registry import Hostile, hostile_registry
 
 from ottla import ConfigError, Producer
@@ -115,6 +117,45 @@ def test_the_file_of_an_authority_that_is_missing_is_refused(tmp_path: Path) -> 
     }
     with pytest.raises(ValueError, match=r"schema\.registry\.ssl\.ca\.location"):
         Producer(given)
+
+
+@pytest.mark.parametrize("key", ["ca.location", "certificate.location", "key.location"])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero"])
+def test_a_special_file_is_refused_without_waiting(
+    certificates: Certificates, tmp_path: Path, key: str, kind: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    given = {
+        **settings(Hostile(address="https://127.0.0.1:1")),
+        "schema.registry.ssl.certificate.location": str(certificates.alice),
+        f"schema.registry.ssl.{key}": str(tmp_path / kind),
+    }
+    with pytest.raises(
+        ConfigError, match=rf"registry\.ssl\.{re.escape(key)} cannot be used.*: it is not a regular file"
+    ):
+        MockProducer(given)
+
+
+def test_a_wrong_password_of_the_private_key_names_its_setting(certificates: Certificates, tmp_path: Path) -> None:
+    key = serialization.load_pem_private_key(certificates.alice.read_bytes(), None)
+    (tmp_path / "locked.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"right"),
+        )
+    )
+    given = {
+        **settings(Hostile(address="https://127.0.0.1:1")),
+        "schema.registry.ssl.certificate.location": str(certificates.alice),
+        "schema.registry.ssl.key.location": str(tmp_path / "locked.pem"),
+    }
+    with MockProducer({**given, "schema.registry.ssl.key.password": "right"}):
+        pass
+    for wrong in ({}, {"schema.registry.ssl.key.password": "wr0ng"}):
+        with pytest.raises(ConfigError, match=r"schema\.registry\.ssl\.key\.password cannot be used") as caught:
+            MockProducer({**given, **wrong})
+        assert "wr0ng" not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["schema.registry.ssl.ca.location", "schema.registry.ssl.certificate.location"])

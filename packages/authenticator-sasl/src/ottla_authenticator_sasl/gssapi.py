@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -182,6 +183,7 @@ def _login(config: PluginConfig) -> KerberosLogin:
     options = module_options(config, mechanism=NAME, module="Krb5LoginModule", plain=(PRINCIPAL, KEYTAB))
     service = _service(config, options or {})
     if options is None:
+        _check_kind(KEYTAB, config[KEYTAB])
         return KerberosLogin(service=service, principal=config[PRINCIPAL], keytab=config[KEYTAB])
     keytab = options.get("keyTab") if options.get("useKeyTab", "").lower() == "true" else None
     if keytab is not None and from_others():
@@ -189,7 +191,15 @@ def _login(config: PluginConfig) -> KerberosLogin:
             check_file(keytab)
         except NotAllowedError as error:
             raise ConfigError([f"keyTab in {JAAS}: {error}"]) from None
+    _check_kind(f"keyTab in {JAAS}", keytab)
     return KerberosLogin(service=service, principal=options.get("principal"), keytab=keytab)
+
+
+def _check_kind(key: str, keytab: str | None) -> None:
+    """Refuse a pipe or a device, which the Kerberos library would read. It reports a file that is missing."""
+    path = (keytab or "").removeprefix("FILE:")
+    if "\0" in path or (os.path.exists(path) and not os.path.isfile(path)):
+        raise ConfigError([f"{key}={printable(keytab or '')} is not a regular file"])
 
 
 def _service(config: PluginConfig, options: Mapping[str, str]) -> str:

@@ -8,18 +8,21 @@ are accepted instead, as in Java. Everything is PEM. Files are read for each con
 from __future__ import annotations
 
 import contextlib
-import os
 import ssl
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from ottla.config.allow_lists import NotAllowedError, check_file, from_others
-from ottla.errors import ConfigError, TlsHandshakeError
+from ottla.config.regular_files import read_regular_file, reason_of
+from ottla.config.secret_file import secret_file
+from ottla.errors import ConfigError, TlsHandshakeError, printable
 from ottla.interfaces import ConfigKey, PluginConfig, Secret
 from ottla_authenticator_sasl.login import JAAS, a_secret, a_string
+
+MAX_FILE: Final = 16 << 20
+"""Maximum bytes of a file, as of `ssl.*`."""
 
 CA_FILE: Final = "https.ca.location"
 CA_PEM: Final = "https.ca.pem"
@@ -76,18 +79,27 @@ class HttpsTrust:
     def context(self) -> ssl.SSLContext:
         """Return a context for one connection. Raises TlsHandshakeError."""
         try:
-            context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_pem)
+            with _copy_of(CA_FILE, self.ca_file) as authorities:
+                context = ssl.create_default_context(cafile=authorities, cadata=self.ca_pem)
         except (OSError, ValueError) as error:
-            raise self._unusable(CA_PEM if self.ca_pem else CA_FILE, error) from error
+            raise _unusable(CA_PEM if self.ca_pem else CA_FILE, error) from error
         context.hostname_checks_common_name = False  # RFC 9525
         if self.certificate_file or self.certificate_pem:
             try:
-                with self._own_files() as (certificate, key):
-                    # Always pass a password: without one OpenSSL would prompt for it on the terminal.
-                    context.load_cert_chain(certificate, key, password=self._password)
+                self._present(context)
             except (OSError, ValueError) as error:
-                raise self._unusable("https.certificate.* and https.key.*", error) from error
+                raise _unusable("https.certificate.* and https.key.*", error) from error
         return context
+
+    def _present(self, context: ssl.SSLContext) -> None:
+        """Load the client's certificate and key. OpenSSL reads only files, so it gets copies in memory."""
+        with (
+            _copy_of(CERTIFICATE_FILE, self.certificate_file, self.certificate_pem) as certificate,
+            _copy_of(KEY_FILE, self.key_file, self.key_pem) as key,
+        ):
+            assert certificate is not None, "the caller has checked it"
+            # Always pass a password: without one OpenSSL would prompt for it on the terminal.
+            context.load_cert_chain(certificate, key, password=self._password)
 
     def problems(self) -> list[str]:
         """Return problems of keys that are missing or contradict each other."""
@@ -105,21 +117,6 @@ class HttpsTrust:
 
     def _password(self) -> str:
         return "" if self.key_password is None else self.key_password.reveal()
-
-    @contextlib.contextmanager
-    def _own_files(self) -> Iterator[tuple[str, str | None]]:
-        """Yield the files of certificate and key. OpenSSL reads only files, so texts are written to temporary ones."""
-        with tempfile.TemporaryDirectory(prefix="ottla-") as folder:  # only this user can read it
-            certificate = self.certificate_file or _written(folder, "certificate", Secret(self.certificate_pem or ""))
-            key = self.key_file or (_written(folder, "key", self.key_pem) if self.key_pem else None)
-            yield certificate, key
-
-    def _unusable(self, keys: str, error: Exception) -> TlsHandshakeError:
-        reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)
-        return TlsHandshakeError(
-            f"{keys} cannot be used for the identity server: {reason or type(error).__name__}; it must be readable "
-            "PEM, and a private key must match its certificate and its password"
-        )
 
 
 def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
@@ -159,8 +156,37 @@ def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
     return trust
 
 
-def _written(folder: str, name: str, text: Secret[str]) -> str:
-    path = os.path.join(folder, name)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(text.reveal())
-    return path
+class _UnreadableFileError(ValueError):
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+@contextlib.contextmanager
+def _copy_of(key: str, file: str | None, pem: str | Secret[str] | None = None) -> Iterator[str | None]:
+    """Yield the path of a copy of a file or text; None if there is neither. *key* is the file's."""
+    if file is None and pem is None:
+        yield None
+        return
+    with secret_file(_content(key, file, pem).reveal()) as path:
+        yield path
+
+
+def _content(key: str, file: str | None, pem: str | Secret[str] | None) -> Secret[bytes]:
+    if file is None:
+        return Secret((pem.reveal() if isinstance(pem, Secret) else str(pem)).encode("ascii"))
+    try:
+        return Secret(read_regular_file(file, max_bytes=MAX_FILE))
+    except (OSError, ValueError) as error:
+        raise _UnreadableFileError(key, reason_of(error)) from error
+
+
+def _unusable(keys: str, error: Exception) -> TlsHandshakeError:
+    if isinstance(error, _UnreadableFileError):
+        keys, reason = error.key, printable(str(error))
+    else:
+        reason = str((error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or "")
+    return TlsHandshakeError(
+        f"{keys} cannot be used for the identity server: {reason or type(error).__name__}; it must be readable "
+        "PEM, and a private key must match its certificate and its password"
+    )

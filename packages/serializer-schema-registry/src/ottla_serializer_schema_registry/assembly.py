@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
+from ottla.config.regular_files import read_regular_file, reason_of
+from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, printable, quoted
 from ottla.errors.robust_logger import robust_logger
-from ottla.interfaces import PluginConfig
+from ottla.interfaces import PluginConfig, Secret
 from ottla_serializer_schema_registry import keys, subjects
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.formats import SchemaFormat
@@ -18,6 +21,9 @@ from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
 from ottla_serializer_schema_registry.text_serializers import text_serializer
+
+MAX_FILE: Final = 16 << 20
+"""Maximum bytes of a file with certificates, as of `ssl.*`."""
 
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -127,13 +133,42 @@ def _warn_of_plain_addresses(config: PluginConfig) -> None:
 def _context(config: PluginConfig) -> ssl.SSLContext | None:
     if not _has_https(config):
         return None
-    try:
-        context = ssl.create_default_context(cafile=config[keys.CA])
-        if config[keys.CERTIFICATE] is not None:
-            context.load_cert_chain(
-                config[keys.CERTIFICATE], config[keys.PRIVATE_KEY], config[keys.PRIVATE_KEY_PASSWORD] or ""
-            )
-    except (OSError, ValueError) as error:
-        reason = f"{type(error).__name__}: {printable(str(error))}"
-        raise ConfigError([f"the files of {keys.CA} and {keys.CERTIFICATE} cannot be used: {reason}"]) from error
+    with _usable(keys.CA), _copy_of(config, keys.CA) as authorities:
+        context = ssl.create_default_context(cafile=authorities)
+    if config[keys.CERTIFICATE] is not None:
+        with (
+            _usable(f"{keys.CERTIFICATE}, {keys.PRIVATE_KEY} and {keys.PRIVATE_KEY_PASSWORD}"),
+            _copy_of(config, keys.CERTIFICATE) as certificate,
+            _copy_of(config, keys.PRIVATE_KEY) as private_key,
+        ):
+            assert certificate is not None, "it is set"
+            # Always pass a password: without one OpenSSL would prompt for it on the terminal.
+            password = config[keys.PRIVATE_KEY_PASSWORD] or Secret("")
+            context.load_cert_chain(certificate, private_key, password=password.reveal)
     return context
+
+
+@contextlib.contextmanager
+def _usable(names: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        reason = error.reason if isinstance(error, ssl.SSLError) else reason_of(error)
+        problem = f"{names} cannot be used for the schema registry: {printable(str(reason))}"
+        raise ConfigError(
+            [f"{problem}; it must be readable PEM, and a private key must match its certificate and its password"]
+        ) from None
+
+
+@contextlib.contextmanager
+def _copy_of(config: PluginConfig, key: str) -> Iterator[str | None]:
+    """Yield the path of a copy of the file that a setting names, None if it is not set: OpenSSL reads any file."""
+    if config[key] is None:
+        yield None
+        return
+    with _usable(key):
+        content = Secret(read_regular_file(config[key], max_bytes=MAX_FILE))
+    with secret_file(content.reveal()) as path:
+        yield path

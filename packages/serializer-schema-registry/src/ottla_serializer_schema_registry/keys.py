@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ottla.config.regular_files import read_regular_file, reason_of
+from ottla.errors import printable
 from ottla.interfaces import ConfigKey, Secret
 from ottla_serializer_schema_registry.registry.client import LATEST as NEWEST
 from ottla_serializer_schema_registry.registry.schemas import Reference
 from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX
 from ottla_serializer_schema_registry.subjects import RECORD, TOPIC, TOPIC_RECORD
+
+MAX_SCHEMA: Final = 4 << 20
+"""Maximum bytes of a file with a schema, as of an answer of the registry."""
 
 URL: Final = "schema.registry.url"
 USER_INFO: Final = "basic.auth.user.info"
@@ -68,7 +72,9 @@ def config_keys() -> Sequence[ConfigKey]:
         ),
         ConfigKey(name=CERTIFICATE, type=str, default=None, meaning="PEM file of the client's certificate"),
         ConfigKey(name=PRIVATE_KEY, type=str, default=None, meaning="PEM file of the client's private key"),
-        ConfigKey(name=PRIVATE_KEY_PASSWORD, type=str, default=None, meaning="the private key's password", secret=True),
+        ConfigKey(
+            name=PRIVATE_KEY_PASSWORD, type=hidden, default=None, meaning="the private key's password", secret=True
+        ),
         ConfigKey(
             name=REGISTER,
             type=boolean,
@@ -152,6 +158,11 @@ def address_problem(address: str) -> str | None:
     return None
 
 
+def hidden(written: Any) -> Secret[str]:
+    """Return a text that is shown nowhere."""
+    return Secret(str(written))
+
+
 def user_info(written: Any) -> Secret[str]:
     """Return user:password. Raises ValueError."""
     text = Secret(str(written))
@@ -202,9 +213,12 @@ def schema_text(written: Any) -> str:
     if text.startswith(("{", "[", '"')) or text in ("true", "false"):
         return text
     try:
-        return Path(text).read_text(encoding="utf-8").strip()
+        return read_regular_file(text, max_bytes=MAX_SCHEMA).decode().strip()
+    except UnicodeDecodeError:
+        problem = "the file of that name is not UTF-8"
     except (OSError, ValueError) as error:
-        raise ValueError(f"it is no JSON, and no file of that name can be read: {type(error).__name__}") from error
+        problem = f"no file of that name can be read: {printable(reason_of(error))}"
+    raise ValueError(f"it is no JSON, and {problem}")
 
 
 def references(written: Any) -> tuple[Reference, ...]:

@@ -12,12 +12,12 @@ from typing import Final, NoReturn, TypeAlias
 
 import attrs
 
+from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, files_remedy
 from ottla_transport_ssl.certificate import Certificate
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
 from ottla_transport_ssl.revocation import Revocation, check_revocation
-from ottla_transport_ssl.secret_file import secret_file
 from ottla_transport_ssl.stores import Identity, StoreSource, authorities, identity
 from ottla_transport_ssl.system_store import trust_system
 

@@ -14,11 +14,11 @@ from typing import Final, Self
 
 import attrs
 
+from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError
 from ottla_transport_ssl.certificate import TIMES, distinguished_name, moment
 from ottla_transport_ssl.der import SEQUENCE, elements, inside, only
 from ottla_transport_ssl.pem import Block, blocks
-from ottla_transport_ssl.secret_file import secret_file
 from ottla_transport_ssl.stores import StoreSource, read_content
 
 _LABEL: Final = "X509 CRL"

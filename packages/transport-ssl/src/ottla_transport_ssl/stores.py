@@ -6,13 +6,12 @@ This module detects the format and checks the contents. Errors are ConfigErrors 
 from __future__ import annotations
 
 import enum
-import os
-import stat
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import attrs
 
+from ottla.config.regular_files import read_regular_file, reason_of
 from ottla.errors import ConfigError, files_remedy
 from ottla.interfaces import Secret
 from ottla_transport_ssl.passwords import Password, current
@@ -21,8 +20,6 @@ from ottla_transport_ssl.pkcs12 import Pkcs12, Pkcs12Error, read_pkcs12
 
 MAX_BYTES: Final = 16 << 20
 """Maximum bytes of a file; the certificates of all public authorities together take less than 1 MB."""
-
-_NOT_WAITING: Final = getattr(os, "O_NONBLOCK", 0)
 
 _JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM: Final = b"-----BEGIN "
@@ -96,24 +93,11 @@ def read_content(source: StoreSource) -> Secret[bytes]:
         return Secret(source.inline.reveal().encode())
     assert source.location is not None, "a store is in a file or in the configuration"
     try:
-        content = Secret(_read(source.location))
+        content = Secret(read_regular_file(source.location, max_bytes=MAX_BYTES))
     except (OSError, ValueError) as cause:
-        said = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
-        _refuse(source, f"it cannot be read: {said}{files_remedy(cause)}")
+        _refuse(source, f"it cannot be read: {reason_of(cause)}{files_remedy(cause)}")
     if not content.reveal().strip():
         _refuse(source, "it is empty")
-    return content
-
-
-def _read(path: str) -> bytes:
-    # Without blocking: it may be a pipe without a writer.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is not a regular file")
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        del content
-        raise ValueError(f"it is larger than {MAX_BYTES >> 20} MB")
     return content
 
 

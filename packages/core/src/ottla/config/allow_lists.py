@@ -13,12 +13,12 @@ import contextlib
 import contextvars
 import os
 import re
-import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from ottla.config.regular_files import FileTooLargeError, content_of
 from ottla.errors import printable, quoted
 
 URLS: Final = "OTTLA_ALLOWED_URLS"
@@ -169,13 +169,10 @@ def read_file(path: str, *, max_bytes: int) -> bytes:
     Raises NotAllowedError; OSError, also if it is not a regular file; ValueError if it has more than *max_bytes* bytes.
     """
     real = check_file(path)
-    with os.fdopen(open_without_links(real), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "it is not a regular file")
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise ValueError(f"{quoted(path)} has more than {max_bytes} bytes")
-    return content
+    try:
+        return content_of(open_without_links(real), max_bytes=max_bytes)
+    except FileTooLargeError:
+        raise ValueError(f"{quoted(path)} has more than {max_bytes} bytes") from None
 
 
 def _remedy(variable: str, value: str, argument: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ottla.config import allow_lists
+from ottla.config.regular_files import content_of
 from ottla.errors import ConfigError, printable
 from ottla.interfaces import ConfigKey
 
@@ -74,11 +74,4 @@ def _encodable(path: str) -> bool:
 
 def _read(path: Path) -> bytes:
     # The path has no links unless one has appeared since; it may be a pipe, so opening it must not wait.
-    with os.fdopen(allow_lists.open_without_links(str(path)), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(None, "it is not a regular file")
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        del content
-        raise OSError(None, f"it is larger than {MAX_BYTES >> 20} MB")
-    return content
+    return content_of(allow_lists.open_without_links(str(path)), max_bytes=MAX_BYTES)

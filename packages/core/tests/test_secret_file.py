@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_transport_ssl import secret_file as module
-from ottla_transport_ssl.secret_file import secret_file
+from ottla.config import secret_file as module
+from ottla.config.secret_file import secret_file
 
 
 def test_the_file_can_be_read_repeatedly_and_is_gone_afterwards() -> None:
