@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -19,7 +20,7 @@ from ottla import Delivery, Producer
 from ottla.network import connection
 from ottla_testkit.kafka_cluster.security import MECHANISMS
 from readback import read_back
-from secure_broker import SecureBroker, secure_broker
+from secure_broker import USERS, SecureBroker, secure_broker
 
 pytestmark = pytest.mark.kafka
 
@@ -81,11 +82,15 @@ class Streams:
         return self.ended[name].result()
 
 
-def stream(secure: SecureBroker, mechanism: str, *, encrypted: bool = False, seconds: float = SECONDS) -> list[int]:
+def stream(
+    secure: SecureBroker, mechanism: str, *, encrypted: bool = False, seconds: float = SECONDS, **more: Any
+) -> list[int]:
     """Send steadily; return the connections that were made meanwhile."""
-    with Producer(secure.sasl(mechanism, encrypted=encrypted)) as producer:
+    with Producer(secure.sasl(mechanism, encrypted=encrypted) | more) as producer:
         made = connections(producer)
         steadily(secure, producer, seconds=seconds)
+        refused = [producer.metrics(f"failed-{what}-total") for what in ("authentication", "reauthentication")]
+        assert refused == [0.0, 0.0]
         return made
 
 
@@ -94,7 +99,19 @@ def long_ones(short_sessions: SecureBroker) -> Streams:
     """A stream with each mechanism, for sessions that count as long."""
     return Streams(
         {each: partial(stream, short_sessions, each, encrypted=each == "SCRAM-SHA-512") for each in MECHANISMS}
+        | {"users": partial(stream_of_users, short_sessions)}
     )
+
+
+def stream_of_users(secure: SecureBroker) -> list[int]:
+    """Send steadily with another user for each login."""
+    users = itertools.cycle(USERS.items())
+    provider: dict[str, Any] = {
+        "sasl.credentials.provider": lambda: next(users),
+        "sasl.username": None,
+        "sasl.password": None,
+    }
+    return stream(secure, "SCRAM-SHA-256", **provider)
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +133,13 @@ def test_a_session_is_renewed_on_its_connection(
     made = long_ones.connections(mechanism)
 
     assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
+
+
+def test_another_user_logs_in_on_a_new_connection(long_ones: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
+    made = long_ones.connections("users")
+
+    assert len(made) > len(set(made))
 
 
 @pytest.mark.thorough("the gate renews sessions on their connections")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -24,7 +26,7 @@ from ottla.errors import (
     TopicUnavailableError,
     UnsupportedSaslMechanismError,
 )
-from ottla.interfaces import Mechanism, Step
+from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.network.authentication import Authentication
 from ottla.network.authentication.authentication import LEAST_SESSION
 from ottla.network.cluster import Broker
@@ -1034,6 +1036,33 @@ def test_another_user_on_the_same_connection_is_refused() -> None:
     assert "Cannot change principals during re-authentication from ann to bob" in str(
         machine.client._connections[1].last_failure
     )
+
+
+class NamedPlain(Plain):
+    """Names its user, and takes another one for each login, as a store of secrets does that makes them."""
+
+    def __init__(self, users: Iterable[str]) -> None:
+        super().__init__()
+        self.users = iter(users)
+        self.identity: str | None = None
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        self.identity = self.user = next(self.users)
+        return super().authenticator(host, port)
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_another_user_logs_in_on_a_new_connection(caplog: pytest.LogCaptureFixture, acks: int) -> None:
+    mechanism = NamedPlain(itertools.cycle(["ann", "bob", "bob", "ann"]))
+    machine = secured(mechanism, login={"lifetime": 60.0}, acks=acks)
+    learn(machine)
+    for number in range(4):
+        pass_time(machine, 58.0)
+        delivered(machine, *(b"%d-%d" % (number, each) for each in range(50)))
+
+    assert len(machine.log()) == 200
+    assert [each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG] == []
+    assert machine.client._connections[1].last_failure is None
 
 
 @pytest.mark.rule("security.session.failed")

@@ -47,6 +47,7 @@ class ConnectionSetup:
         self._peer = peer
         self._asked_version = API_VERSIONS.max_version
         self._exchange: Exchange | None = None
+        self._user: str | None = None  # of the session, if the mechanism names it
         self._computation: Computation | None = None
 
     @property
@@ -83,13 +84,13 @@ class ConnectionSetup:
         if self._authentication is None:
             return LoggedIn()
         self._exchange = self._authentication.exchange(
-            host=self._host, port=self._port, peer=self._peer, versions=versions
+            host=self._host, port=self._port, peer=self._peer, versions=versions, session_user=self._user
         )
         return self._follow(self._exchange.begin)
 
     def written(self) -> SetupStep:
         """Note that a message without a response is written: it is the last one of a login."""
-        self._exchange = None
+        self._end_login()
         return LoggedIn()
 
     def resume(self) -> SetupStep:
@@ -140,7 +141,11 @@ class ConnectionSetup:
                 self._computation = self._authentication.compute(move)
                 return None
             case LoggedIn():
-                self._exchange = None
+                self._end_login()
                 return move
             case _:
                 assert_never(move)
+
+    def _end_login(self) -> None:
+        assert self._exchange is not None, "there is one as long as there is a login"
+        self._user, self._exchange = self._exchange.user, None

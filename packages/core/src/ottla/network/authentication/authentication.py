@@ -55,11 +55,22 @@ class Authentication:
         self._worker = worker
         self._uniform = uniform
 
-    def exchange(self, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]) -> Exchange:
-        """The messages of a login on one connection; *versions* are those that the broker supports."""
+    def exchange(
+        self,
+        *,
+        host: str,
+        port: int,
+        peer: str,
+        versions: Mapping[int, tuple[int, int]],
+        session_user: str | None = None,
+    ) -> Exchange:
+        """The messages of a login on one connection; *versions* are those that the broker supports.
+
+        *session_user* is the user of the session that it renews.
+        """
         from ottla.network.authentication.exchange import Exchange  # imported late: only logins need its messages
 
-        return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions)
+        return Exchange(self.mechanism, host=host, port=port, peer=peer, versions=versions, session_user=session_user)
 
     def compute(self, move: Compute) -> Computation:
         """Run a computation of the mechanism: on this thread, or on the worker thread if the mechanism may block.

@@ -34,17 +34,27 @@ MAX_TURNS: Final = 64
 class Exchange:
     """The login on one connection. Every method raises AuthenticationError, or the mechanism's temporary NetworkError.
 
-    *peer* names the broker in errors; *versions* are the request versions that it offers.
+    *peer* names the broker in errors; *versions* are the request versions that it offers. *session_user* is the user of
+    the session that this login renews. Kafka refuses another user, so that is a ConnectionRetiredError, before the
+    mechanism's first message is sent.
     """
 
     def __init__(
-        self, mechanism: Mechanism, *, host: str, port: int, peer: str, versions: Mapping[int, tuple[int, int]]
+        self,
+        mechanism: Mechanism,
+        *,
+        host: str,
+        port: int,
+        peer: str,
+        versions: Mapping[int, tuple[int, int]],
+        session_user: str | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._host = host
         self._port = port
         self._peer = peer
         self._versions = versions
+        self._session_user = session_user
         self._wrapped = SASL_AUTHENTICATE.key in versions
         self._authenticator: Authenticator | None = None
         self._agreed = False  # the broker has accepted the mechanism
@@ -53,6 +63,8 @@ class Exchange:
         self._session = 0.0
         self._turns = 0
         self._started = False  # the mechanism's first message exists, and may have been sent
+        self.user: str | None = None
+        """The user of the first message, if the mechanism names it."""
         self.offers: tuple[str, ...] = ()
         """The mechanisms that the broker listed in its SaslHandshake response."""
 
@@ -93,6 +105,8 @@ class Exchange:
 
     def computed(self, step: Step) -> LoginStep:
         """Handle the result of the mechanism."""
+        if self._session_user is not None and self.user is not None and self._session_user != self.user:
+            raise login_errors.another_user(self._peer, self._session_user, self.user)
         self._started = True
         if step.reply is None:
             if not step.done:
@@ -120,7 +134,12 @@ class Exchange:
         if code is not ErrorCode.NONE:
             raise login_errors.refused(self._mechanism, self._peer, str(BrokerError(code)))
         self._agreed = True
-        return Compute(work=lambda: self._compute(lambda authenticator: Step(reply=authenticator.start(), done=False)))
+        return Compute(work=lambda: self._compute(self._first))
+
+    def _first(self, authenticator: Authenticator) -> Step:
+        step = Step(reply=authenticator.start(), done=False)
+        self.user = login_errors.user_of(self._mechanism)  # at once: the next login may be another user's
+        return step
 
     def _unwrapped(self, body: memoryview) -> bytes:
         response = SASL_AUTHENTICATE.response(self._version).decode(body, exact=False)

@@ -13,9 +13,11 @@ from typing import Final
 from ottla.errors import (
     AuthenticationError,
     ConnectionFailedError,
+    ConnectionRetiredError,
     SessionExpiredError,
     UnsupportedSaslMechanismError,
     printable,
+    quoted,
 )
 from ottla.errors.plugin_origin import PluginOrigin, faults, origin_of
 from ottla.interfaces import Mechanism, SupportsIdentity, SupportsRemedy, supports
@@ -89,6 +91,14 @@ def ended_while_renewing(mechanism: Mechanism, peer: str, cause: ConnectionFaile
     return error
 
 
+def another_user(peer: str, before: str, now: str) -> ConnectionRetiredError:
+    """The credentials are those of another user than the session's, which Kafka never lets change."""
+    return ConnectionRetiredError(
+        f"the session at {peer} is that of user {quoted(before)}, and the user is now {quoted(now)}, who logs in on a "
+        "new connection"
+    )
+
+
 def too_many_messages(mechanism: Mechanism, peer: str, limit: int) -> AuthenticationError:
     """The login took more than *limit* messages."""
     return AuthenticationError(
@@ -131,12 +141,17 @@ def _origin(mechanism: Mechanism) -> PluginOrigin:
     return origin_of("mechanism", mechanism)
 
 
-def _login_of(mechanism: Mechanism) -> str:
+def user_of(mechanism: Mechanism) -> str | None:
+    """The user of the mechanism's latest login, if it names one."""
     try:
-        identity = mechanism.identity if supports(mechanism, SupportsIdentity) else None
-        return f"user {identity!r} ({mechanism.name})" if identity else f"our {mechanism.name} credentials"
-    except faults():  # of a property: the error of the login must not be lost
-        return f"our {mechanism.name} credentials"
+        return (mechanism.identity or None) if supports(mechanism, SupportsIdentity) else None
+    except faults():  # of a property: neither the login nor its error must be lost
+        return None
+
+
+def _login_of(mechanism: Mechanism) -> str:
+    user = user_of(mechanism)
+    return f"our {mechanism.name} credentials" if user is None else f"user {user!r} ({mechanism.name})"
 
 
 def _remedy(mechanism: Mechanism) -> str:
