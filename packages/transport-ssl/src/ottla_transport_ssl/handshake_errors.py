@@ -88,6 +88,13 @@ def broken(error: ssl.SSLError, info: HandshakeInfo) -> OttlaError:
     return ConnectionFailedError(f"the TLS connection to {info.peer} broke: {_words(error)}")
 
 
+def flooded(info: HandshakeInfo) -> OttlaError:
+    """Return the error for a peer that sends TLS's own messages without end."""
+    return ConnectionFailedError(
+        f"{info.peer} sends too many messages of TLS itself, such as key updates, and hardly any data"
+    )
+
+
 def no_tls(first_bytes: bytes, info: HandshakeInfo) -> ProtocolMismatchError | None:
     """Return the error for a peer whose first bytes are not TLS, or None."""
     if not first_bytes or (first_bytes[0] in _RECORD_TYPES and first_bytes[1:2] in (b"", bytes([_MAJOR_VERSION]))):

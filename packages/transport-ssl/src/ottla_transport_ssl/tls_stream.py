@@ -17,14 +17,24 @@ from ottla.errors import NetworkError, OttlaError
 from ottla.interfaces import Buffer, Interest
 from ottla_transport_ssl.contexts import Setup
 from ottla_transport_ssl.handshake_details import details
-from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, hung_up, no_tls, refused, suite_refused
+from ottla_transport_ssl.handshake_errors import HandshakeInfo, broken, flooded, hung_up, no_tls, refused, suite_refused
 
 AHEAD: Final = 256 * 1024
 """Bytes that one write accepts, once the earlier ones have left."""
 
 RECEIVE: Final = 64 * 1024
 _MAX_RECEIVED: Final = 16 * RECEIVE
-"""Maximum bytes of ciphertext in one call: a peer that sends without end must not keep the I/O thread busy."""
+"""Maximum bytes of ciphertext in one call of the handshake: a peer that sends without end must not keep the I/O thread
+busy."""
+
+_MAX_IN_A_READ: Final = RECEIVE
+"""The same after the handshake. A record has at most a quarter of that, but 64 kB can be 2,400 key updates."""
+
+MAX_WITHOUT_DATA: Final = 16 * RECEIVE
+"""Maximum bytes of ciphertext since the last plaintext. Tickets and key updates take a few kB."""
+
+MAX_QUEUED: Final = 2 * AHEAD
+"""Maximum bytes that wait to be sent: more than a write leaves there are answers that the peer does not read."""
 _MAX_LAST_READS: Final = 16
 
 _FIRST_BYTES: Final = 64
@@ -42,6 +52,7 @@ class TlsStream:
         self._tls = setup.context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
         self._unsent = memoryview(b"")
         self._first_bytes = b""
+        self._without_data = 0  # bytes of ciphertext since the last plaintext
         self._ready = False
 
     def handshake(self) -> bool:
@@ -76,15 +87,20 @@ class TlsStream:
 
     def read_into(self, buffer: memoryview) -> int | None:
         """Read the rest of one TLS record into *buffer*; return its bytes, 0 after the end, None if nothing arrived."""
-        if not self.may_read() and not self._receive():
+        received = 0
+        if not self.may_read() and not (received := self._receive()):
             return None
-        budget = _MAX_RECEIVED
-        while budget > 0:
+        budget = _MAX_IN_A_READ - received
+        while True:
             try:
-                return cast(int, self._tls.read(len(buffer), buffer))  # the number of bytes, because there is a buffer
+                # The number of bytes, because there is a buffer.
+                got = cast(int, self._tls.read(len(buffer), buffer))
+                self._without_data = 0
+                return got
             except ssl.SSLWantReadError:
-                received = self._receive()
-                if not received:
+                self._check_messages()
+                # Only here: what was received is also read, because nothing would report it again.
+                if budget <= 0 or not (received := self._receive()):
                     return None
                 budget -= received
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -93,7 +109,6 @@ class TlsStream:
             except ssl.SSLError as error:
                 self._push_quietly()
                 raise broken(error, self._info) from error
-        return None
 
     def interest(self) -> Interest:
         """Send what the socket accepts; return WRITE while bytes remain to be sent, and READ during the handshake."""
@@ -156,6 +171,14 @@ class TlsStream:
 
     # Ciphertext
 
+    def _check_messages(self) -> None:
+        """End a connection whose peer sends TLS's own messages without end, each of which may make OpenSSL answer."""
+        if self._outgoing.pending + len(self._unsent) > MAX_QUEUED:
+            self._push_quietly()
+        queued = self._outgoing.pending + len(self._unsent)
+        if queued > MAX_QUEUED or self._without_data > MAX_WITHOUT_DATA:
+            raise flooded(self._info)
+
     def _pull(self) -> bytes | None:
         """Return ciphertext from the peer, empty at its end, or None if nothing has arrived."""
         raise NotImplementedError
@@ -173,6 +196,7 @@ class TlsStream:
             self._incoming.write_eof()
             return 1
         self._incoming.write(received)
+        self._without_data += len(received)
         if not self._ready and len(self._first_bytes) < _FIRST_BYTES:
             self._first_bytes += received[: _FIRST_BYTES - len(self._first_bytes)]
         return len(received)
