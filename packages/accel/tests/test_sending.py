@@ -32,7 +32,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.delivery import OnDelivery
 from ottla.errors import ErrorCode, OttlaError
-from ottla.interfaces import Header, TopicView
+from ottla.interfaces import Header, Interceptor, ProducerRecord, TopicView
 from ottla_accel.columns import NativeColumns
 from simulated_producer import Simulated, simulated
 
@@ -46,6 +46,35 @@ def native(*leaders: int, **options: Any) -> Iterator[Simulated]:
     with simulated(*leaders, config={"record.encoder": "native"}, **options) as simulation:
         assert type(simulation.producer.send).__name__ == "builtin_function_or_method"
         yield simulation
+
+
+class Unchanged:
+    """An interceptor, around which `send` is another function."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, context: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("encoder", ["native", "python"])
+@pytest.mark.parametrize("interceptors", [(), (Unchanged(),)], ids=["no interceptor", "an interceptor"])
+def test_send_has_its_signature_and_documentation_with_each_encoder(
+    encoder: str, interceptors: Sequence[Interceptor]
+) -> None:
+    settings = {"bootstrap.servers": "127.0.0.1:1", "record.encoder": encoder, "interceptor.classes": interceptors}
+    producer = Producer({key: value for key, value in settings.items() if value})
+    try:
+        _self, *expected = inspect.signature(Producer.send).parameters.values()
+        found = inspect.signature(producer.send).parameters.values()
+        assert [(each.name, each.kind, each.default) for each in found] == [
+            (each.name, each.kind, each.default) for each in expected
+        ]
+        assert producer.send.__name__ == "send"
+        assert inspect.getdoc(producer.send) == inspect.getdoc(Producer.send)
+    finally:
+        producer.close(0)
 
 
 def outcome(simulation: Simulated, arguments: dict[str, Any]) -> object:

@@ -111,7 +111,33 @@ cdef class QuickSend:
         self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None,
         timeout=None,
     ):
-        """`Producer.send`."""
+        # The first line becomes the signature, which CPython takes from the documentation of functions in C. The rest is
+        # that of `Producer.send`; a test compares both.
+        """send($self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, \
+on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, the future of its result.
+
+        *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
+        tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
+        partitioner chooses. *timestamp_ms* is in milliseconds since 1970, or a datetime with a time zone; by default it
+        is the current time.
+
+        *on_delivery* is called on the I/O thread, once the record is acknowledged or has failed, with a delivery of the
+        record: read its `error` or its `metadata`. After this call, the error counts as retrieved. A function that
+        cannot take one argument raises TypeError.
+
+        Blocks only while the topic is not known yet, while `buffer.memory` is used up, and for lookups of a serializer:
+        at most *timeout* seconds altogether, or `max.block.ms`. 0 never waits: the error then says what for. Inside a
+        callback it never waits, either. When it raises, the record was not queued: InvalidRecordError
+        or its subclasses RecordTooLargeError and SerializationError, TopicUnavailableError, SecurityError,
+        BufferExhaustedError, ProducerClosedError, ProducerFailedError, InvalidPluginError for a fault of the
+        partitioner. With a `transactional.id` also IllegalStateError outside of a transaction, and
+        AbortableTransactionError or FatalTransactionError when the transaction has failed. The delivery reports later
+        errors.
+
+        For any thread, and for signal handlers, as every method is: critical sections finish before a handler runs.
+        IllegalStateError reports a call that interrupted another one; that is possible only with a third-party
+        `record.encoder`, and in `__del__`.
+        """
         cdef PyObject* batch
         cdef object delivery
         cdef long long chosen = -1

@@ -106,6 +106,7 @@ class Interceptors:
                 record.fail(error)
                 raise
 
+        intercepted.__name__, intercepted.__doc__ = "send", send.__doc__
         return intercepted
 
     def begin(self, topic: str, partition: int | None, on_delivery: OnDelivery | None) -> InterceptedRecord:

@@ -62,4 +62,6 @@ def weak_send(producer: object) -> Send:
         )
         return delivery
 
+    method: Any = type(producer).send  # type: ignore[attr-defined]  # a producer has one
+    send.__doc__ = method.__doc__
     return send
