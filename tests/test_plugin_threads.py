@@ -32,7 +32,17 @@ from third_party_mechanism import Plain
 TIMEOUT: Final = 20.0
 PASSWORD: Final = "swordfish"
 
-ATTRIBUTES: Final = {"name", "blocking", "identity", "remedy", "sticky", "ignores_keys", "hashes", "sets_headers"}
+ATTRIBUTES: Final = {
+    "name",
+    "blocking",
+    "concurrent_logins",
+    "identity",
+    "remedy",
+    "sticky",
+    "ignores_keys",
+    "hashes",
+    "sets_headers",
+}
 """Values that are read, not called."""
 
 UNOBSERVED: Final = {

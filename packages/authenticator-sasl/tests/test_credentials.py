@@ -6,19 +6,25 @@ import asyncio
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_on_a_socket import SocketBroker
 
+from machine import wait_until
+from ottla import Producer
 from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, printable
-from ottla.interfaces import Mechanism
+from ottla.interfaces import Authenticator, Mechanism
 from ottla.plugins.config_references import read_draft
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla_authenticator_sasl import credentials
 from ottla_authenticator_sasl.credentials import CallbackCredentials, UserPassword
+from ottla_authenticator_sasl.plain import PlainMechanism
+from ottla_testkit.simulation import SimulatedCluster, SimulatedLogin
 from sasl_plugins import mechanism, problem
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -357,6 +363,92 @@ def test_a_function_that_always_hangs_takes_few_threads() -> None:
 
         assert len(calls) <= 4
         assert "sasl.password has not returned a login in time" in str(caught.value)
+
+
+@pytest.mark.rule("security.sasl.shared")
+def test_logins_that_began_before_a_call_ended_share_its_result() -> None:
+    calls = counted()
+    asked = CallbackCredentials(
+        lambda: UserPassword(name="alice", password=calls()), keys="sasl.password", identity="alice"
+    )
+    early = [asked.request() for _ in range(5)]
+    shared = {login().password.reveal() for login in early}  # one after the other, as on one thread
+    later = asked.request()().password.reveal()
+    asked.close()
+
+    assert shared == {f"{SECRET}-1"}
+    assert later == f"{SECRET}-2"
+
+
+@pytest.mark.rule("security.sasl.shared")
+def test_logins_that_began_before_a_call_failed_share_its_error() -> None:
+    calls: list[int] = []
+
+    def make() -> UserPassword:
+        calls.append(1)
+        raise ConnectionFailedError(f"attempt {len(calls)}")
+
+    asked = CallbackCredentials(make, keys="sasl.password", identity="alice")
+    early = [asked.request() for _ in range(3)]
+    for login in early:
+        with pytest.raises(ConnectionFailedError, match="attempt 1"):
+            login()
+    asked.close()
+
+
+@pytest.mark.rule("security.sasl.shared")
+def test_a_login_waits_five_seconds_in_all_for_thread_and_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    with hanging(timeout=5.0) as (asked, _release, calls):
+        began = time.monotonic()
+        waiting = asked.request()
+        monkeypatch.setattr(time, "monotonic", lambda: began + 5.1)  # it has waited for a thread so long
+        with pytest.raises(ConnectionFailedError, match="the function returned no result within 5 s"):
+            waiting()
+
+        assert len(calls) <= 1
+
+
+@pytest.mark.rule("security.sasl.shared")
+def test_logins_of_several_brokers_call_a_slow_function_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SimulatedCluster.of(1, 2, 3, 4, 5)
+    cluster.create("t", *cluster.brokers)
+    announced: list[int] = []
+    calls: list[int] = []
+    ordinary = PlainMechanism.authenticator
+
+    def authenticator(plain: PlainMechanism, host: str, port: int) -> Authenticator:
+        exchange = ordinary(plain, host, port)
+        announced.append(port)
+        return exchange
+
+    def pair() -> tuple[str, str]:
+        calls.append(1)
+        if len(calls) == 2:  # the first one was for the bootstrap server
+            wait_until(lambda: len(announced) == 6, timeout=20.0)
+        return "alice", SECRET
+
+    monkeypatch.setattr(PlainMechanism, "authenticator", authenticator)
+    with contextlib.ExitStack() as stack:
+        for broker in cluster.brokers.values():
+            broker.require(SimulatedLogin(users={"alice": SECRET}, mechanisms=["PLAIN"]))
+            host, port = stack.enter_context(SocketBroker(broker).serving()).rsplit(":", 1)
+            broker.address = (host, int(port))
+        producer = stack.enter_context(
+            Producer(
+                {
+                    "bootstrap.servers": f"{host}:{port}",
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "PLAIN",
+                    "sasl.allow.cleartext.credentials": "true",
+                    "sasl.credentials.provider": pair,
+                }
+            )
+        )
+        deliveries = [producer.send("t", b"one", partition=number) for number in range(5)]
+        for delivery in deliveries:
+            delivery.result(20.0)
+
+    assert len(calls) == 2
 
 
 def test_close_releases_a_waiting_login() -> None:

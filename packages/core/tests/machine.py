@@ -123,6 +123,7 @@ class Machine:
         rebootstrap_trigger: float = 300.0,
         mechanism: Mechanism | None = None,
         helper: AuthExecutor | None = None,
+        first_helper: AuthExecutor | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.cluster = cluster
@@ -138,7 +139,7 @@ class Machine:
         self.client = NetworkClient(
             selector=self.network,
             metadata=self.metadata,
-            authentication=_authentication(mechanism, helper) if mechanism is not None else None,
+            authentication=_authentication(mechanism, helper, first_helper) if mechanism is not None else None,
             client_id="test",
             max_in_flight=max_in_flight,
             request_timeout=request_timeout,
@@ -249,9 +250,16 @@ class HelperOfTheTest:
             computation.run()
 
 
-def _authentication(mechanism: Mechanism, helper: AuthExecutor | None) -> Authentication:
+def _authentication(
+    mechanism: Mechanism, helper: AuthExecutor | None, first_helper: AuthExecutor | None
+) -> Authentication:
     """A login that is renewed after nine tenths of a session."""
-    return Authentication(mechanism, worker=helper or HelperOfTheTest(), uniform=lambda low, high: (low + high) / 2)
+    return Authentication(
+        mechanism,
+        worker=helper or HelperOfTheTest(),
+        first_worker=first_helper,
+        uniform=lambda low, high: (low + high) / 2,
+    )
 
 
 def wait_until(happened: Callable[[], object], *, timeout: float) -> None:

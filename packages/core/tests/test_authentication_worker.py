@@ -1,4 +1,4 @@
-"""The helper thread of mechanisms that may block: one at a time, and none that hangs keeps the others."""
+"""The helper threads of mechanisms that may block: as many as allowed, and none that hangs keeps the others."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from machine import wait_until
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla.interfaces import Step
 from ottla.network.authentication import AuthWorker
+from ottla.network.authentication.worker import MAX_ABANDONED
 
 HANG_GUARD = 20.0
 DONE = Step(reply=b"done", done=True)
@@ -175,3 +177,68 @@ def test_if_no_thread_can_be_started_the_connection_fails(helper: AuthWorker, mo
             helper.begin(lambda: DONE)
 
     assert helper.begin(lambda: DONE)
+
+
+@pytest.fixture
+def pair(wakes: Wakes, helper: AuthWorker) -> Iterator[AuthWorker]:
+    """A worker with two threads."""
+    made = AuthWorker(name="ottla-login-test", wake=wakes, threads=2)
+    yield made
+    made.close()
+
+
+@pytest.mark.rule("security.sasl.concurrent")
+def test_a_worker_of_two_threads_runs_two_computations_at_a_time(pair: AuthWorker, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    (first, first_begun), (second, second_begun), (third, third_begun) = (held(may_end) for _ in range(3))
+    computations = [pair.begin(work) for work in (first, second, third)]
+    assert first_begun.wait(HANG_GUARD)
+    assert second_begun.wait(HANG_GUARD)
+
+    assert not third_begun.is_set()
+    assert [computation.begun for computation in computations] == [True, True, False]
+    assert len(ours()) == 2
+
+    may_end.set()
+    wakes.wait(3)
+    assert [computation.outcome for computation in computations] == [DONE] * 3
+
+
+@pytest.mark.rule("security.sasl.concurrent")
+def test_of_threads_that_have_nothing_to_do_only_one_is_kept(pair: AuthWorker, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    (first, first_begun), (second, second_begun) = held(may_end), held(may_end)
+    pair.begin(first)
+    pair.begin(second)
+    assert first_begun.wait(HANG_GUARD)
+    assert second_begun.wait(HANG_GUARD)
+    before = ours()
+    may_end.set()
+    wakes.wait(2)
+
+    wait_until(lambda: sum(thread.is_alive() for thread in before) == 1, timeout=HANG_GUARD)
+    assert pair.begin(lambda: DONE)
+    wakes.wait(3)
+    assert len(ours()) == 1
+
+
+def test_a_mechanism_that_always_hangs_takes_few_threads(helper: AuthWorker, wakes: Wakes) -> None:
+    may_end = threading.Event()
+    for _ in range(MAX_ABANDONED):
+        work, begun = held(may_end)
+        hanging = helper.begin(work)
+        assert begun.wait(HANG_GUARD)
+        helper.cancel(hanging)
+
+    with pytest.raises(
+        ConnectionFailedError, match=f"{MAX_ABANDONED} earlier calls of the mechanism have not returned"
+    ):
+        helper.begin(lambda: DONE)
+    assert len(ours()) == MAX_ABANDONED
+
+    may_end.set()
+    wakes.wait(MAX_ABANDONED)
+    wait_until(lambda: not ours(), timeout=HANG_GUARD)
+    later = helper.begin(lambda: DONE)
+    wakes.wait(MAX_ABANDONED + 1)
+    assert later.outcome is DONE

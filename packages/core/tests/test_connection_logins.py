@@ -567,7 +567,7 @@ def test_a_mechanism_that_times_out_is_reported_and_its_result_dropped() -> None
     while machine.metadata.last_error is None:
         machine.client.poll(60.0, machine.clock())
 
-    assert "(the client was still logging in, and its own mechanism had not finished)" in str(
+    assert "(the client was still logging in, and the mechanism X-PLAIN was still busy with other logins)" in str(
         machine.metadata.last_error
     )
     assert helper.forgotten == helper.thoughts[:1]
@@ -581,12 +581,91 @@ def test_a_login_that_timed_out_has_no_part_in_the_next_connection() -> None:
     pass_time(machine, 1.0)
     machine.network.hosts.black_holes.add("seed")
     pass_time(machine, 9.5)
-    assert "its own mechanism had not finished" in str(machine.metadata.last_error)
+    assert "the mechanism X-PLAIN was still busy" in str(machine.metadata.last_error)
 
     helper.compute()
     pass_time(machine, 15.0)
 
     assert "(the client was still connecting)" in str(machine.metadata.last_error)
+
+
+@attrs.define
+class Concurrent(Scripted):
+    """A mechanism that allows concurrent logins."""
+
+    blocking: bool = True
+    concurrent_logins: bool = True
+
+
+def poll_often(machine: Machine) -> None:
+    for _ in range(20):
+        machine.client.poll(0.01, machine.clock())
+
+
+@pytest.mark.rule("security.sasl.concurrent")
+def test_first_messages_of_concurrent_logins_have_their_own_worker() -> None:
+    first, others = HelperOfTheTest(), HelperOfTheTest()
+    mechanism = Concurrent(first=lambda: f"\0ann\0{SECRET}".encode())
+    machine = secured(mechanism, helper=others, first_helper=first)
+    machine.metadata.use("t", machine.clock())
+    poll_often(machine)
+    assert (len(first.thoughts), others.thoughts) == (1, [])
+    assert mechanism.asked == [("seed", 9092)]  # announced, although nothing was computed yet
+
+    first.compute()
+    poll_often(machine)
+    assert (first.thoughts, len(others.thoughts)) == ([], 1)
+
+    others.compute()
+    poll_often(machine)
+    assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+    machine.client.shutdown()
+    assert (first.closed, others.closed) == (True, True)
+
+
+@pytest.mark.rule("security.sasl.concurrent")
+@pytest.mark.parametrize("mechanism", [Concurrent(concurrent_logins=False), Scripted(blocking=True)])
+def test_a_mechanism_that_does_not_allow_it_has_one_worker_for_all(mechanism: Scripted) -> None:
+    first, others = HelperOfTheTest(), HelperOfTheTest()
+    machine = secured(mechanism, helper=others, first_helper=first)
+    machine.metadata.use("t", machine.clock())
+    poll_often(machine)
+
+    assert (first.thoughts, len(others.thoughts), mechanism.asked) == ([], 1, [])
+
+
+@pytest.mark.rule("security.sasl.concurrent")
+def test_an_error_of_an_announced_login_is_reported_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = Concurrent()
+    monkeypatch.setattr(Concurrent, "authenticator", lambda *_: raising(ValueError(SECRET))())
+    machine = secured(mechanism, first_helper=HelperOfTheTest())
+
+    error = refusal(machine)
+
+    assert type(error) is AuthenticationError
+    assert "the mechanism X-PLAIN" in str(error)
+    assert "ValueError" in str(error)
+    assert SECRET not in str(error)
+
+
+@pytest.mark.rule("security.sasl.setup")
+def test_a_slow_mechanism_is_not_blamed_on_the_network() -> None:
+    helper = HelperOfTheTest()
+    machine = secured(Concurrent(first=lambda: f"\0ann\0{SECRET}".encode()), helper=helper, setup_timeout=10.0)
+    machine.metadata.use("t", machine.clock())
+    poll_often(machine)
+    for _ in range(2):  # the login at the bootstrap server
+        helper.compute()
+        poll_often(machine)
+    delivery = machine.send(b"never sent")
+    pass_time(machine, 11.0)  # nothing computes for the login at broker 1
+
+    error = str(machine.metadata.last_error)
+    assert not delivery.done()
+    assert "broker 1 at broker-1:9092 was not ready" in error
+    assert "the mechanism X-PLAIN was still busy with other logins" in error
+    assert "what it asks for, such as a password, a token or a ticket, takes too long" in error
+    assert "advertised.listeners" not in error
 
 
 def test_closing_the_client_ends_the_worker_of_logins() -> None:

@@ -5,14 +5,16 @@ Functions run on separate threads, one call at a time, so that one that hangs bl
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 import attrs
 
 from ottla.errors import ConnectionFailedError, Secrets
 from ottla.interfaces import Secret
-from ottla_authenticator_sasl.single_flight import SingleFlight
+from ottla_authenticator_sasl.single_flight import Need, SingleFlight
 from ottla_authenticator_sasl.user_functions import Function, ask
 
 FUNCTION_TIMEOUT: Final = 5.0
@@ -50,8 +52,11 @@ class Credentials(Protocol):
     blocking: bool
     identity: str | None
 
-    def current(self) -> UserPassword:
-        """Return the credentials of one login. Raises AuthenticationError or ConnectionFailedError with the cause."""
+    def request(self) -> Callable[[], UserPassword]:
+        """Note that a login begins, without waiting; the result is a function that returns its credentials.
+
+        The function may wait, and raises AuthenticationError or ConnectionFailedError with the cause.
+        """
 
     def close(self) -> None:
         """Stop waiting for functions; returns immediately."""
@@ -67,6 +72,10 @@ class FixedCredentials:
         self.identity: str | None = login.name
         self._login = login
 
+    def request(self) -> Callable[[], UserPassword]:
+        """Return a function that returns the login."""
+        return self.current
+
     def current(self) -> UserPassword:
         """Return the login."""
         return self._login
@@ -76,7 +85,10 @@ class FixedCredentials:
 
 
 class CallbackCredentials:
-    """Credentials that *make* creates from the functions' results for each login; concurrent logins share a call."""
+    """Credentials that *make* creates from the functions' results for each login.
+
+    All logins that have begun when a call ends, and have no result yet, share its result.
+    """
 
     blocking = True
 
@@ -91,12 +103,19 @@ class CallbackCredentials:
             make, name="ottla-credentials", source=keys, limit=timeout, wanted="a login"
         )
 
+    def request(self) -> Callable[[], UserPassword]:
+        """Note that a login begins: the time-out begins, and a call that ends from now on serves this login."""
+        return partial(self._result, self._flight.need(), time.monotonic() + self._timeout)
+
     def current(self) -> UserPassword:
         """Return the result of a call that starts now, or of one that is already running."""
-        joined = self._flight.join(needless=lambda: False)
+        return self.request()()
+
+    def _result(self, need: Need[UserPassword], until: float) -> UserPassword:
+        joined = self._flight.join(needless=lambda: False, need=need)
         assert joined is not None, "a call is never needless"
         flight, _new = joined
-        if not flight.wait(self._timeout):
+        if not flight.wait(until - time.monotonic()):
             raise ConnectionFailedError(
                 f"{self.keys}: the function returned no result within {self._timeout:g} s; give it a shorter time-out"
             )

@@ -51,6 +51,7 @@ class GssapiMechanism:
 
     name = NAME
     blocking = True
+    concurrent_logins = True  # the Kerberos libraries of MIT and Heimdal are thread-safe, and a context has one login
 
     def __init__(self, library: Any, login: KerberosLogin) -> None:
         self._library = library

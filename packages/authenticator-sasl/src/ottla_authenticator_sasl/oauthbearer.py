@@ -23,6 +23,7 @@ class OAuthBearerMechanism:
 
     name = NAME
     blocking = True
+    concurrent_logins = True
 
     def __init__(self, choice: TokenChoice) -> None:
         self._choice = choice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.errors import AuthenticationError
@@ -24,19 +24,17 @@ class PlainMechanism:
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self.blocking = credentials.blocking
+        self.blocking = self.concurrent_logins = credentials.blocking
         self.identity = credentials.identity
         self.remedy = f"check {credentials.keys}"
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """Return a new exchange, which has one message."""
-        return PlainExchange(self)
+        return PlainExchange(self, self._credentials.request())
 
-    def login(self) -> UserPassword:
-        """Return name and password for a new login. If a function of the program returns them, waits for it."""
-        login = self._credentials.current()
+    def note(self, login: UserPassword) -> None:
+        """Note who logs in."""
         self.identity = login.name
-        return login
 
     def close(self) -> None:
         """Stop waiting for functions."""
@@ -46,12 +44,14 @@ class PlainMechanism:
 class PlainExchange:
     """Send one message; the broker's response is empty."""
 
-    def __init__(self, mechanism: PlainMechanism) -> None:
+    def __init__(self, mechanism: PlainMechanism, credentials: Callable[[], UserPassword]) -> None:
         self._mechanism = mechanism
+        self._credentials = credentials
 
     def start(self) -> bytes:
-        """Return the message: an empty authorization id, the name, the password."""
-        login = self._mechanism.login()
+        """Return the message: an empty authorization id, the name, the password. Waits for a program's function."""
+        login = self._credentials()
+        self._mechanism.note(login)
         return b"\0".join((b"", login.name.encode(), login.password.reveal().encode()))
 
     def challenge(self, data: bytes) -> Step:

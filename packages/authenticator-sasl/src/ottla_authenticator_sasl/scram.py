@@ -53,6 +53,7 @@ class ScramMechanism:
     """SCRAM with cached keys: all brokers of a cluster have the same salt for a user."""
 
     blocking = True
+    concurrent_logins = True
 
     def __init__(
         self,
@@ -74,13 +75,11 @@ class ScramMechanism:
 
     def authenticator(self, host: str, port: int) -> Authenticator:
         """Return a new exchange, with a new nonce."""
-        return ScramExchange(self, nonce=self._nonce())
+        return ScramExchange(self, self._credentials.request(), nonce=self._nonce())
 
-    def login(self) -> UserPassword:
-        """Return name and password for a new login. If a function of the program returns them, waits for it."""
-        login = self._credentials.current()
+    def note(self, login: UserPassword) -> None:
+        """Note who logs in."""
         self.identity = login.name
-        return login
 
     def close(self) -> None:
         """Stop waiting for functions."""
@@ -120,16 +119,18 @@ class ScramMechanism:
 class ScramExchange:
     """One login. Its messages: the client's name and nonce, the broker's salt, the client's proof, the signature."""
 
-    def __init__(self, mechanism: ScramMechanism, *, nonce: str) -> None:
+    def __init__(self, mechanism: ScramMechanism, credentials: Callable[[], UserPassword], *, nonce: str) -> None:
         self._mechanism = mechanism
+        self._credentials = credentials
         self._nonce = nonce
         self._login: UserPassword | None = None
         self._first = ""
         self._signature: bytes | None = None
 
     def start(self) -> bytes:
-        """Return the client-first-message."""
-        self._login = self._mechanism.login()
+        """Return the client-first-message. Waits for a program's function that returns name and password."""
+        self._login = self._credentials()
+        self._mechanism.note(self._login)
         self._first = self._mechanism.first(self._login, self._nonce)
         return (_NO_BINDING + self._first).encode()
 
@@ -231,6 +232,6 @@ def scram_keys() -> Sequence[ConfigKey]:
 def scram_mechanism(config: PluginConfig, *, name: str, digest: str) -> ScramMechanism:
     """Create a mechanism from its configuration. Raises ConfigError."""
     credentials = login(config, mechanism=name, module="ScramLoginModule")
-    if config[TOKEN_AUTH] is not None and not credentials.blocking and "tokenauth" in credentials.current().options:
+    if config[TOKEN_AUTH] is not None and not credentials.blocking and "tokenauth" in credentials.request()().options:
         raise ConfigError([f"{TOKEN_AUTH} and tokenauth in sasl.jaas.config are both given; leave one out"])
     return ScramMechanism(name, digest=digest, credentials=credentials, token_auth=bool(config[TOKEN_AUTH]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -52,6 +53,15 @@ class Flight(Generic[T]):
         return self._result
 
 
+class Need(Generic[T]):
+    """A need for a result: it is served by the first fetch that ends afterwards, which is kept until then."""
+
+    __slots__ = ("__weakref__", "flight")
+
+    def __init__(self) -> None:
+        self.flight: Flight[T] | None = None
+
+
 class SingleFlight(Generic[T]):
     """Start fetches and let callers join the running one. Any thread may call it."""
 
@@ -67,11 +77,25 @@ class SingleFlight(Generic[T]):
         self._current: Flight[T] | None = None
         self._running = 0
         self._closed = False
+        self._needs: weakref.WeakSet[Need[T]] = weakref.WeakSet()
+
+    def need(self) -> Need[T]:
+        """Return a need that begins now, for `join` later. Returns immediately."""
+        need = Need[T]()
+        with self._lock:
+            self._needs.add(need)
+        return need
 
     def join(
-        self, *, needless: Callable[[], bool], too_soon: Callable[[], ConnectionFailedError | None] = lambda: None
+        self,
+        *,
+        needless: Callable[[], bool],
+        too_soon: Callable[[], ConnectionFailedError | None] = lambda: None,
+        need: Need[T] | None = None,
     ) -> tuple[Flight[T], bool] | None:
         """Return the running fetch or a new one, and whether it is new; None if it is *needless* by now.
+
+        With *need*, a fetch that has ended since that began counts as running.
 
         Raises ConnectionFailedError if none can start, or the error of *too_soon*.
         """
@@ -80,6 +104,8 @@ class SingleFlight(Generic[T]):
                 raise self._ended()
             if needless():  # a fetch may have ended since the caller's last check
                 return None
+            if need is not None and need.flight is not None:
+                return need.flight, False
             if self._current is not None and not self._current.overdue:
                 return self._current, False
             if self._running >= MAX_RUNNING:
@@ -132,6 +158,9 @@ class SingleFlight(Generic[T]):
             self._running -= 1
             if self._current is flight:
                 self._current = None
+                for need in self._needs:
+                    need.flight = flight
+                self._needs.clear()
 
     def _ended(self) -> ConnectionFailedError:
         return ConnectionFailedError(f"the producer was closed before {self._source} returned {self._wanted}")

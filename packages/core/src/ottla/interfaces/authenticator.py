@@ -46,12 +46,12 @@ class SupportsRefused(Protocol):
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time.
+    """A SASL mechanism of one producer; `blocking` ones run on a helper thread, one call at a time by default.
 
     A NetworkError of an exchange is reported unchanged. Another error of Ottla becomes AuthenticationError with its
     message, so neither may hold a secret; any other exception becomes one without its message.
 
-    Optional abilities: `SupportsIdentity`, `SupportsRemedy`, `SupportsClose`.
+    Optional abilities: `SupportsIdentity`, `SupportsRemedy`, `SupportsConcurrentLogins`, `SupportsClose`.
     """
 
     name: str
@@ -73,3 +73,14 @@ class SupportsRemedy(Protocol):
 
     remedy: str
     """What to do, such as "check sasl.username and sasl.password"."""
+
+
+class SupportsConcurrentLogins(Protocol):
+    """An optional ability of `blocking` mechanisms: no login waits for the computations of another one."""
+
+    concurrent_logins: bool
+    """True: calls for different logins may run at the same time, on several threads. One login's calls never do.
+
+    Then `authenticator` is called on the I/O thread, when the login begins, and returns immediately. So logins that
+    wait for the same password or token can share it, although only four calls of `start` run at a time.
+    """

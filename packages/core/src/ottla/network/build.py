@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ottla.concurrency.environment import Environment
 from ottla.config import ConnectionConfig, DnsLookup, ProducerConfig, RecoveryStrategy
 from ottla.interfaces import Mechanism, Transport
 from ottla.metrics import Counters
 from ottla.network.authentication import Authentication, AuthWorker
+from ottla.network.authentication.authentication import FIRST_MESSAGE_THREADS
 from ottla.network.backoff import Backoff
 from ottla.network.client import NetworkClient
 from ottla.network.metadata import Metadata
@@ -63,8 +65,13 @@ def build_authentication(
     """Build what authenticates every connection, or return None if the producer does not log in."""
     if mechanism is None:
         return None
-    worker = AuthWorker(name=f"ottla-login-{client_id}", wake=wake, environment=environment)
-    return Authentication(mechanism, worker=worker, uniform=environment.random.uniform)
+    make_worker = partial(AuthWorker, name=f"ottla-login-{client_id}", wake=wake, environment=environment)
+    return Authentication(
+        mechanism,
+        worker=make_worker(),
+        first_worker=make_worker(threads=FIRST_MESSAGE_THREADS),
+        uniform=environment.random.uniform,
+    )
 
 
 def build_client(

@@ -38,6 +38,7 @@ class Connection:
     failed_at: float = float("-inf")
     last_failure: OttlaError | None = None
     reached: bool = False  # it was ready once
+    answered: bool = False  # it answered ApiVersions once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
     opened_at: float = float("-inf")  # when it became ready for the first time since it was made
@@ -89,8 +90,8 @@ class Connection:
     @property
     def doing(self) -> str:
         """A description of what the client does until the connection is ready, for error messages."""
-        computing = self.setup is not None and self.setup.computing
-        return f"{self.stage.value}, and its own mechanism had not finished" if computing else self.stage.value
+        slow = "" if self.setup is None else self.setup.waits_for
+        return f"{self.stage.value}, and {slow}" if slow else self.stage.value
 
     def may_send(self, now: float) -> bool:
         """Return whether the connection takes one more request now."""

@@ -146,10 +146,10 @@ class ConnectionCloser:
                 self._completions.failed(sent.request, connection, error, now)
 
     def with_remedy(self, connection: Connection, error: OttlaError) -> OttlaError:
-        """Add a remedy to the error if the address is advertised, not configured, and was never reached."""
+        """Add a remedy to the error if the address is advertised, not configured, and no broker ever answered there."""
         broker = connection.broker
         configured = (broker.host, broker.port) in self._metadata.bootstrap_addresses
-        if connection.reached or broker.id < 0 or configured or isinstance(error, SecurityError):
+        if connection.answered or broker.id < 0 or configured or isinstance(error, SecurityError):
             return error
         return never_reached(connection, error)
 

@@ -22,6 +22,9 @@ TIMEOUT_HINTS: Final[Mapping[Stage, str]] = {
 }
 """The possible cause when a peer sends nothing until socket.connection.setup.timeout.ms has passed, by stage."""
 
+SLOW_MECHANISM: Final = "; what it asks for, such as a password, a token or a ticket, takes too long"
+"""The cause when that time passes while our own mechanism computes."""
+
 
 def describe(connection: Connection, error: OttlaError) -> str:
     """An error's message, preceded by the broker's name unless it has that already."""

@@ -187,6 +187,7 @@ class ConnectionOpener:
         if api_versions.ask_again_with is not None:
             self._follow(connection, connection.setup.begin, now)
             return
+        connection.answered = True
         connection.versions = dict(api_versions.versions)
         self.features = self.features.newer(api_versions.features)
         self.offered.update(api_versions.versions)

@@ -56,9 +56,11 @@ class ConnectionSetup:
         return self._authentication is not None
 
     @property
-    def computing(self) -> bool:
-        """Return whether the setup waits for our own mechanism."""
-        return self._computation is not None
+    def waits_for(self) -> str:
+        """Return what the setup waits for on our side, for error messages; empty if it waits for the broker."""
+        if self._computation is None or self._authentication is None:
+            return ""
+        return login_errors.slow(self._authentication.mechanism, begun=self._computation.begun)
 
     @property
     def computed(self) -> bool:

@@ -8,7 +8,7 @@ from ottla.errors import ConnectionRetiredError, RequestTimeoutError
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.connection_errors import TIMEOUT_HINTS
+from ottla.network.connection_errors import SLOW_MECHANISM, TIMEOUT_HINTS
 from ottla.network.connection_stage import Stage
 
 
@@ -66,7 +66,8 @@ class ConnectionTimeouts:
             article = "an" if name.startswith(("A", "E", "I", "O")) else "a"
             waited = f"request.timeout.ms ({self._request_timeout:g} s)"
             return RequestTimeoutError(f"{connection.broker} did not answer {article} {name} request within {waited}")
-        hint = TIMEOUT_HINTS.get(connection.stage, "")
+        computing = connection.setup is not None and connection.setup.waits_for
+        hint = SLOW_MECHANISM if computing else TIMEOUT_HINTS.get(connection.stage, "")
         return RequestTimeoutError(
             f"the connection to {connection.broker} was not ready within {_setup_time(connection)}{hint}"
         )

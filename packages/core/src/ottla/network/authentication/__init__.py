@@ -1,4 +1,4 @@
-"""Logins: the exchange of messages on one connection, its session, and the thread of a blocking mechanism.
+"""Logins: the exchange of messages on one connection, its session, and the threads of a blocking mechanism.
 
 The first login imports the exchange: a producer without logins does not build its messages.
 """

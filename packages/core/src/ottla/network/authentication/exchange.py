@@ -10,7 +10,7 @@ so it is a step as well; the caller chooses its thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.errors import AuthenticationError, BrokerError, ErrorCode, NetworkError, OttlaError, error_code
 from ottla.errors.plugin_origin import faults
@@ -24,6 +24,8 @@ from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE, SaslHandshake
 
 logger = robust_logger(__name__)
 
+T = TypeVar("T")
+
 MAX_TOKEN: Final = 512 * 1024
 """Maximum bytes of a mechanism's message in either direction; a broker's default (`sasl.server.max.receive.size`)."""
 
@@ -36,7 +38,8 @@ class Exchange:
 
     *peer* names the broker in errors; *versions* are the request versions that it offers. *session_user* is the user of
     the session that this login renews. Kafka refuses another user, so that is a ConnectionRetiredError, before the
-    mechanism's first message is sent.
+    mechanism's first message is sent. With *announced*, the mechanism learns of the login before its first computation,
+    on the thread that calls `answered`.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Exchange:
         peer: str,
         versions: Mapping[int, tuple[int, int]],
         session_user: str | None = None,
+        announced: bool = False,
     ) -> None:
         self._mechanism = mechanism
         self._host = host
@@ -55,6 +59,7 @@ class Exchange:
         self._peer = peer
         self._versions = versions
         self._session_user = session_user
+        self._announced = announced
         self._wrapped = SASL_AUTHENTICATE.key in versions
         self._authenticator: Authenticator | None = None
         self._agreed = False  # the broker has accepted the mechanism
@@ -134,7 +139,9 @@ class Exchange:
         if code is not ErrorCode.NONE:
             raise login_errors.refused(self._mechanism, self._peer, str(BrokerError(code)))
         self._agreed = True
-        return Compute(work=lambda: self._compute(self._first))
+        if self._announced:
+            self._call(self._make_authenticator)
+        return Compute(work=lambda: self._compute(self._first), first=True)
 
     def _first(self, authenticator: Authenticator) -> Step:
         step = Step(reply=authenticator.start(), done=False)
@@ -161,20 +168,25 @@ class Exchange:
         return data
 
     def _compute(self, work: Callable[[Authenticator], Step]) -> Step:
+        step = self._call(lambda: work(self._authenticator or self._make_authenticator()))
+        if not _well_formed(step):
+            raise login_errors.malformed(self._mechanism)
+        return step
+
+    def _make_authenticator(self) -> Authenticator:
+        self._authenticator = self._mechanism.authenticator(self._host, self._port)
+        return self._authenticator
+
+    def _call(self, work: Callable[[], T]) -> T:
         """Call the mechanism, which may be third-party code; convert its exceptions to errors of Ottla."""
         try:
-            if self._authenticator is None:
-                self._authenticator = self._mechanism.authenticator(self._host, self._port)
-            step = work(self._authenticator)
+            return work()
         except NetworkError:
             raise
         except OttlaError as cause:
             raise AuthenticationError(f"the mechanism {self._mechanism.name} failed: {cause}") from cause
         except BaseException as cause:
             raise login_errors.broken(self._mechanism, cause) from None
-        if not _well_formed(step):
-            raise login_errors.malformed(self._mechanism)
-        return step
 
 
 def _well_formed(step: object) -> bool:

@@ -133,6 +133,12 @@ def broken(mechanism: Mechanism, cause: BaseException) -> AuthenticationError:
     )
 
 
+def slow(mechanism: Mechanism, *, begun: bool) -> str:
+    """What a login waits for on our side, for the error of a time-out. *begun*: the mechanism was called for it."""
+    what = "had not finished" if begun else "was still busy with other logins"
+    return f"the mechanism {mechanism.name} {what}"
+
+
 def _plugin(mechanism: Mechanism) -> str:
     return f"the mechanism {mechanism.name} ({_origin(mechanism).name})"
 

@@ -36,9 +36,13 @@ class Token(ValueMethods):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Compute:
-    """A step: call *work*, a computation of the mechanism, on any thread; pass its result to `Exchange.computed`."""
+    """A step: call *work*, a computation of the mechanism, on any thread; pass its result to `Exchange.computed`.
+
+    *first*: it makes the first message, for which a mechanism may have to wait.
+    """
 
     work: Callable[[], Step] = attrs.field(repr=False)
+    first: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

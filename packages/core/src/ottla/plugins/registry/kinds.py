@@ -22,6 +22,7 @@ from ottla.interfaces import (
     SupportsAvroValues,
     SupportsClose,
     SupportsColumnHeaders,
+    SupportsConcurrentLogins,
     SupportsCutRows,
     SupportsFinished,
     SupportsHashes,
@@ -118,7 +119,7 @@ KINDS: Final[Mapping[KindName, Kind]] = {
             hook="ottla_authenticator",
             protocol=Mechanism,
             setting="sasl.mechanism",
-            abilities=(SupportsIdentity, SupportsRemedy, SupportsClose),
+            abilities=(SupportsIdentity, SupportsRemedy, SupportsConcurrentLogins, SupportsClose),
             install={
                 "plain": _SASL,
                 "scram-sha-256": _SASL,
