@@ -278,3 +278,21 @@ def test_a_file_that_cannot_be_read_is_wrong_usage(name: str, text: str, reason:
     assert result.exit_code == USAGE
     assert reason in " ".join(result.output.split())
     assert "sesame" not in result.output
+
+
+def test_a_pem_key_that_was_pasted_is_not_shown(tmp_path: Path) -> None:
+    text = "ssl.key.pem=-----BEGIN PRIVATE KEY-----\nMHcCAQEEIFCdQ3lmb3Jz\n-----END PRIVATE KEY-----\n"
+    result = translated(text, tmp_path=tmp_path)
+
+    assert result.exit_code != 0
+    assert "line 1 has a part of a PEM text" in result.output
+    assert "MHcCAQEE" not in result.output
+
+
+@pytest.mark.parametrize("name", ["deep.json", "deep.py"])
+def test_a_file_that_is_nested_too_deeply_is_refused(name: str, tmp_path: Path) -> None:
+    result = translated("[" * 100_000, tmp_path=tmp_path, name=name)
+
+    assert result.exit_code != 0
+    assert "Traceback" not in result.output
+    assert not isinstance(result.exception, RecursionError | MemoryError)

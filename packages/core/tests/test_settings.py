@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,85 @@ def test_the_name_of_a_serializer_of_keys_is_no_secret(tmp_path: Path) -> None:
 
     assert found["key.serializer"] == "string"
     assert isinstance(found["ssl.key.password"], Secret)
+
+
+# Names that may be no names
+
+
+KEY_LINES = ("MHcCAQEEIFCdQ3lmb3Jz", "AwEHoUQDQgAEq0hY2Ezc", "ZG9lc24ndCBtYXR0ZXI=")
+
+
+@pytest.mark.parametrize("begin", ["ssl.keystore.key=-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----"])
+@pytest.mark.parametrize("end", ["-----END PRIVATE KEY-----", ""])
+def test_a_pem_key_that_was_pasted_without_joined_lines_is_not_quoted(tmp_path: Path, begin: str, end: str) -> None:
+    file = written(tmp_path, "a.properties", "\n".join(["bootstrap.servers=k:1", begin, *KEY_LINES, end]))
+
+    with pytest.raises(ConfigError) as caught:
+        settings.from_file(file)
+
+    assert "line 2 has a part of a PEM text" in str(caught.value)
+    assert r"write \n\ at the end of each of them but the last" in str(caught.value)
+    assert [line for line in KEY_LINES if line.rstrip("=") in str(caught.value)] == []
+
+
+def test_a_pem_key_whose_lines_are_joined_is_read(tmp_path: Path) -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----", *KEY_LINES, "-----END PRIVATE KEY-----"]
+    file = written(tmp_path, "a.properties", "ssl.keystore.key=" + "\\n\\\n".join(lines))
+
+    assert plain(settings.from_file(file)) == {"ssl.keystore.key": "\n".join(lines)}
+
+
+@pytest.mark.parametrize("rest", [*KEY_LINES, "hunter2", "Tr0ub4dor-and-3: x", "correct horse"])
+def test_a_line_that_may_continue_a_secret_is_named_and_not_quoted(tmp_path: Path, rest: str) -> None:
+    file = written(tmp_path, "a.properties", f"bootstrap.servers=k:1\nsasl.password=\n{rest}\n")
+
+    with pytest.raises(ConfigError) as caught:
+        Producer(settings.from_file(file))
+
+    assert f"line 3 of file {file} does not begin with the name of a setting" in str(caught.value)
+    assert [word for word in rest.rstrip("=").split(":") if word in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("lingr.ms=5", "did you mean 'linger.ms'?"),
+        ("Bootstrap_Servers=k:1", "did you mean 'bootstrap.servers'?"),
+        ("acmer.address=k:1", "neither Kafka nor a plugin that the configuration chooses has it"),
+    ],
+)
+def test_an_unknown_name_in_a_file_is_quoted(tmp_path: Path, line: str, hint: str) -> None:
+    file = written(tmp_path, "a.properties", f"bootstrap.servers=k:1\n{line}\n")
+
+    with pytest.raises(ConfigError) as caught:
+        Producer(settings.from_file(file))
+
+    assert f"{line.partition('=')[0]!r} is not a known key; {hint}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.properties", b"\xef\xbb\xbfacks=1", "it begins with a byte order mark (BOM)"),
+        ("a.toml", b"\xef\xbb\xbfacks=1", "it begins with a byte order mark (BOM)"),
+        ("a.properties", "acks=1".encode("utf-16"), "it begins with a byte order mark (BOM)"),
+        ("a.toml", b"a=" + b"[" * 100_000, "its tables or arrays are nested too deeply"),
+        ("a.toml", b"a." * 10_000 + b"b=1", "its tables or arrays are nested too deeply"),
+        ("a.toml", b"x" * 10_000 + b"=1", "the name of a setting has 10000 characters"),
+        ("a.properties", b"acks=1\n" + b"x" * 10_000, "the name in line 2 has 10000 characters"),
+    ],
+)
+def test_a_file_of_an_unusable_form_is_refused_in_short_words(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(ConfigError, match=re.escape(f"{name} cannot be read: {said}")) as caught:
+        settings.from_file(tmp_path / name)
+
+    assert len(str(caught.value)) < 500
+
+
+def test_a_long_name_of_a_program_is_not_quoted() -> None:
+    with pytest.raises(ConfigError, match="a name of 5000 characters is not a known key"):
+        Producer({"bootstrap.servers": "k:1", "x" * 5000: 1})

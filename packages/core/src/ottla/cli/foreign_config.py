@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.config.properties import numbered_entries
+from ottla.config.properties import check_encoding, numbered_settings
 from ottla.config.translation import Client, Given, client_of
 
 _PRODUCERS: Final = ("Producer", "SerializingProducer", "KafkaProducer", "AIOKafkaProducer", "AIOProducer")
@@ -32,17 +32,20 @@ def read_configuration(file: Path, client: Client | None) -> tuple[Sequence[Give
         case _:
             # UTF-8 is librdkafka's, ISO 8859-1 is Java's; the keys are the same in both.
             content = file.read_bytes()
+            check_encoding(content)
             try:
                 text = content.decode("utf-8")
             except UnicodeDecodeError:
                 text = content.decode("iso-8859-1")
-            settings = [Given(key=key, value=value, line=line) for line, key, value in numbered_entries(text)]
+            settings = [Given(key=key, value=value, line=line) for line, key, value in numbered_settings(text)]
     return settings, client or client_of(settings)
 
 
 def _of_json(text: str) -> Iterator[Given]:
     try:
         document = json.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno} is not JSON: {error.msg}") from None
     if not isinstance(document, dict):
@@ -55,6 +58,8 @@ def _of_program(text: str) -> tuple[Sequence[Given], Client]:
     """The settings of the first producer that a Python program makes."""
     try:
         module = ast.parse(text)
+    except (RecursionError, MemoryError):  # CPython's parser raises MemoryError
+        raise ValueError("its expressions are nested too deeply") from None
     except SyntaxError as error:
         raise ValueError(f"line {error.lineno} is not Python: {error.msg}") from None
     for node in ast.walk(module):

@@ -140,7 +140,11 @@ class ConfigDraft:
         others = [key for key in unclaimed if key not in JAVA_KEYS]
         known = self._core.read | JAVA_KEYS | self._claimed.keys() | (set(other_keys()) if others else set())
         owners = {key: owner for key in others if key not in known and (owner := likely_owner(key, known)) is not None}
-        self._core.problems += [unknown(key, known=known) for key in others if key not in known and key not in owners]
+        self._core.problems += [
+            unknown(key, known=known, source=self._sources.get(key))
+            for key in others
+            if key not in known and key not in owners
+        ]
         if self.problems:
             raise ConfigError(self.problems)
         unused = [key for key in unclaimed if self._core.given(key)]

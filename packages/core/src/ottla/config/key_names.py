@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.config.in_force import GIVEN
 from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
+from ottla.config.properties import MAX_NAME
 from ottla.errors.secret import SourcedSecret, revealed
+from ottla.errors.setting_sources import FileLine
 from ottla.errors.similar_names import most_similar
 
 KEYS_OF_OWN_PLUGINS: Final = frozenset(
@@ -40,6 +43,10 @@ _OWN_PACKAGES: Final[Mapping[str, str]] = {
     "ssl.": "ottla-transport-ssl",
 }
 """The packages whose keys begin with these words, for those keys that Java's producer does not have."""
+
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)+")
+"""What looks like a name: words of small letters, with dots."""
 
 
 def without(settings: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
@@ -104,9 +111,20 @@ def add_misnamed(settings: dict[str, object]) -> None:
             settings.setdefault(other.name, settings[key])
 
 
-def unknown(key: str, *, known: Iterable[str]) -> str:
-    """The message about an unknown key; it suggests what the key is called here, or the most similar known key."""
-    return f"{key!r} is not a known key; {_hint(key, known=sorted(known))}"
+def unknown(key: str, *, known: Iterable[str], source: str | None = None) -> str:
+    """The message about an unknown key; it suggests what the key is called here, or the most similar known key.
+
+    What a line of a file begins with may be a part of a password or key that begins in an earlier line. It is not
+    quoted, unless it looks like a name.
+    """
+    hint = _hint(key[:MAX_NAME], known=sorted(known))
+    if isinstance(source, FileLine) and not hint and _NAME.fullmatch(key) is None:
+        return (
+            f"line {source.line} of {source} does not begin with the name of a setting; it is not quoted, because it "
+            "may be part of a secret: a value of several lines needs a backslash at the end of each but the last"
+        )
+    shown = repr(key) if len(key) <= MAX_NAME else f"a name of {len(key)} characters"
+    return f"{shown} is not a known key; {hint or 'neither Kafka nor a plugin that the configuration chooses has it'}"
 
 
 def _hint(key: str, *, known: Sequence[str]) -> str:
@@ -118,4 +136,4 @@ def _hint(key: str, *, known: Sequence[str]) -> str:
         return f"a plugin that is not installed has it; try: pip install {package}"
     if (near := most_similar(spelt, known)) is not None:
         return f"did you mean {near!r}?"
-    return "neither Kafka nor a plugin that the configuration chooses has it"
+    return ""

@@ -6,6 +6,7 @@ next line to it, elsewhere it escapes (`\t`, `\n`, `\u00e9`).
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -16,6 +17,14 @@ _COMMENT: Final = ("#", "!")
 _ENTRY: Final = re.compile(rf"(?P<key>(?:\\.|[^\\=:{_BLANK}])*)[{_BLANK}]*(?:[=:][{_BLANK}]*)?(?P<value>.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.)|$)", re.DOTALL)
 _ESCAPED: Final = {ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", ord("\f"): "\\f"}
+_PEM: Final = "-----"
+_PEM_BEGIN: Final = "-----BEGIN "
+_PEM_END: Final = "-----END "
+_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+MAX_NAME: Final = 200
+"""Maximum characters of a setting's name in a file; Kafka's have at most 60."""
+
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -34,6 +43,30 @@ def numbered_entries(text: str) -> Iterator[tuple[int, str, str]]:
         except ValueError:
             raise ValueError(rf"line {number} has a \u without four hexadecimal digits") from None
         yield number, key, value
+
+
+def numbered_settings(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield each entry of a file of settings as `numbered_entries` does.
+
+    Raises ValueError, which quotes nothing, for a PEM text whose lines are not joined, and for a name that is too long.
+    """
+    for number, key, value in numbered_entries(text):
+        if key.startswith(_PEM) or (_PEM_BEGIN in value and _PEM_END not in value):
+            raise ValueError(
+                f"line {number} has a part of a PEM text, such as a key or certificate, because its lines are not "
+                r"joined; write \n\ at the end of each of them but the last, or name a file in another setting"
+            )
+        if len(key) > MAX_NAME:
+            raise ValueError(f"the name in line {number} has {len(key)} characters")
+        yield number, key, value
+
+
+def check_encoding(content: bytes) -> None:
+    """Raise ValueError for a file that begins with a byte order mark, which would be a part of the first name."""
+    if content.startswith(_MARKS):
+        raise ValueError(
+            "it begins with a byte order mark (BOM), as some Windows editors write it; save it as UTF-8 without BOM"
+        )
 
 
 def escaped_value(text: str) -> str:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ottla.config.in_force import SettingInForce, SettingsInForce
-from ottla.config.properties import read_properties
+from ottla.config.properties import MAX_NAME, check_encoding, numbered_settings
 from ottla.config.values import is_secret
 from ottla.errors import ConfigError, printable, with_article
 from ottla.errors.secret import Secret, SourcedSecret
-from ottla.errors.setting_sources import SourcedSettings
+from ottla.errors.setting_sources import FileLine, SourcedSettings
 
 __all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file", "read"]
 
@@ -35,13 +35,21 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
     file = Path(path)
     source = f"file {printable(str(file))}"
     try:
-        if file.suffix.lower() == ".toml":
-            entries = _entries(_table(tomllib.loads(file.read_text("utf-8")), table))
-            return _protected(entries, dict.fromkeys(entries, source))
-        if table is not None:
+        is_toml = file.suffix.lower() == ".toml"
+        if table is not None and not is_toml:
             raise ValueError("a properties file has no tables")
-        entries = read_properties(file.read_text("iso-8859-1"))  # as java.util.Properties
-        return _protected(entries, dict.fromkeys(entries, source))
+        content = file.read_bytes()
+        check_encoding(content)
+        if is_toml:
+            entries = _entries(_table(tomllib.loads(content.decode().replace("\r\n", "\n")), table))
+            return _protected(entries, dict.fromkeys(entries, source))
+        numbered = list(numbered_settings(content.decode("iso-8859-1")))  # as java.util.Properties
+        return _protected(
+            {key: value for _line, key, value in numbered},
+            {key: FileLine(source, line) for line, key, _value in numbered},
+        )
+    except RecursionError:
+        problem = f"{printable(str(file))} cannot be read: its tables or arrays are nested too deeply"
     except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError among them
         text = error.strerror if isinstance(error, OSError) else str(error)
         problem = f"{printable(str(file))} cannot be read: {printable(text or type(error).__name__)}"
@@ -111,6 +119,8 @@ def _entries(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings of a table with their dotted names. Raises ValueError for duplicates and other values."""
     entries: dict[str, Any] = {}
     for key, value in _flat(table, ""):
+        if len(key) > MAX_NAME:
+            raise ValueError(f"the name of a setting has {len(key)} characters")
         if key in entries:
             raise ValueError(f"{key!r} is given twice")
         entries[key] = value

@@ -6,6 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
+class FileLine(str):
+    """The source of a setting: a file whose lines have names and values without further marks, and the line."""
+
+    __slots__ = ("line",)
+
+    def __new__(cls, file: str, line: int) -> FileLine:
+        """Return the file's text, with the line's number."""
+        source = super().__new__(cls, file)
+        source.line = line
+        return source
+
+    line: int
+
+
 class SourcedSettings(dict[str, Any]):
     """A dict of settings; `|` keeps the sources of both sides. A setting that was replaced has no source."""
 
