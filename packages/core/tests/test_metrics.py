@@ -15,6 +15,7 @@ import pytest
 from machine import wait_until
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError, TransactionAbortedError
 from ottla.interfaces import Buffer, MetricDescription
+from ottla.metrics import producer_counters
 from ottla.metrics.catalogue import (
     CONNECTIONS,
     HISTOGRAMS,
@@ -28,7 +29,9 @@ from ottla.metrics.catalogue import (
     ValueKind,
 )
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
+from ottla.protocol import MetadataResponse
 from ottla_testkit.mock_producer import MockProducer
+from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
 JAVA = {
@@ -175,6 +178,43 @@ def test_requests_and_responses_of_nodes_add_up() -> None:
             of_node(simulation, "request-size-max", n) for n in nodes
         )
         assert of_producer(simulation, "requests-in-flight") == 0
+
+
+class Renaming(SimulatedCluster):
+    """One broker, which has another id in each response about metadata."""
+
+    asked = 0
+
+    def metadata(self) -> MetadataResponse:
+        found = super().metadata()
+        self.asked += 1
+        for broker in found.brokers:
+            broker.node_id = self.asked
+        for topic in found.topics:
+            for partition in topic.partitions:
+                partition.leader_id = self.asked
+        return found
+
+
+@pytest.mark.rule("producer.metrics.gone")
+def test_a_broker_that_always_has_another_id_has_few_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_counters, "MAX_GONE", 3)
+    cluster = Renaming.of(1)
+    assert isinstance(cluster, Renaming)
+    cluster.create("t", 1)
+    with simulated(cluster=cluster, client_id="me", metadata_max_age_ms=1000) as simulation:
+        totals = []
+        for _ in range(20):
+            simulation.producer.send("t", b"value")
+            simulation.run_until_idle()
+            totals.append(of_producer(simulation, "request-total"))
+            simulation.clock.advance(2.0)
+        nodes = {name.tags for name in simulation.producer.metrics() if name.group == NODE}
+
+        assert cluster.asked >= 20
+        assert len(nodes) <= 3 + 2
+        assert totals == sorted(totals)
+        assert totals[-1] >= 40
 
 
 def test_a_request_without_a_response_is_in_flight() -> None:

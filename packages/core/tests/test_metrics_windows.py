@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 
@@ -9,7 +10,9 @@ import pytest
 
 from ottla.interfaces import MetricName
 from ottla.metrics import Counters, MetricValues
+from ottla.metrics.catalogue import NODE
 from ottla.metrics.counter import Counter, Span
+from ottla.metrics.producer_counters import MAX_GONE
 from ottla_testkit.manual_clock import ManualClock
 
 WINDOW = 30.0
@@ -186,3 +189,77 @@ def test_nanoseconds_are_computed_from_counted_seconds() -> None:
     assert counted.of_producer("io-wait-time-ns-avg") == 3e9
     assert counted.of_producer("io-wait-time-ns-total") == 6e9
     assert counted.of_producer("io-wait-ratio") == 6.0 / (WINDOW + 10.0)
+
+
+# Brokers that left
+
+
+@pytest.mark.parametrize("samples", [1, 2, 5])
+def test_counters_that_absorb_others_have_the_counts_of_both(samples: int) -> None:
+    chance = random.Random(samples)
+    both, old, young = Counter(), Counter(), Counter()
+    for window in range(12):
+        for counter in [old, young][: 1 + (window > 8)]:  # the younger one has had fewer windows
+            for _ in range(chance.randrange(3)):
+                amount = chance.randrange(100)
+                counter.add(amount)
+                both.add(amount)
+        for counter in [old, both, young][: 2 + (window > 8)]:
+            counter.roll_window(samples)
+    seen = [both.since(windows) for windows in range(-1, samples)]
+    for mine, its in ((old, young), (young, old)):
+        absorbing = copy.copy(mine)
+        absorbing.absorb(its)
+        assert (absorbing.count, absorbing.total) == (both.count, both.total)
+        assert [absorbing.since(windows) for windows in range(-1, samples)] == seen
+
+
+@pytest.mark.rule("producer.metrics.gone")
+def test_brokers_that_left_are_few_and_the_sums_over_brokers_stay() -> None:
+    counted = Counted()
+    for node in range(1, 101):
+        counted.counters.node_connected(node)
+        counted.counters.node(node).requests.add(node)
+        counted.figures.snapshot()
+        counted.counters.node_left(node)
+
+    left = list(range(101 - MAX_GONE, 101))
+    assert list(counted.counters.nodes) == left
+    assert len({name.tags for name in counted.figures.snapshot() if name.group == NODE}) == MAX_GONE
+    assert len(counted.figures._names) == MAX_GONE + 1
+    assert counted.of_producer("request-total") == 100
+    assert counted.of_producer("outgoing-byte-total") == 5050
+    assert counted.of_producer("request-size-max") == 100
+    assert counted.of_producer("outgoing-byte-rate") == 5050 / WINDOW
+
+
+@pytest.mark.rule("producer.metrics.gone")
+def test_a_broker_that_comes_back_goes_on_with_its_counters() -> None:
+    counted = Counted()
+    counted.counters.node(1).requests.add(10)
+    counted.counters.node_left(1)
+    counted.counters.node_connected(1)
+    for node in range(2, 100):
+        counted.counters.node_left(node)
+
+    assert counted.figures.value("outgoing-byte-total", node=1) == 10
+
+
+def test_readers_read_again_when_counters_moved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted()
+    counted.counters.node(0).requests.add(7)
+    seen: list[int] = []
+    ordinary = Counters.source
+
+    def source(counters: Counters, name: str) -> object:
+        found = ordinary(counters, name)
+        if not seen:
+            seen.append(1)
+            for node in range(MAX_GONE + 1):
+                counters.node_left(node)
+        return found
+
+    monkeypatch.setattr(Counters, "source", source)
+
+    assert counted.of_producer("outgoing-byte-total") == 7
+    assert list(counted.counters.nodes) == []

@@ -199,6 +199,8 @@ class Instruments:
                     explicit_bucket_boundaries_advisory=[bound / divisor for bound in of.bounds],
                 )
             made = producer.recorders[name] = (self._histograms[instrument], divisor, producer.attributes(name))
+            if len(producer.recorders) > _KEPT:  # of brokers that left
+                producer.recorders.pop(next(iter(producer.recorders)))
         return made
 
 

@@ -49,6 +49,18 @@ class Counter:
         self._marks = (*self._marks, CounterTotals(self.count, self.total, self.peak))[-keep:]
         self.peak = NOTHING
 
+    def absorb(self, other: Counter) -> None:
+        """Count what the *other* counter has counted, in the same windows; it counts no more."""
+        kept = max(len(self._marks), len(other._marks))
+        pairs = zip(_padded(self._marks, kept), _padded(other._marks, kept), strict=True)
+        self._marks = tuple(
+            CounterTotals(mine.times + its.times, mine.total + its.total, max(mine.peak, its.peak))
+            for mine, its in pairs
+        )
+        self.count += other.count
+        self.total += other.total
+        self.peak = max(self.peak, other.peak)
+
     def since(self, windows: int) -> CounterTotals:
         """The counts in this window and the *windows* before it."""
         if windows < 0:
@@ -57,6 +69,11 @@ class Counter:
         before = marks[-windows - 1] if windows < len(marks) else _START
         peak = max([self.peak, *(mark.peak for mark in marks[-windows:])]) if windows else self.peak
         return CounterTotals(self.count - before.times, self.total - before.total, peak)
+
+
+def _padded(marks: tuple[CounterTotals, ...], length: int) -> tuple[CounterTotals, ...]:
+    """The marks, with empty windows before them: a counter may be younger than another one."""
+    return (_START,) * (length - len(marks)) + marks
 
 
 class Sum:

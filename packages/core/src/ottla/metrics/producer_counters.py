@@ -5,13 +5,19 @@ The code that moves a batch, a request or a connection counts it here; single re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
 
 from ottla.metrics.buckets import BATCH_SIZES, RECORD_SIZES, TIMES, Buckets
 from ottla.metrics.counter import Counter, Span, Sum
+
+MAX_GONE: Final = 32
+"""The number of brokers without a connection whose counters are kept, because they may be restarting.
+
+A broker whose counters were dropped starts from zero if it comes back. The sums of the producer keep what was counted.
+"""
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -89,10 +95,12 @@ class Counters:
         self.on_new: Callable[[NodeCounters | TopicCounters, str], object] | None = None
         """Called with the counters of a new node or topic, and its name, before they count anything."""
         self.rolls = 0
-        """Odd while a window ends: readers then read again, because the I/O thread does not wait for them."""
+        """Odd while a window ends or counters move: readers then read again, as the I/O thread never waits."""
         self.window_starts: tuple[float, ...] = ()
         """The start of each window that is kept; the last one is open."""
         self._ends_at = float("-inf")
+        self._gone: dict[int, None] = {}  # brokers that left the cluster, in this order
+        self._dropped = NodeCounters()  # the sums over those whose counters were dropped
 
     def node(self, node: int) -> NodeCounters:
         """The counters of a broker; made by the first call for it."""
@@ -103,6 +111,17 @@ class Counters:
                 self.on_new(found, f"node-{node}")
             self.nodes[node] = found
         return found
+
+    def node_connected(self, node: int) -> None:
+        """Note that a broker has a connection, so that its counters are kept."""
+        self._gone.pop(node, None)
+
+    def node_left(self, node: int) -> None:
+        """Note that a broker left the cluster. Of many, the counters of the first one are dropped."""
+        self._gone.pop(node, None)
+        self._gone[node] = None
+        if len(self._gone) > MAX_GONE:
+            self._drop(next(iter(self._gone)))
 
     def topic(self, topic: str) -> TopicCounters:
         """The counters of a topic."""
@@ -119,7 +138,10 @@ class Counters:
         if name in _PRODUCER:
             own: Counter | Span = getattr(self.producer, name)
             return own
-        parts: Sequence[Any] = list((self.nodes if name in _NODE else self.topics).values())
+        of_nodes = name in _NODE
+        parts: list[Any] = list((self.nodes if of_nodes else self.topics).values())
+        if of_nodes:
+            parts.append(self._dropped)
         return Sum(getattr(part, name) for part in parts)
 
     def end_window_if_due(self, now: float) -> None:
@@ -131,6 +153,18 @@ class Counters:
         if now >= self._ends_at:
             self._roll_windows(now)
 
+    def _drop(self, node: int) -> None:
+        """Drop the counters of a broker; the sums of the producer keep what they have counted."""
+        del self._gone[node]
+        counters = self.nodes.get(node)
+        if counters is None:
+            return
+        self.rolls += 1
+        for mine, its in zip(_counters_of(self._dropped), _counters_of(counters), strict=True):
+            mine.absorb(its)
+        del self.nodes[node]
+        self.rolls += 1
+
     def _roll_windows(self, now: float) -> None:
         self.rolls += 1
         if self.window_starts:
@@ -141,7 +175,7 @@ class Counters:
         self.rolls += 1
 
     def _all(self) -> Iterator[Counter]:
-        for scope in (self.producer, *list(self.nodes.values()), *list(self.topics.values())):
+        for scope in (self.producer, self._dropped, *list(self.nodes.values()), *list(self.topics.values())):
             yield from _counters_of(scope)
 
 

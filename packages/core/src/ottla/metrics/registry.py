@@ -210,6 +210,7 @@ class MetricValues:
         counters = self._counters
         recent = _recent_windows(counters, self._clock())
         values.update(self._read(PRODUCER, "", counters.source, recent))
+        self._forget_dropped()
         for group in (NODE, TOPIC):
             for what, scope in self._scopes(group):
                 values.update(self._read(group, what, partial(getattr, scope), recent))
@@ -220,6 +221,12 @@ class MetricValues:
     ) -> Iterator[tuple[MetricName, float]]:
         for metric, name in self._named(group, what):
             yield name, _value(metric, sources, recent)
+
+    def _forget_dropped(self) -> None:
+        """Forget the names for brokers whose counters were dropped."""
+        if len(self._names) > 1 + len(self._counters.nodes) + len(self._counters.topics):
+            current = {(group, what) for group in (PRODUCER, NODE, TOPIC) for what, _scope in self._scopes(group)}
+            self._names = {key: named for key, named in list(self._names.items()) if key in current}
 
     def _named(self, group: str, what: str) -> Sequence[tuple[Metric, MetricName]]:
         """The group's metrics with their names for one node or topic; made at first use."""

@@ -50,6 +50,7 @@ class ConnectionCloser:
         self._completions = context.completions
         self._log = context.log
         self._counters = context.counters.producer
+        self._node_left = context.counters.node_left
         self._reconnect_backoff = reconnect_backoff
         self._request_timeout = context.request_timeout
         self._client_id = context.client_id
@@ -82,6 +83,7 @@ class ConnectionCloser:
             # Connections to brokers that may come back keep their backoff.
             if connection.stage is Stage.DISCONNECTED and not cluster.bootstrap:
                 self._connections.forget(connection)
+                self._node_left(connection.broker.id)
                 self._log.gone(connection, now)
 
     def disconnected(self, connection: Connection, error: OttlaError, now: float) -> None:

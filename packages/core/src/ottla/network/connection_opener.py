@@ -51,6 +51,7 @@ class ConnectionOpener:
         self._authentication = authentication
         self._log = context.log
         self._counters = context.counters.producer
+        self._node_connected = context.counters.node_connected
         self._setup_backoff = setup_backoff
         self._canonical_bootstrap = canonical_bootstrap
         self._client_id = context.client_id
@@ -86,6 +87,7 @@ class ConnectionOpener:
             self._authentication, host=connection.host, port=broker.port, peer=str(broker)
         )
         self._counters.connected.add(1)
+        self._node_connected(broker.id)
         self._follow(connection, connection.setup.begin, now)
 
     def answered(self, connection: Connection, body: memoryview, now: float) -> None:

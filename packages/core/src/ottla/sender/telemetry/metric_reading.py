@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import attrs
 
@@ -34,6 +34,8 @@ class MetricReader:
         self._pushed: dict[MetricName, tuple[float, int]] = {}
         """The values of sums in the last push, and its time, while brokers want deltas."""
         self._pushed_before = self._pushed
+        self._present: Collection[MetricName] = ()
+        """The metrics of the last snapshot; those of a broker that left may be missing."""
 
     def read(self, subscription: Subscription) -> Sequence[Reading]:
         """The metrics that are wanted, without those that have no value, such as an average of nothing."""
@@ -43,7 +45,9 @@ class MetricReader:
         cumulative = {(each.group, each.name) for each in self._registry.describe() if each.cumulative}
         names: dict[tuple[str, str], str | None] = {}
         readings = []
-        for metric, value in self._registry.snapshot().items():
+        snapshot = self._registry.snapshot()
+        self._present = snapshot.keys()
+        for metric, value in snapshot.items():
             kind = metric.group, metric.name
             if kind not in names:
                 name = telemetry_name(*kind)
@@ -69,7 +73,8 @@ class MetricReader:
         if self._delta:
             self._pushed_before = self._pushed
             sums = {reading.metric: (reading.value, at_ns) for reading in readings if reading.cumulative}
-            self._pushed = self._pushed | sums
+            known = {metric: pushed for metric, pushed in self._pushed.items() if metric in self._present}
+            self._pushed = known | sums
 
     def take_back(self) -> None:
         """Count sums from where they were before the last push, which brokers have refused."""
@@ -84,4 +89,6 @@ class MetricReader:
         if not reading.cumulative:
             return Point(value=reading.value, at_ns=at_ns, attributes=attributes)
         pushed, since_ns = self._pushed.get(reading.metric, (0.0, self._began_ns))
+        if reading.value < pushed:  # the broker left, and its counters were dropped before it came back
+            pushed = 0.0
         return Point(value=reading.value - pushed, at_ns=at_ns, since_ns=since_ns, attributes=attributes)
