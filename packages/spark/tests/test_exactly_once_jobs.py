@@ -117,6 +117,21 @@ def test_refused_rows_become_dead_letters_of_the_same_job(
     assert visible({**options, "topic": refused}) == letters + Counter([b""])  # of the row that is too large
 
 
+@pytest.mark.parametrize("refused", ["id < 34", "true"], ids=["one task", "every task"])
+def test_a_job_skips_all_rows_of_a_task(spark: SparkSession, options: dict[str, str], refused: str) -> None:
+    rows = spark.range(0, 100, 1, 3).selectExpr("cast(id as string) as value", f"if({refused}, -1, null) as partition")
+    tolerant = {**options, "errors.tolerance": "all", "report": "true"}
+    left = range(34, 100) if refused == "id < 34" else ()
+    first = write_once(rows, tolerant, job_id="monday")
+    report = last_report()
+    again = write_once(rows, tolerant, job_id="monday")
+
+    assert report is not None
+    assert (report.records, report.refused) == (len(left), 100 - len(left))
+    assert (first.written, first.records, again.written, again.records) == (True, len(left), False, len(left))
+    assert visible(options) == Counter(b"%d" % number for number in left)
+
+
 @pytest.mark.thorough("test_exactly_once_rules.py has it with a simulated Kafka")
 def test_a_forgotten_job_is_written_again(spark: SparkSession, options: dict[str, str]) -> None:
     write_once(numbers(spark, 10), options, job_id="monday")

@@ -12,6 +12,7 @@ import pytest
 
 from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
+from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla_spark.errors import WriteError
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
@@ -135,3 +136,16 @@ def test_a_tolerated_row_that_cannot_be_sent_leaves_the_transaction(mock_cluster
 
     assert (skipped.records, lettered.records) == (2, 3)
     assert None not in (skipped.prepared, lettered.prepared)
+
+
+def test_a_task_of_refused_rows_alone_leaves_no_transaction(mock_cluster: MockCluster) -> None:
+    name, skips = uuid.uuid4().hex, {"errors_tolerance": "all"}
+    refused = pa.record_batch({"value": [b"a", b"b"], "partition": pa.array([-1, -1], pa.int32())})
+    first = written(mock_cluster, name, rows=refused, more=skips)
+    mock_cluster.start_tracking()
+    second = written(mock_cluster, name, batch=1, more=skips)  # no matter what the ledger has
+
+    assert (first.prepared, first.records, first.rows) == (None, 0, 2)
+    assert second.prepared is not None
+    assert second.records == 2
+    assert mock_cluster.request_count(FIND_COORDINATOR.key) == 0  # the producer of the first batch goes on

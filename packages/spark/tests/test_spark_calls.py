@@ -343,6 +343,20 @@ def test_a_micro_batch_that_spark_repeats_is_written_once(stream: Stream, once: 
     assert committed(once) == [b"1", b"2", b"3"]
 
 
+def test_micro_batches_of_refused_rows_alone_are_over_like_others(stream: Stream, once: dict[str, str]) -> None:
+    """Some in one of two tasks alone, some in all, and one of the latter is repeated."""
+    for rows in (("a", "x", "b"), ("x", "x"), ("c",), ("x",)):
+        stream.add(*rows)
+    frame = stream.frame().repartition(2, "value").selectExpr("value", "if(value = 'x', -1, null) as partition")
+    sink = ottla_spark.foreach_batch({**once, "errors.tolerance": "all"})
+    stream.run(sink, frame=frame)
+    stream.lose_commit(3)
+    stream.add("x", "d")
+    stream.run(sink, frame=frame)
+
+    assert committed(once) == [b"a", b"b", b"c", b"d"]
+
+
 @pytest.mark.thorough("test_a_micro_batch_that_spark_repeats_is_written_once has the same micro-batch in a new query")
 def test_a_query_that_fails_behind_the_sink_is_written_once(stream: Stream, once: dict[str, str]) -> None:
     sink = ottla_spark.foreach_batch(once)

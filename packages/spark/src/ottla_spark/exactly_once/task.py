@@ -159,7 +159,11 @@ class _OwnTransaction:
         return producer
 
     def prepare(self) -> PreparedTransaction | None:
-        """Prepare the transaction for the batch's commit; return None if there was no row."""
+        """Prepare the transaction for the batch's commit; return None if it has no record.
+
+        Without one, as when all rows were refused, brokers do not know the transaction: to the driver it would look
+        like one that was aborted.
+        """
         if self._producer is None:
             return None
         prepared = self._producer.prepare_transaction()
@@ -167,7 +171,7 @@ class _OwnTransaction:
         _worker(self._settings.name).prepared[self._name] = _PreparedTransaction(
             producer=weakref.ref(self._producer), prepared=prepared
         )
-        return prepared
+        return prepared if prepared.written else None
 
     def abort(self) -> None:
         """Abort the transaction, which blocks readers. If that fails, the next batch's plan finds it and aborts it."""
@@ -190,7 +194,9 @@ class _PreparedTransaction:
         if producer is not self.producer():
             return
         last = plan.last
-        if (
+        if not self.prepared.written:
+            pass  # no outcome: it has no record, and the driver does not know it
+        elif (
             last is None
             or last.status is not Status.DONE
             or all(each.prepared != self.prepared for each in last.listed)

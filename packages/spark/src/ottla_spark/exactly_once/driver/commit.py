@@ -28,7 +28,7 @@ ENOUGH_TIME: Final = 0.5
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """The result of one attempt of a task; `prepared` is None if the task had no rows, or skipped them.
+    """The result of one attempt of a task; `prepared` is None if the task sent no row, or skipped them.
 
     `rows` counts what Spark passed to the task. `rows_in_ledger` are those of the whole batch that the task skipped.
     `planned_at` is that of its plan, and `seconds` passed in the task between the beginning of its transaction and its
