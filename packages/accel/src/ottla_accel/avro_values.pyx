@@ -220,13 +220,17 @@ cdef Type compiled(object avro_type, int depth):
     made.prepare = avro_type.prepare
     made.names = tuple(avro_type.names)
     made.defaults = tuple(avro_type.defaults)
-    made.children = tuple([compiled(child, depth + 1) for child in avro_type.children])
+    cdef list children = []
+    for child in avro_type.children:  # no comprehension: see test_memory.py
+        children.append(compiled(child, depth + 1))
+    made.children = tuple(children)
     made.symbols = {name: place for place, name in enumerate(made.names)} if kind == ENUM else None
     wanted = {RECORD: len(made.names), ARRAY: 1, MAP: 1}.get(kind, 0)
     if len(made.children) != wanted or (kind == RECORD and len(made.defaults) != wanted):
         raise ValueError(f"a type of kind {kind} with {len(made.children)} types below it")
-    if not all([default is None or type(default) is bytes for default in made.defaults]):
-        raise ValueError("a default is bytes or None")
+    for default in made.defaults:
+        if not (default is None or type(default) is bytes):
+            raise ValueError("a default is bytes or None")
     return made
 
 

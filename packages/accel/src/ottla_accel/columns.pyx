@@ -119,8 +119,10 @@ cdef class IndexedCallbacks:
 
     def __iter__(self):
         cdef Py_ssize_t place
-        own = [(self._indexes[place], self._callbacks[place]) for place in range(len(self._callbacks))]
-        return iter(sorted([*own, *self._given], key=itemgetter(0)))
+        cdef list pairs = []
+        for place in range(len(self._callbacks)):  # no comprehension: see test_memory.py
+            pairs.append((self._indexes[place], self._callbacks[place]))
+        return iter(sorted([*pairs, *self._given], key=itemgetter(0)))
 
 
 cdef class CallbackCaller:
@@ -222,11 +224,14 @@ cdef class NativeColumns:
         cdef Py_ssize_t index
         if on_delivery is not None:
             self.prepare_callbacks()
-        with self.lock:
+        self.lock.acquire()  # `with` would pass a NULL pointer to its end if there is no memory for a traceback
+        try:
             index = self.put_whole(
                 key_start, size_of(key), value_start, size_of(value), section_start, len(section), timestamp,
                 on_delivery, NULL,
             )
+        finally:
+            self.lock.release()
         return None if index < 0 else index
 
     def allow(self, Py_ssize_t memory):

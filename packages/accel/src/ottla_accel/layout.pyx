@@ -56,12 +56,17 @@ def check():
 
 def offsets():
     """Return the place of each slot in its object, in bytes. Raises ImportError if the interpreter keeps it elsewhere."""
-    return tuple([offset_of(slot) for slot in SLOTS])
+    found = []
+    for slot in SLOTS:  # no comprehension: see test_memory.py
+        found.append(offset_of(slot))
+    return tuple(found)
 
 
 def check_tuples(cls):
     """Raise ImportError if a tuple of this class, filled in memory, is not the one that a call of the class returns."""
-    values = tuple([object() for _ in cls._fields])
+    values = []
+    for _ in cls._fields:
+        values.append(object())
     if cls.__bases__ != (tuple,) or (cls.__basicsize__, cls.__itemsize__) != (tuple.__basicsize__, tuple.__itemsize__):
         refuse_interpreter(f"the layout of {cls.__name__} is not that of a tuple")
     made = new_tuple(cls, len(values))
