@@ -1,6 +1,7 @@
 """All metrics of a producer as data: Java's name, meaning, and how each is read.
 
-Java's metrics that are missing are listed as well, with the reasons.
+Java's metrics that are missing are listed as well, with the reasons. Units of counters and gauges are in
+`ottla.metrics.units`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""All counters of one producer, and the end of their windows. Names of metrics and computations are elsewhere.
+"""All counters of one producer, and the end of their windows.
+
+Names of metrics and computations are in `ottla.metrics.catalogue`, units in `ottla.metrics.units`.
 
 The code that moves a batch, a request or a connection counts it here; single records are never counted.
 """
