@@ -75,9 +75,11 @@ def test_importance_chooses_settings() -> None:
 
 
 def test_keys_and_changed_choose_settings() -> None:
-    assert listed(*SERVERS, "LINGER", "acks").keys() == {"acks", "linger.ms"}
+    every = listed(*SERVERS).keys()
+    assert len(every) > 10
+    assert listed(*SERVERS, "LINGER", "acks").keys() == {key for key in every if "linger" in key or "acks" in key}
     assert listed(*SERVERS, "--changed", "-c", "linger.ms=7").keys() == {"bootstrap.servers", "linger.ms"}
-    assert listed(*SERVERS, "linger_ms").keys() == {"linger.ms"}
+    assert listed(*SERVERS, "linger_ms").keys() == {key for key in every if "linger.ms" in key}
 
 
 def test_a_key_that_no_setting_has_is_named_with_the_most_similar_one() -> None:
