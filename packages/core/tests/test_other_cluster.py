@@ -12,7 +12,7 @@ import attrs
 import pytest
 from broker_on_a_socket import SocketBroker
 
-from ottla import Delivery, DeliveryError, Producer
+from ottla import Delivery, DeliveryError, FatalTransactionError, Producer
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from wrong_peers import serving
 
@@ -177,6 +177,41 @@ def test_connections_that_lead_to_two_clusters_acknowledge_no_lost_record(leads:
     written = [record.value for each in clusters.values() for record in each.topics["t"].log[0]]
     assert acknowledged
     assert [value for value in acknowledged if value not in written] == []
+
+
+@pytest.mark.rule("metadata.again.other")
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("last", ["written", "queued", "none"])
+def test_no_transaction_is_committed_in_another_cluster(version: int, last: str) -> None:
+    """That cluster knows the same transactional id, with the same producer id and the same numbers."""
+    first, second = cluster("first"), cluster("second")
+    settings = {"transactional.id": "mine", "delivery.timeout.ms": 6_000, "request.timeout.ms": 2_000}
+    for each in (first, second):
+        each.transaction_version = version
+    with SocketBroker(second.brokers[1]).serving() as servers, made(servers, **settings) as other:
+        other.init_transactions()
+        for _ in range(2):
+            with other.transaction():
+                other.send("t", b"other")
+    address = SocketBroker(first.brokers[1])
+    with address.serving() as servers, made(servers, **settings) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"before")
+        producer.begin_transaction()
+        if last != "none":
+            delivery = producer.send("t", b"last")
+        if last == "written":
+            delivery.result(20)
+        Moved(address, second).move()
+        if last == "none":
+            with pytest.raises(DeliveryError, match="those of another cluster now"):
+                producer.send("t", b"more").result(20)
+        with pytest.raises(FatalTransactionError, match="those of another cluster now"):
+            producer.commit_transaction(20)
+
+    assert second.topics["t"].committed(0) == [b"other"] * 2
+    assert first.topics["t"].committed(0) == [b"before"]
 
 
 def test_without_ids_of_clusters_nothing_is_asked(moved: tuple[Moved, str]) -> None:

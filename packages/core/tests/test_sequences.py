@@ -802,11 +802,3 @@ def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
     assert sequences.may_leave(following)
     leave(sequences, following)
     assert (epoch(following), base(following)) == (OTHER, 0)
-
-
-def test_a_transactional_producer_keeps_its_id_in_another_cluster() -> None:
-    sequences = numbered(transactional=True)
-
-    sequences.begin_in_other_cluster()
-
-    assert sequences.producer_id_and_epoch == FIRST

@@ -214,11 +214,8 @@ class Sequences:
         """Number all partitions from 0 with a new producer id, because brokers are those of another cluster now.
 
         There, the id may be that of another producer, and brokers would take batches for duplicates of its batches.
-        Batches without an outcome are sent to the new cluster, which has none of them. A transactional producer keeps
-        its id: the other cluster's coordinator refuses it.
+        Batches without an outcome are sent to the new cluster, which has none of them. Only without transactions.
         """
-        if self.transactional:
-            return
         self.producer_id_and_epoch = None
         for partition, numbers in list(self._partitions.items()):
             if numbers.idle:

@@ -29,8 +29,8 @@ class ClusterCheck:
     def begin(self, connection: Connection, now: float) -> None:
         """Ask the broker of a new connection, if ids of clusters matter; the connection is unchecked until it answers.
 
-        Other requests follow without waiting, such as the one for a producer id: if it is another cluster, the
-        connection ends before their responses are read. A bootstrap server gets no records.
+        The request for a producer id follows without waiting: if it is another cluster, the connection ends before the
+        response is read. Those of transactions wait. A bootstrap server gets no records.
         """
         if not self._metadata.checks_clusters or self._metadata.cluster_id is None or connection.broker.id < 0:
             return

@@ -41,6 +41,7 @@ class ConnectionOpener:
         setup_backoff: Backoff,
         canonical_bootstrap: bool,
     ) -> None:
+        self._metadata = context.metadata
         self._selector = context.selector
         self._connections = context.connections
         self._writer = writer
@@ -67,7 +68,7 @@ class ConnectionOpener:
         """
         if connection.may_connect(now):
             self._connect(connection, now)
-        if not connection.may_send(now):
+        if not connection.may_send(now) or (connection.unchecked and self._metadata.checks_before_all):
             return False
         if now < connection.renew_at:
             return True

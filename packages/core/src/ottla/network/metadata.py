@@ -73,7 +73,9 @@ class Metadata:
         self.cluster_id: str | None = None
         """The id of the cluster that the last response was from, if it had one."""
         self.checks_clusters = False
-        """Whether a connection that is made again has to lead to the same cluster, whose producer id is used."""
+        """Whether a broker gets records only after it has named the cluster of this metadata, whose ids are used."""
+        self.checks_before_all = False
+        """Whether it gets no other request before, either."""
         self.on_other_cluster: Callable[[], object] = lambda: None
         """Called on the I/O thread before any record is sent there, if a response is from another cluster."""
         self._changed = SignalSafeLock(environment)

@@ -57,8 +57,9 @@ class MetadataLog:
             return
         if self._cluster_id not in (None, cluster_id):
             logger.warning(
-                "%s: the brokers are those of another cluster now, %s, and were those of %s; records go there from now "
-                "on, also those whose response from the other cluster was lost",
+                "%s: the brokers are those of another cluster now, %s, and were those of %s; what waits is sent there "
+                "with a new producer id, also if only the response from the other cluster was lost; a transactional "
+                "producer fails",
                 self._client_id,
                 quoted(cluster_id),
                 quoted(self._cluster_id or ""),

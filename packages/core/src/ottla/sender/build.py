@@ -57,10 +57,14 @@ def build_sender(
             client_id=client_id,
         )
     )
-    if isinstance(transactions.request_source, ProducerIdRequestSource):
-        metadata.on_other_cluster = transactions.request_source.begin_in_other_cluster
+    if transactions.request_source is not None:
         # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
         metadata.checks_clusters = config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP
+    if isinstance(transactions.request_source, ProducerIdRequestSource):
+        metadata.on_other_cluster = transactions.request_source.begin_in_other_cluster
+    elif transactions.manager is not None:
+        metadata.on_other_cluster = transactions.manager.fail_in_other_cluster
+        metadata.checks_before_all = True
     response_handler = ProduceResponseHandler(
         accumulator=accumulator,
         metadata=metadata,

@@ -6,7 +6,7 @@ was lost or got a retriable error is repeated without a queue.
 
 from __future__ import annotations
 
-from ottla.errors import AbortableTransactionError, IllegalStateError, OttlaError
+from ottla.errors import AbortableTransactionError, IllegalStateError, NetworkError, OttlaError
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.offsets import OffsetsToSend
@@ -51,6 +51,17 @@ class TransactionManager:
     def has_ended(self, begun: int) -> bool:
         """Return whether the end of the transaction of the number *begun* has begun, or it is over."""
         return begun != self._state.begun or self._state.state not in HAS_RECORDS
+
+    def fail_in_other_cluster(self) -> None:
+        """Fail a producer with an id, because brokers belong to another cluster now. For the I/O thread.
+
+        That cluster may have given the same ids to another producer of the same transactional id. It would end that
+        one's transaction, or take a commit for the repetition of one, and acknowledge it.
+        """
+        with self._state.lock:
+            if self._state.state not in (State.UNINITIALIZED, State.FATAL_ERROR):
+                why = "the brokers are those of another cluster now, which does not have its transaction"
+                self._state.transition_to_fatal(NetworkError(why))
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Request a producer id, which fences the previous producer of the transactional id. Does not block."""
