@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 
 import pytest
 
 from ottla_transport_ssl.cipher_suites import Suites, read_suites
+from tls_peers import transport
 
 NAMES = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -19,6 +21,20 @@ NAMES = {
     "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
 }
+
+
+def offered(settings: Mapping[str, str]) -> set[str]:
+    """The suites of a connection with these settings."""
+    return {suite["name"] for suite in transport(settings)._setups.current().context.get_ciphers()}
+
+
+def test_the_broker_chooses_no_numbers_unless_a_suite_with_dhe_is_named() -> None:
+    ordinary = offered({})
+    everything = {suite["name"] for suite in ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).get_ciphers()}
+
+    assert ordinary == {name for name in everything if not name.startswith("DHE-")}
+    assert ordinary < everything
+    assert "DHE-RSA-AES256-GCM-SHA384" in offered({"ssl.cipher.suites": "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"})
 
 
 @pytest.mark.parametrize(("java", "openssl"), NAMES.items())

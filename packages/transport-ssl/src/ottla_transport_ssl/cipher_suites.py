@@ -70,6 +70,15 @@ def read_suites(names: Sequence[str]) -> Suites:
     return Suites(tls12=tuple(tls12), tls13=frozenset(tls13))
 
 
+def usual_suites(context: ssl.SSLContext) -> Sequence[str]:
+    """Return the TLS 1.2 suites of a context, without those whose numbers the broker chooses (DHE).
+
+    A number of 10,000 bits would keep the I/O thread busy for seconds in each handshake. Brokers have ECDHE.
+    """
+    names = [suite["name"] for suite in context.get_ciphers()]
+    return [name for name in names if name not in TLS13 and not name.startswith("DHE-")]
+
+
 def _openssl_name(name: str, available: frozenset[str]) -> str:
     exchange, _with, cipher = name.removeprefix("TLS_").partition("_WITH_")
     translated = name

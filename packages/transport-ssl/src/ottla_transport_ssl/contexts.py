@@ -15,6 +15,7 @@ import attrs
 from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, files_remedy
 from ottla_transport_ssl.certificate import Certificate
+from ottla_transport_ssl.cipher_suites import usual_suites
 from ottla_transport_ssl.keys import TlsSettings
 from ottla_transport_ssl.pem import Block
 from ottla_transport_ssl.revocation import Revocation, check_revocation
@@ -90,7 +91,9 @@ def _bare_context(settings: TlsSettings) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     # As in Java, every certificate in a trust store is trusted, even if it is no root or a broker's own.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if settings.suites is not None and settings.suites.tls12:
+    if settings.suites is None:
+        context.set_ciphers(":".join(usual_suites(context)))
+    elif settings.suites.tls12:
         context.set_ciphers(":".join(settings.suites.tls12))
     return context
 

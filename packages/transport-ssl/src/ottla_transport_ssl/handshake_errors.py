@@ -262,7 +262,10 @@ def _versions(info: HandshakeInfo) -> str:
 
 def _nothing_in_common(info: HandshakeInfo) -> str:
     wanted = "" if info.setup.ours_from else ", and ssl.keystore.location if it requires a client certificate"
-    return f": no TLS version or cipher suite in common{_versions(info)}; check ssl.cipher.suites{wanted}"
+    return (
+        f": no TLS version or cipher suite in common{_versions(info)}; check ssl.cipher.suites (it has to name "
+        f"suites with DHE, which are not used by default){wanted}"
+    )
 
 
 def _too_weak(info: HandshakeInfo) -> str:
