@@ -59,3 +59,8 @@ def test_text_without_a_block_has_none() -> None:
 
 def test_the_content_of_a_block_is_not_in_its_repr() -> None:
     assert "secret" not in repr(Block(label="PRIVATE KEY", body=b"secret", headers=b"secret"))
+
+
+def test_many_beginnings_without_an_end_take_bounded_work() -> None:
+    assert list(blocks(b"-----BEGIN A-----" * 900_000)) == []
+    assert list(blocks(b"-----BEGIN A-----" + b"-x" * 4_000_000)) == []

@@ -10,7 +10,9 @@ from typing import Final
 
 import attrs
 
-_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
+_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*+(?:-(?!----)[^-]*+)*+)-----END \1-----")
+"""Each byte is read once, however many beginnings without an end there are: headers have single dashes."""
+
 _HEADER: Final = re.compile(rb"^[A-Za-z-]+: .*$", re.MULTILINE)
 _CERTIFICATES: Final = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 _COLUMNS: Final = 64  # after headers OpenSSL takes no longer lines
