@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 import pytest
 import trustme
+from locked_keys import locked_pem
 
 from ottla.errors import ConnectionFailedError, TlsHandshakeError
 from ottla_authenticator_sasl.deadline_http import Proxy, proxy_for
@@ -197,6 +198,18 @@ def test_a_special_file_is_refused_without_waiting(pki: Pki, key: str, kind: str
     said = problem("OAUTHBEARER", CLIENT | {URL: "https://127.0.0.1:1/"} | files)
 
     assert f"{key} cannot be used for the identity server: it is not a regular file" in said
+
+
+def test_a_key_with_too_many_iterations_is_refused_at_once(pki: Pki) -> None:
+    certificate, key = pki.client()
+    key.write_bytes(locked_pem(2**31 - 1))
+    base = CLIENT | {URL: "https://127.0.0.1:1/", "https.key.password": "secret"}
+    as_file = {"https.certificate.location": str(certificate), "https.key.location": str(key)}
+    as_text = {"https.certificate.pem": certificate.read_text(), "https.key.pem": key.read_text()}
+
+    for setting, more in (("https.key.location", as_file), ("https.key.pem", as_text)):
+        said = problem("OAUTHBEARER", base | more)
+        assert f"{setting} cannot be used for the identity server: its encryption needs more than 5,000,000" in said
 
 
 # The proxy

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from hostile_registry import Hostile, hostile_registry
+from locked_keys import locked_pem
 
 from ottla import ConfigError, Producer
 from ottla.errors import SerializationError
@@ -133,6 +134,18 @@ def test_a_special_file_is_refused_without_waiting(
     with pytest.raises(
         ConfigError, match=rf"registry\.ssl\.{re.escape(key)} cannot be used.*: it is not a regular file"
     ):
+        MockProducer(given)
+
+
+def test_a_key_with_too_many_iterations_is_refused_at_once(certificates: Certificates, tmp_path: Path) -> None:
+    (tmp_path / "slow.pem").write_bytes(locked_pem(2**31 - 1))
+    given = {
+        **settings(Hostile(address="https://127.0.0.1:1")),
+        "schema.registry.ssl.certificate.location": str(certificates.alice),
+        "schema.registry.ssl.key.location": str(tmp_path / "slow.pem"),
+        "schema.registry.ssl.key.password": "secret",
+    }
+    with pytest.raises(ConfigError, match=r"schema\.registry\.ssl\.key\.location cannot .* 5,000,000 iterations"):
         MockProducer(given)
 
 

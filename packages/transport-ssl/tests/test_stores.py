@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509.oid import NameOID
+from locked_keys import locked_pem
 
 from ottla.errors import AuthenticationError, ConfigError, PluginNotFoundError
 from ottla.interfaces import Secret
@@ -158,6 +159,19 @@ def test_a_special_file_is_refused_without_waiting(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(ConfigError, match=r"it cannot be read: (it is not a regular file|Is a directory)"):
             transport({"ssl.truststore.location": str(path)})
+
+
+def test_a_key_with_too_many_iterations_is_refused_at_once(stores: Stores) -> None:
+    certificate = trustme.CA().issue_cert("client.example.com").cert_chain_pems[0].bytes()
+    file = stores.file("slow", certificate + locked_pem(2**31 - 1))
+    inline = {
+        "ssl.keystore.certificate.chain": certificate.decode(),
+        "ssl.keystore.key": locked_pem(2**31 - 1).decode(),
+    }
+
+    for settings in ({"ssl.keystore.location": file}, inline):
+        with pytest.raises(ConfigError, match=r"ssl\.keystore\..*needs more than 5,000,000 iterations"):
+            transport({**settings, "ssl.key.password": "secret"})
 
 
 def test_a_file_above_the_size_limit_is_not_read(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from ottla.config.allow_lists import NotAllowedError, check_file, from_others
+from ottla.config.key_derivation import check_iterations
 from ottla.config.regular_files import read_regular_file, reason_of
 from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, TlsHandshakeError, printable
@@ -156,7 +157,7 @@ def https_trust(config: PluginConfig, options: Mapping[str, str]) -> HttpsTrust:
     return trust
 
 
-class _UnreadableFileError(ValueError):
+class _UnusableFileError(ValueError):
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)
         self.key = key
@@ -168,7 +169,12 @@ def _copy_of(key: str, file: str | None, pem: str | Secret[str] | None = None) -
     if file is None and pem is None:
         yield None
         return
-    with secret_file(_content(key, file, pem).reveal()) as path:
+    content = _content(key, file, pem)
+    try:
+        check_iterations(content)
+    except ValueError as error:
+        raise _UnusableFileError(key if file is not None else key.replace(".location", ".pem"), str(error)) from None
+    with secret_file(content.reveal()) as path:
         yield path
 
 
@@ -178,11 +184,11 @@ def _content(key: str, file: str | None, pem: str | Secret[str] | None) -> Secre
     try:
         return Secret(read_regular_file(file, max_bytes=MAX_FILE))
     except (OSError, ValueError) as error:
-        raise _UnreadableFileError(key, reason_of(error)) from error
+        raise _UnusableFileError(key, reason_of(error)) from error
 
 
 def _unusable(keys: str, error: Exception) -> TlsHandshakeError:
-    if isinstance(error, _UnreadableFileError):
+    if isinstance(error, _UnusableFileError):
         keys, reason = error.key, printable(str(error))
     else:
         reason = str((error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or "")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
+from ottla.config.key_derivation import check_iterations
 from ottla.config.regular_files import read_regular_file, reason_of
 from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, printable, quoted
@@ -170,5 +171,6 @@ def _copy_of(config: PluginConfig, key: str) -> Iterator[str | None]:
         return
     with _usable(key):
         content = Secret(read_regular_file(config[key], max_bytes=MAX_FILE))
+        check_iterations(content)
     with secret_file(content.reveal()) as path:
         yield path

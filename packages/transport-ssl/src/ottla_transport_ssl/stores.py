@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 import attrs
 
+from ottla.config.key_derivation import check_iterations
 from ottla.config.regular_files import read_regular_file, reason_of
 from ottla.errors import ConfigError, files_remedy
 from ottla.interfaces import Secret
@@ -101,6 +102,13 @@ def read_content(source: StoreSource) -> Secret[bytes]:
     return content
 
 
+def _check_iterations(source: StoreSource, content: Secret[bytes]) -> None:
+    try:
+        check_iterations(content)
+    except ValueError as cause:
+        _refuse(source, str(cause))
+
+
 def _type(source: StoreSource, content: Secret[bytes]) -> StoreType:
     """Return the format of the content; a configured type that contradicts it is refused."""
     seen = _seen(content.reveal())
@@ -139,6 +147,7 @@ def _pem_identity(source: StoreSource, found: Sequence[Block]) -> Identity:
     password = current(source.key_password, key="ssl.key.password") if keys[0].is_encrypted else None
     if keys[0].is_encrypted and password is None:
         _refuse(source, "the private key is encrypted", remedy="set ssl.key.password")
+    _check_iterations(source, Secret(keys[0].written()))
     return Identity(chain=chain, key=keys[0].written(), encrypted=keys[0].is_encrypted, password=password)
 
 
@@ -153,6 +162,7 @@ def _pkcs12_identity(source: StoreSource, content: Secret[bytes]) -> Identity:
 
 def _pkcs12(source: StoreSource, content: Secret[bytes]) -> Pkcs12:
     password = current(source.password, key=source.password_key)
+    _check_iterations(source, content)
     try:
         return read_pkcs12(content, password)
     except Pkcs12Error as cause:
