@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -145,6 +146,34 @@ def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
         assert held.wait(20)
         try:
             run(main())
+        finally:
+            free.set()
+            holder.join()
+
+
+def test_the_loop_goes_on_when_flushes_run_out_of_time_while_a_plugin_hangs() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        held, free = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            with simulation.accumulator._batches.lock:
+                held.set()
+                assert free.wait(20)
+
+        async def main() -> float:
+            began = time.monotonic()
+            flushes = [asyncio.create_task(producer.flush(0)) for _ in range(20)]
+            for flush in flushes:
+                with pytest.raises(FlushTimeoutError):
+                    await flush
+            return time.monotonic() - began
+
+        holder = threading.Thread(target=hang)
+        holder.start()
+        assert held.wait(20)
+        try:
+            assert run(main()) < 5  # half a second, and not for each flush
         finally:
             free.set()
             holder.join()

@@ -485,9 +485,12 @@ class RecordAccumulator:
         for batch in tuple(self._batches.all):
             batch.fail_after_fork(Failed(error=delivery_failed(batch, cause, now)))
 
-    def report(self) -> Report:
-        """The delivery report since the last one, the number of errors not retrieved, and the first of them."""
-        with self._guard.within(LOCK_TIMEOUT_SECONDS):  # also without the lock, which a plugin that hangs may hold
+    def report(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+        """The delivery report since the last one, the number of errors not retrieved, and the first of them.
+
+        After *lock_timeout* seconds it goes on without the lock, which a plugin that hangs may hold.
+        """
+        with self._guard.within(lock_timeout):
             pending = list(self._batches.all)
         return self._completion.report(pending)
 

@@ -40,7 +40,7 @@ from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
 from ottla.producer.producer import Producer, queue_table
-from ottla.producer.reports import report_of_flush
+from ottla.producer.reports import ON_A_LOOP, report_of_flush
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
 from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
 from ottla.tables.progress import check_on_progress
@@ -311,7 +311,7 @@ class AsyncProducer:
             with producer._call_times.flush.timed(producer._clock):
                 in_time = await self._flushes.flush(timeout)
             await LaterTurn()  # behind the callbacks of the completed records
-            return report_of_flush(accumulator, timeout, in_time=in_time)
+            return report_of_flush(accumulator, timeout, in_time=in_time, lock_timeout=ON_A_LOOP)
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; see `Producer.close`.

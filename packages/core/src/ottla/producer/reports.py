@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
 from ottla.errors import DeliveryError, FlushTimeoutError, UndeliveredError, counted
 from ottla.results import DeliveryReport
 
+ON_A_LOOP: Final = 0.001
+"""Seconds for which a report on the thread of an event loop waits for the lock: a thousand tasks may ask for one."""
 
-def report_of_flush(accumulator: RecordAccumulator, timeout: float | None, *, in_time: bool) -> DeliveryReport:
+
+def report_of_flush(
+    accumulator: RecordAccumulator,
+    timeout: float | None,
+    *,
+    in_time: bool,
+    lock_timeout: float = LOCK_TIMEOUT_SECONDS,
+) -> DeliveryReport:
     """The counts since the last report; raises FlushTimeoutError or UndeliveredError as `Producer.flush` does."""
-    report, unretrieved, error = accumulator.report()
+    report, unretrieved, error = accumulator.report(lock_timeout=lock_timeout)
     if not in_time:
         raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
     if unretrieved:
