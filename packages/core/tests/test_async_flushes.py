@@ -97,6 +97,26 @@ def test_a_flush_that_is_given_up_leaves_no_wait_and_no_error_is_lost(timeout: f
         run(main())
 
 
+def test_a_flush_that_is_cancelled_before_it_begins_leaves_no_wait() -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            await producer.send("t", b"v")
+            with simulation.accumulator._batches.lock:  # the thread that begins it waits for this
+                flush = asyncio.create_task(producer.flush())
+                await asyncio.sleep(0.01)
+                flush.cancel()
+                with suppress(asyncio.CancelledError):
+                    await flush
+            while producer._flushes._beginning:
+                await asyncio.sleep(0.001)
+
+        run(main())
+        assert waits_left(simulation) == 0
+        assert simulation.accumulator.incomplete == 1
+
+
 @pytest.mark.parametrize("timeout", [0, 0.0, -1, 5])
 def test_a_flush_without_queued_records_returns_the_counts(timeout: float) -> None:
     with simulated(1) as simulation:
@@ -151,7 +171,7 @@ def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
             holder.join()
 
 
-def test_the_loop_goes_on_when_flushes_run_out_of_time_while_a_plugin_hangs() -> None:
+def test_the_loop_goes_on_if_flushes_run_out_of_time_as_a_plugin_hangs() -> None:
     with simulated(1) as simulation:
         producer = asynchronous(simulation)
         held, free = threading.Event(), threading.Event()

@@ -131,3 +131,7 @@ class FlushesOfTasks:
                     self._beginning = False
                     return
             shared.begin(self._flushes)
+            with self._lock:
+                given_up = not shared.waiting
+            if given_up:  # before it began, so that `_leave` found no wait yet
+                self._flushes.leave(shared.wait)
