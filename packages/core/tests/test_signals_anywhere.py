@@ -15,6 +15,7 @@ from interrupted_anywhere import Handler, Interruption, free
 from long_forms import LONG, share
 
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
+from ottla.accumulator.unretrieved_errors import UnretrievedErrors
 from ottla_testkit.simulation import SimulatedCluster
 
 pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
@@ -315,3 +316,21 @@ def end_open(producer: Producer) -> None:
             if result is not None and unclaimed:
                 with suppress(Exception):
                     getattr(producer, result.method)(WAIT)
+
+
+@pytest.mark.rule("producer.signals.raise")
+def test_ctrl_c_at_any_step_leaves_no_report_open() -> None:
+    unretrieved = UnretrievedErrors(wake=lambda: None)
+
+    def report() -> None:
+        with unretrieved.reporting():
+            pass
+
+    for number in range(100):
+        interruption = Interruption(number, raise_ctrl_c)
+        with suppress(KeyboardInterrupt):
+            interruption.during(report)
+        assert not unretrieved._reporting, interruption.where
+        if not interruption.where:
+            break
+    assert number > 2

@@ -88,8 +88,8 @@ class UnretrievedErrors:
     def reporting(self) -> Iterator[None]:
         """Log nothing in this block, whose delivery report will have the records that fail meanwhile."""
         token = object()
-        self._reporting.add(token)
         try:
+            self._reporting.add(token)  # in here: a signal's handler may raise right after it
             yield
         finally:
             self._reporting.discard(token)
