@@ -29,6 +29,8 @@ from ottla.protocol.notation import (
     fields_of,
 )
 
+OF_KAFKA = "if Kafka has it now, take its schema into vectors/api_schemas.json, see vectors/README.md"
+
 every_message = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
 
 
@@ -75,7 +77,7 @@ def test_versions_are_those_of_kafka(message: Message[Any, Any]) -> None:
     schema = schemas()[message.name]
 
     assert message.key == schema["apiKey"]
-    assert f"{message.min_version}-{message.max_version}" == schema["validVersions"]
+    assert f"{message.min_version}-{message.max_version}" == schema["validVersions"], OF_KAFKA
     flexible = versions(schema["flexibleVersions"])
     assert message.flexible_from == (flexible and flexible.first)
 
@@ -86,7 +88,11 @@ def test_every_field_is_declared_as_in_the_kafka_schema(message: Message[Any, An
     everywhere = In(message.min_version, message.max_version)
     schema = schemas()[message.name][kind]
 
-    assert list(declared(root_of(message, kind), everywhere)) == list(described(schema, everywhere))
+    ours, kafkas = list(declared(root_of(message, kind), everywhere)), list(described(schema, everywhere))
+
+    assert [field for field in ours if field not in kafkas] == [], f"no such fields: {OF_KAFKA}"
+    assert [field for field in kafkas if field not in ours] == [], "declare these fields in protocol/messages"
+    assert ours == kafkas, "the order is that of the schema"
 
 
 Facts: TypeAlias = tuple[int, str, str, range, range, int | None, bool, Any]

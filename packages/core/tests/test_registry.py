@@ -749,6 +749,7 @@ def test_the_keys_of_a_loaded_plugin_are_known_exactly(site: Site) -> None:
 
 
 def test_the_table_of_kinds_is_complete() -> None:
+    """CONTRIBUTING.md lists the places of a new kind."""
     assert sorted(group.removeprefix("ottla.") for group in GROUPS.values()) == [
         "authenticators",
         "compressors",
