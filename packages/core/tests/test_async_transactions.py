@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from ottla.aio import AsyncProducer, async_producer
-from ottla.errors import AbortableTransactionError, IllegalStateError, OttlaError, TransactionTimeoutError
+from ottla.errors import (
+    AbortableTransactionError,
+    IllegalStateError,
+    OttlaError,
+    TransactionTimeoutError,
+    UndeliveredError,
+)
 from ottla.producer.producer import queue_table
 from simulated_producer import Simulated, simulated
 
@@ -235,6 +241,62 @@ def test_records_of_a_cancelled_abort_do_not_fail_the_next_flush() -> None:
         in_a_loop(simulation, main)
 
         assert simulation.cluster.topics["t"].committed(0) == [b"committed"] * 2
+
+
+@pytest.mark.rule("producer.close.left-abort")
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("method", ["flush", "close"])
+def test_records_of_a_cancelled_abort_fail_neither_flush_nor_close(method: str, ended: bool) -> None:
+    with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            async def block() -> None:
+                async with producer.transaction():
+                    await producer.send("t", b"aborted")
+                    queued.set()
+                    await asyncio.sleep(100)
+
+            queued = asyncio.Event()
+            task = asyncio.create_task(block())
+            await queued.wait()
+            simulation.network.holding = not ended
+            for _ in range(2):  # the second one ends the wait for the abort
+                task.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([task])
+            if ended:
+                await ready(simulation)
+            elif method == "close":
+                simulation.network.holding = False
+            report = await getattr(producer, method)()
+            simulation.network.holding = False
+
+            assert task.cancelled()
+            assert report.failed == 1
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == []
+
+
+@pytest.mark.rule("producer.close.left-abort")
+def test_a_cancelled_abort_that_failed_leaves_its_errors_to_flush() -> None:
+    with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            delivery = await producer.send("t", b"aborted")
+            await cancelled(producer.abort_transaction())
+            manager = simulation.producer._engine.transactions.manager  # type: ignore[union-attr]
+            while not delivery.done():
+                await asyncio.sleep(0)
+            assert manager.left_abort
+            manager._state.result.error = TransactionTimeoutError("no broker")  # type: ignore[union-attr]
+            assert not manager.left_abort
+            with pytest.raises(UndeliveredError):
+                await producer.flush()
+
+        in_a_loop(simulation, main)
 
 
 @pytest.mark.parametrize("waits_for", ["its topic", "memory"])

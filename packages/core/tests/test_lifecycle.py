@@ -53,7 +53,7 @@ def test_a_producer_that_cannot_be_closed_at_exit_stops_no_other(
     with Producer(bootstrap_servers="127.0.0.1:1") as broken, Producer(bootstrap_servers="127.0.0.1:1") as other:
         with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG, logger="ottla.producer.lifecycle"):
             patch.setattr(lifecycle, "_open", {broken._lifecycle, other._lifecycle})
-            patch.setattr(broken._accumulator, "report", lambda: 1 / 0)
+            patch.setattr(broken._lifecycle, "_report", lambda: 1 / 0)
             lifecycle.close_all(lifecycle.AT_EXIT_SECONDS)
 
         reported = [record.getMessage() for record in caplog.records]

@@ -49,6 +49,7 @@ class Lifecycle:
         delivery_timeout: float,
         *,
         close_plugins: Callable[[float], object],
+        report: Callable[[], Report],
         name: str,
         exit_code: int,
     ) -> None:
@@ -59,6 +60,7 @@ class Lifecycle:
         self._routes = routes
         self._delivery_timeout = delivery_timeout
         self._close_plugins = close_plugins
+        self._report = report
         self.refusal: OttlaError | None = None
         self.forked = False
         self._abandoned = False
@@ -92,7 +94,7 @@ class Lifecycle:
                 self._abort_remaining()
             self._close_plugins(max(deadline - time.monotonic(), 0.0))
         _open.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
-        return self._accumulator.report()
+        return self._report()
 
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""
@@ -138,7 +140,7 @@ class Lifecycle:
         self._close_plugins(self._delivery_timeout)
         if self in _open:
             _open.discard(self)
-            self._log_lost("a producer was dropped without being closed", self._accumulator.report())
+            self._log_lost("a producer was dropped without being closed", self._report())
 
     def _log_lost(self, what: str, final: Report) -> None:
         """Log *what* and the counts, once: the program may end while a dropped producer does."""
@@ -176,16 +178,25 @@ def start(
     delivery_timeout: float,
     *,
     close_plugins: Callable[[float], object] = lambda _seconds: None,
+    report: Callable[[], Report] | None = None,
     name: str,
     exit_code: int,
 ) -> Lifecycle:
     """Start a producer's thread.
 
     *close_plugins* is called when it has ended or does not return, perhaps twice, with the seconds that it may take.
+    *report* takes its delivery reports, by default those of the *accumulator*.
     *name* is the producer's in log lines about its end; *exit_code*, if not 0, that of a program that loses records.
     """
     made = Lifecycle(
-        io_thread, accumulator, routes, delivery_timeout, close_plugins=close_plugins, name=name, exit_code=exit_code
+        io_thread,
+        accumulator,
+        routes,
+        delivery_timeout,
+        close_plugins=close_plugins,
+        report=report or accumulator.report,
+        name=name,
+        exit_code=exit_code,
     )
     try:
         io_thread.start()

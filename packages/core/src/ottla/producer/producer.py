@@ -41,7 +41,7 @@ from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
 from ottla.producer.not_copyable import refuse_copy
 from ottla.producer.record_checks import timestamp_of
-from ottla.producer.reports import report_of_flush, undelivered
+from ottla.producer.reports import report_of_flush, reports_of, undelivered
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
@@ -112,12 +112,14 @@ class Producer:
         serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
+        self._report = reports_of(queueing.accumulator, engine.transactions)
         self._lifecycle = lifecycle.start(
             engine.io_thread,
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
             close_plugins=engine.plugins.close,
+            report=self._report,
             name=f"{engine.plugins.client_id} (made at {creation_place()})",
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
@@ -482,7 +484,7 @@ class Producer:
         with self._accumulator.unretrieved.reporting():
             with self._call_times.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
-            return report_of_flush(self._accumulator, timeout, in_time=in_time)
+            return report_of_flush(self._report, timeout, in_time=in_time)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest, and stop.

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
 from ottla.errors import DeliveryError, FlushTimeoutError, UndeliveredError, counted
 from ottla.results import DeliveryReport
+
+if TYPE_CHECKING:
+    from ottla.producer.transactions import Transactions
 
 ON_A_LOOP: Final = 0.001
 """Seconds for which a report on the thread of an event loop waits for the lock: a thousand tasks may ask for one."""
 
 
+class TakeReport(Protocol):
+    """Takes the report of a producer."""
+
+    def __call__(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+        """See `RecordAccumulator.report`."""
+
+
+def reports_of(accumulator: RecordAccumulator, transactions: Transactions | None) -> TakeReport:
+    """The function that takes the reports of a producer.
+
+    Records of a transaction that its program aborted are no undelivered ones, even if no caller gets the abort's result
+    because its task was cancelled.
+    """
+    if transactions is None:
+        return accumulator.report
+
+    def report(*, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+        aborted = transactions.manager.left_abort  # before: the next transaction may begin meanwhile
+        counts, unretrieved, error = accumulator.report(lock_timeout=lock_timeout)
+        return (counts, 0, None) if aborted else (counts, unretrieved, error)
+
+    return report
+
+
 def report_of_flush(
-    accumulator: RecordAccumulator,
-    timeout: float | None,
-    *,
-    in_time: bool,
-    lock_timeout: float = LOCK_TIMEOUT_SECONDS,
+    take_report: TakeReport, timeout: float | None, *, in_time: bool, lock_timeout: float = LOCK_TIMEOUT_SECONDS
 ) -> DeliveryReport:
     """The counts since the last report; raises FlushTimeoutError or UndeliveredError as `Producer.flush` does."""
-    report, unretrieved, error = accumulator.report(lock_timeout=lock_timeout)
+    report, unretrieved, error = take_report(lock_timeout=lock_timeout)
     if not in_time:
         raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
     if unretrieved:
