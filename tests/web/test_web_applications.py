@@ -172,6 +172,38 @@ def test_flask_has_a_producer_in_each_forked_worker(kafka: KafkaCluster, program
     assert code == 0
 
 
+@pytest.mark.parametrize("preload", [False, True])
+def test_flask_under_gevent_answers_with_offsets(
+    kafka: KafkaCluster, programs: Programs, topic: str, preload: bool
+) -> None:
+    pytest.importorskip("gevent")
+    programs.write("shop", of="flask.Flask(__name__)")
+    programs.add("gunicorn.conf", "from gevent import monkey; monkey.patch_all()" if preload else "")
+    [port] = free_ports(1)
+    options = ("--workers", "2", *(["--preload"] if preload else []), "--bind", f"127.0.0.1:{port}")
+
+    with programs.run("gunicorn", "-k", "gevent", *options, "shop:app") as server:
+        offsets = [post(port, order, server) for order in ORDERS]
+        code = end(server)
+
+    assert offsets == list(range(len(ORDERS)))
+    assert values(kafka, topic) == ORDERS
+    assert code == 0
+
+
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+def test_a_program_that_patches_threads_too_late_gets_an_error(library: str) -> None:
+    pytest.importorskip(library)
+    patch = {"gevent": "gevent.monkey.patch_all()", "eventlet": "eventlet.monkey_patch()"}[library]
+    module = {"gevent": "gevent.monkey", "eventlet": "eventlet"}[library]
+    program = f"from ottla import Producer; import {module}; {patch}; Producer(bootstrap_servers='127.0.0.1:1')"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_GUARD, check=False
+    )
+
+    assert f"IllegalStateError: {library} has patched threading after ottla was imported" in ended.stderr
+
+
 def test_a_worker_that_only_sends_loses_nothing_at_its_exit(
     kafka: KafkaCluster, programs: Programs, topic: str
 ) -> None:

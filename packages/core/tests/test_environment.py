@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import ottla
+from ottla import Producer
+from ottla.aio import AsyncProducer
+from ottla.concurrency import environment
 from ottla.concurrency.environment import SYSTEM, Environment
+from ottla.errors import IllegalStateError
 from ottla.network.build import build_backoff
 from ottla.producer.build import build
 
@@ -108,3 +112,36 @@ def test_jitter_is_drawn_from_the_environment() -> None:
 
     assert backoff.delay(0) == pytest.approx(1.2)
     assert build_backoff(1.0, 2.0, SYSTEM).delay(0) != build_backoff(1.0, 2.0, SYSTEM).delay(0)
+
+
+def lock_of(library: str) -> type:
+    """A class of locks, as a library that patches Python has one."""
+    return type("Lock", (), {"__module__": f"{library}.thread"})
+
+
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+@pytest.mark.parametrize("make", [Producer, AsyncProducer, lambda **options: ottla.per_process(**options)()])
+def test_threads_that_were_patched_after_the_import_are_an_error(
+    library: str, make: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "Lock", lock_of(library))
+
+    with pytest.raises(IllegalStateError, match=f"^{library} has patched threading after ottla was imported") as caught:
+        make(bootstrap_servers="127.0.0.1:1")
+
+    assert "before anything imports ottla" in str(caught.value)
+
+
+def test_other_libraries_may_replace_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As profilers do, whose locks are Python's inside."""
+    taken = threading.Lock
+    monkeypatch.setattr(threading, "Lock", lambda: taken())
+
+    Producer(bootstrap_servers="127.0.0.1:1").close(0)
+
+
+def test_threads_that_were_patched_before_the_import_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Lock", lock_of("gevent"))
+    monkeypatch.setattr(environment, "SYSTEM", Environment(lock=lock_of("gevent")))
+
+    environment.check_patches()

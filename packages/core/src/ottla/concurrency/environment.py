@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from ottla.errors import IllegalStateError
 from ottla.errors.own_threads import OwnThread
 
 
@@ -104,3 +105,26 @@ class Environment:
 
 SYSTEM: Final = Environment()
 """Python's own clock, locks and threads."""
+
+_PATCHERS: Final = ("gevent", "eventlet")
+"""Libraries that replace Python's threads and locks by their own."""
+
+
+def check_patches() -> None:
+    """Raise IllegalStateError if a library has replaced Python's locks after they were taken for `SYSTEM`.
+
+    Then some threads and locks of a producer would be Python's and others the library's, and no record would be sent.
+    """
+    if threading.Lock is SYSTEM.lock:
+        return
+    library = _library_of(threading.Lock)
+    if library in _PATCHERS and _library_of(SYSTEM.lock) != library:
+        raise IllegalStateError(
+            f"{library} has patched threading after ottla was imported, so a producer could send nothing; patch in the "
+            "program's first lines, before anything imports ottla; for gunicorn with --preload that is in its "
+            "gunicorn.conf.py, or leave out --preload"
+        )
+
+
+def _library_of(function: object) -> str:
+    return str(getattr(function, "__module__", "")).partition(".")[0]

@@ -11,7 +11,7 @@ from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.io_loop_interface import EventLoop
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.sealing import Sealer
-from ottla.concurrency.environment import SYSTEM, Environment
+from ottla.concurrency.environment import SYSTEM, Environment, check_patches
 from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.network.build import build_authentication, build_backoff, build_client, build_metadata, build_selector
@@ -41,8 +41,10 @@ def build(
 ) -> Engine:
     """Build the parts of a producer, not started; no connection is made.
 
-    Raises ConfigError with every problem, or PluginError when a plugin is the only problem.
+    Raises ConfigError with every problem, or PluginError when a plugin is the only problem. Raises IllegalStateError if
+    threads were patched too late.
     """
+    check_patches()
     settings, keywords = hide_settings(settings), hide_settings(keywords)
     objects = PluginObjects(clock=environment.clock)
     config, plugins = choose_plugins(settings, keywords, registry=registry or Registry(), objects=objects)
