@@ -72,7 +72,7 @@ def test_without_memory_a_call_raises_an_error(program: str) -> None:
 def test_no_list_comprehension_is_compiled() -> None:
     """Cython 3.3 frees the element of a list comprehension twice if the list cannot grow; `append` in a loop does not.
 
-    Only a debug build of Python tells: the second time is a decrement in freed memory.
+    Only a debug build of Python notices it: the second time is a decrement in freed memory.
     """
     sources = list(Path(ottla_accel.__file__).parent.glob("*.pyx"))
     found = [
