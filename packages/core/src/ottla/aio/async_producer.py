@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import partial
 from os import PathLike
 from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
@@ -18,6 +17,7 @@ from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.flushes import FlushesOfTasks
+from ottla.aio.lookups import LookupsOfTasks
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
 from ottla.aio.transaction_results import result_of
@@ -82,6 +82,7 @@ class AsyncProducer:
             producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP
         )
         self._flushes = FlushesOfTasks(producer._accumulator.flushes)
+        self._lookups = LookupsOfTasks(producer._accumulator.flushes.environment)
         self._pacing = Pacing()
         self._checked_callback: object = UNCHECKED
 
@@ -349,11 +350,11 @@ class AsyncProducer:
         try:
             while not isinstance(step, Delivery):
                 assert step is not None, "it was advanced when it was made"
-                waited = loop.time() - started_at
                 if isinstance(step, Lookup):
-                    seconds = pending.begin_lookup(step, waited=waited)
-                    await on_a_thread(name="prepare", call=partial(step.prepare, seconds))
-                elif not await _ready(step, pending.limit.seconds - waited):
+                    step = await self._lookups.step_after(step, pending, started_at=started_at)
+                    continue
+                waited = loop.time() - started_at
+                if not await _ready(step, pending.limit.seconds - waited):
                     pending.time_out(waited=waited)
                 step = pending.advance()
         except Exception as error:  # of a lookup; interceptors get the others from the pending record

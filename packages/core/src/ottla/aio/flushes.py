@@ -7,48 +7,13 @@ thread for each would be thousands, if each request of a web service waits for a
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections import deque
-from collections.abc import Callable
 
-from ottla.accumulator.event_loops import UntilCalled
 from ottla.accumulator.flush_wait import FlushWait
 from ottla.accumulator.flushes import Flushes
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
 from ottla.aio import calls
+from ottla.aio.happening import Happening
 from ottla.concurrency.locks import SignalSafeLock
-
-
-class Happening:
-    """Something that happens once, on any thread, and functions that are called then, or at once if it has."""
-
-    def __init__(self) -> None:
-        self.happened = False
-        self._calls: deque[Callable[[], object]] = deque()
-
-    def on(self, call: Callable[[], object]) -> None:
-        """Call *call* when it happens, on that thread, or now, if it has. Perhaps twice."""
-        self._calls.append(call)
-        if self.happened:
-            self.happen()
-
-    def happen(self) -> None:
-        """Note that it has happened."""
-        self.happened = True
-        while self._calls:
-            try:
-                call = self._calls.popleft()
-            except IndexError:  # taken by another thread
-                return
-            call()
-
-    async def wait(self, timeout: float | None) -> bool:
-        """Wait for it, at most *timeout* seconds. Return False if time ran out."""
-        if not self.happened and (timeout is None or timeout > 0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await UntilCalled(self.on)
-        return self.happened
 
 
 class SharedFlush:

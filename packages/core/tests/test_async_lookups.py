@@ -1,0 +1,240 @@
+"""Lookups of serializers in `AsyncProducer.send`: tasks that need the same one share a few threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from test_async_producer import asynchronous, run
+
+from ottla import Delivery
+from ottla.aio import calls
+from ottla.aio.async_producer import AsyncProducer
+from ottla.aio.lookups import MAX_THREADS
+from ottla.errors import NotPreparedError, SerializationError
+from ottla.interfaces import Header
+from simulated_producer import Simulated, simulated
+
+WITHIN = 30.0
+
+
+class Registry:
+    """A serializer that needs the id of each topic and type, from a registry that responds once it is `open`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.open = threading.Event()
+        self.known: set[tuple[str, type]] = set()
+        self.lookups: Counter[tuple[str, type]] = Counter()
+        self.most_threads = 0
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._error = error
+
+    def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes:
+        if (topic, type(data)) not in self.known:
+            raise NotPreparedError
+        return str(data).encode()
+
+    def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
+        thread = threading.current_thread()
+        with self._lock:
+            self.lookups[topic, type(data)] += 1
+            self._threads.add(thread)
+            self.most_threads = max(self.most_threads, len(self._threads))
+        found = self.open.wait(timeout)
+        with self._lock:
+            self._threads.remove(thread)
+        if self._error is not None:
+            raise self._error
+        if not found:
+            raise TimeoutError
+        self.known.add((topic, type(data)))
+
+    async def looked_up(self, count: int) -> None:
+        """Wait until so many lookups have begun."""
+        while self.lookups.total() < count:
+            await asyncio.sleep(0.001)
+
+    async def idle(self) -> None:
+        """Wait until no lookup runs."""
+        while self._threads:
+            await asyncio.sleep(0.001)
+
+
+def sends(producer: AsyncProducer, values: Sequence[Any], **given: Any) -> list[asyncio.Task[Delivery]]:
+    return [asyncio.create_task(producer.send("t", value, **given)) for value in values]
+
+
+def sent(simulation: Simulated) -> int:
+    """The number of records that arrived."""
+    simulation.run_until_idle()
+    return len(simulation.log(0))
+
+
+@pytest.mark.rule("producer.send.lookup")
+def test_a_thousand_tasks_that_need_a_lookup_share_few_threads() -> None:
+    registry = Registry()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+
+        async def main() -> None:
+            tasks = sends(asynchronous(simulation), range(1_000))
+            await registry.looked_up(MAX_THREADS)
+            await asyncio.sleep(0.01)
+            registry.open.set()
+            await asyncio.gather(*tasks)
+
+        run(main())
+
+        assert registry.most_threads == MAX_THREADS
+        assert registry.lookups.total() == MAX_THREADS
+        assert sent(simulation) == 1_000
+
+
+@pytest.mark.rule("producer.send.lookup")
+def test_tasks_behind_other_lookups_of_a_topic_make_their_own() -> None:
+    registry = Registry()
+    values: list[Any] = [*range(20), *("a" * n for n in range(20)), *(float(n) for n in range(20))]
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+
+        async def main() -> None:
+            tasks = sends(asynchronous(simulation), values)
+            await registry.looked_up(MAX_THREADS)
+            registry.open.set()
+            await asyncio.gather(*tasks)
+
+        run(main())
+
+        assert set(registry.lookups) == {("t", int), ("t", str), ("t", float)}
+        assert registry.lookups.total() <= 3 * MAX_THREADS
+        assert sent(simulation) == 60
+
+
+def test_a_lookup_that_fails_fails_its_own_record_alone() -> None:
+    registry = Registry(OSError("the registry is down"))
+    registry.open.set()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+
+        async def main() -> list[Any]:
+            return await asyncio.gather(*sends(asynchronous(simulation), range(50)), return_exceptions=True)
+
+        outcomes = run(main())
+
+        assert [type(outcome) for outcome in outcomes] == [SerializationError] * 50
+        assert registry.lookups.total() == 50
+
+
+@pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
+def test_a_task_that_waits_for_a_lookup_ends_with_its_timeout() -> None:
+    registry = Registry()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+
+        async def main() -> None:
+            producer = asynchronous(simulation)
+            first = sends(producer, range(MAX_THREADS))
+            await registry.looked_up(MAX_THREADS)
+            started_at = time.monotonic()
+            outcomes = await asyncio.gather(*sends(producer, range(100), timeout=0.05), return_exceptions=True)
+            assert time.monotonic() - started_at < WITHIN / 2
+            assert all("did not finish within timeout: 0.05 s" in str(outcome) for outcome in outcomes)
+            assert registry.lookups.total() == MAX_THREADS
+            registry.open.set()
+            await asyncio.gather(*first)
+            await producer.send("t", 1)
+
+        run(main())
+
+
+def test_lookups_of_cancelled_tasks_keep_their_threads() -> None:
+    """Else each task that asks again, as after a timeout, would add one."""
+    registry = Registry()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+
+        async def main() -> None:
+            producer = asynchronous(simulation)
+            for _ in range(5):
+                tasks = sends(producer, range(50))
+                await registry.looked_up(MAX_THREADS)
+                await asyncio.sleep(0.002)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            assert registry.lookups.total() == MAX_THREADS
+            last = sends(producer, [7])
+            registry.open.set()
+            await asyncio.gather(*last)
+
+        run(main())
+
+        assert sent(simulation) == 1
+
+
+def test_a_closed_loop_leaves_the_thread_to_another() -> None:
+    registry = Registry()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+        producer = asynchronous(simulation)
+        loop = asyncio.new_event_loop()
+
+        async def begin() -> list[asyncio.Task[Delivery]]:
+            tasks = sends(producer, range(50))
+            await registry.looked_up(MAX_THREADS)
+            await asyncio.sleep(0.002)
+            return tasks
+
+        tasks = loop.run_until_complete(begin())
+        loop.close()
+
+        async def main() -> None:
+            waiting = asyncio.create_task(producer.send("t", "another type", timeout=WITHIN))
+            await asyncio.sleep(0)
+            registry.open.set()
+            await waiting
+
+        run(main())
+        assert registry.lookups["t", str] == 1
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def test_without_a_thread_the_error_is_one_of_ottla(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry()
+    registry.open.set()
+
+    def no_thread(_name: str, _call: object, _cancellation: object = None) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(calls, "start_thread", no_thread)
+                outcomes = await asyncio.gather(*sends(producer, range(20)), return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {SerializationError}
+            assert "no thread is left for its lookup: can't start new thread" in str(outcomes[-1])
+            await producer.send("t", 1)
+
+        run(main())
+
+
+def test_threads_that_a_key_needs_are_not_those_of_the_value() -> None:
+    values, keys = Registry(), Registry()
+    values.open.set()
+    with simulated(1, plugins={"value_serializer": values, "key_serializer": keys}) as simulation:
+
+        async def main() -> None:
+            producer = asynchronous(simulation)
+            tasks = sends(producer, range(50), key=1)
+            await keys.looked_up(MAX_THREADS)
+            await producer.send("t", 1.5)  # a value of another type, whose lookups are free
+            keys.open.set()
+            await asyncio.gather(*tasks)
+
+        run(main())
+
+        assert keys.lookups.total() == MAX_THREADS
+        assert sent(simulation) == 51
