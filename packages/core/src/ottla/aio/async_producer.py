@@ -11,16 +11,15 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
-from ottla.accumulator.record_appender import MemoryWait
+from ottla.accumulator.event_loops import LaterTurn, LoopCallback, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
-from ottla.accumulator.try_appender import Wait
 from ottla.aio.calls import in_background, on_a_thread
 from ottla.aio.flushes import FlushesOfTasks
 from ottla.aio.lookups import LookupsOfTasks
 from ottla.aio.loop_progress import LoopProgress
 from ottla.aio.pacing import Pacing
 from ottla.aio.transaction_results import result_of
+from ottla.aio.waits import until_known, until_ready, until_set
 from ottla.concurrency.cancellation import Cancellation
 from ottla.config.key_names import without
 from ottla.config.keywords import ProducerKeywords
@@ -40,6 +39,7 @@ from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
 from ottla.producer.producer import Producer, queue_table
+from ottla.producer.record_checks import check_topic_name
 from ottla.producer.reports import ON_A_LOOP, report_of_flush
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
 from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
@@ -276,9 +276,16 @@ class AsyncProducer:
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> Sequence[PartitionInfo]:
         """The topic's partitions in order, each with its leader; see `Producer.partitions_for`."""
-        return await on_a_thread(
-            name="partitions_for", call=lambda: self._producer.partitions_for(topic, timeout=timeout)
-        )
+        if timeout is not None:
+            check_timeout(timeout)
+        producer = self._producer
+        producer._lifecycle.check()
+        check_topic_name(topic)
+        engine = producer._engine
+        seconds = engine.config.batching.max_block if timeout is None else timeout
+        with engine.queueing.counters.producer.metadata_wait.timed(producer._clock):
+            await until_known(engine.queueing.routes, topic, seconds=seconds, timeout=timeout)
+        return engine.metadata.cluster.partitions(topic)
 
     @overload
     def metrics(self, /) -> Mapping[MetricName, float]: ...
@@ -294,7 +301,16 @@ class AsyncProducer:
 
     async def client_instance_id(self, timeout: float | None = None) -> str | None:
         """The id under which brokers collect the metrics of this producer; see `Producer.client_instance_id`."""
-        return await on_a_thread(name="client_instance_id", call=lambda: self._producer.client_instance_id(timeout))
+        if timeout is not None:
+            check_timeout(timeout)
+        engine = self._producer._engine
+        found = self._producer.client_instance_id(0)
+        if found is None and engine.telemetry is not None:
+            await until_set(
+                engine.telemetry.id_decided, engine.config.batching.max_block if timeout is None else timeout
+            )
+            found = self._producer.client_instance_id(0)
+        return found
 
     # Ending
 
@@ -354,7 +370,7 @@ class AsyncProducer:
                     step = await self._lookups.step_after(step, pending, started_at=started_at)
                     continue
                 waited = loop.time() - started_at
-                if not await _ready(step, pending.limit.seconds - waited):
+                if not await until_ready(step, pending.limit.seconds - waited):
                     pending.time_out(waited=waited)
                 step = pending.advance()
         except Exception as error:  # of a lookup; interceptors get the others from the pending record
@@ -369,16 +385,3 @@ class AsyncProducer:
         inbox = running_inbox()
         if not inbox.add(delivery, callback):
             inbox.add_completed(delivery, callback)
-
-
-async def _ready(wait: Wait, timeout: float) -> bool:
-    """Wait until a record may be queued, at most *timeout* seconds. Return False if time ran out."""
-    if timeout <= 0:
-        return wait.ready
-    try:
-        async with asyncio.timeout(timeout):
-            # A closed loop runs no task that could return the memory.
-            await UntilCalled(wait.on_ready, wait.cancel if isinstance(wait, MemoryWait) else lambda: None)
-    except TimeoutError:
-        return wait.ready
-    return True

@@ -66,6 +66,11 @@ class Latch:
         if self.is_set:  # else `set` may have released the gates before
             self.set()
 
+    def remove_gate(self, gate: Gate) -> None:
+        """Forget a gate, whose wait has ended otherwise. Harmless when repeated."""
+        with contextlib.suppress(ValueError):  # `set` has taken it
+            self._gates.remove(gate)
+
     def wait(self, timeout: float | None) -> bool:
         """Block until it is set; *timeout*, in seconds, is the limit if given. Return False if time ran out."""
         if self.is_set:
@@ -78,8 +83,7 @@ class Latch:
             if not self.is_set:  # else `set` may have released the gates before
                 self._pass(gate, timeout)
         finally:
-            with contextlib.suppress(ValueError):
-                self._gates.remove(gate)
+            self.remove_gate(gate)
         return self.is_set
 
     def _pass(self, gate: Lock, timeout: float | None) -> None:

@@ -49,7 +49,7 @@ _NEVER: Final = float("inf")
 
 
 class TelemetrySender:
-    """The telemetry requests of one producer. For the I/O thread, except `client_instance_id`.
+    """The telemetry requests of one producer. For the I/O thread, except `client_instance_id` and `id_decided`.
 
     *payloads* returns the builder of payloads; the first push calls it.
 
@@ -69,12 +69,13 @@ class TelemetrySender:
         self._node: int | None = None  # KIP-714: use the same broker as long as possible
         self._due_at = _ALWAYS
         self._announced = False
-        self._id_decided = Latch(environment)  # whether there is an id, or a reason not to wait for one
+        self.id_decided = Latch(environment)
+        """Whether there is a client instance id, or a reason not to wait for one. For any thread."""
         self.check_at, self.wake_at = _ALWAYS, _NEVER
 
     def client_instance_id(self, timeout: float) -> str | None:
         """The id that a broker has assigned; waits for it, unless no broker supports telemetry. For any thread."""
-        self._id_decided.wait(timeout)
+        self.id_decided.wait(timeout)
         subscription = self._subscription
         return None if subscription is None else uuid_text(subscription.client_instance_id)
 
@@ -112,7 +113,7 @@ class TelemetrySender:
         """Send no more requests."""
         self._state = TelemetryState.TERMINATED
         self.check_at = self.wake_at = _NEVER
-        self._id_decided.set()
+        self.id_decided.set()
 
     @property
     def _interval(self) -> float:
@@ -211,7 +212,7 @@ class TelemetrySender:
             return
         now = completion.now
         subscription = self._subscription = read_subscription(completion.response)
-        self._id_decided.set()
+        self.id_decided.set()
         logger.debug(
             "%s: brokers want the metrics of %s", self._client_id, counted(len(subscription.prefixes), "prefix")
         )
@@ -295,7 +296,7 @@ class TelemetrySender:
             self._enter(TelemetryState.SUBSCRIPTION_NEEDED)
         self._due_at = self.check_at = now + DEFAULT_INTERVAL
         self.wake_at = _NEVER
-        self._id_decided.set()
+        self.id_decided.set()
 
     def _fail(self, error: Exception) -> None:
         """Stop because of an error of Ottla or of a broker's response: records must not suffer from it."""
