@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ctypes
 import gc
 import importlib
 import logging
 import os
 import random
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -73,6 +76,38 @@ def test_a_handler_in_a_deferred_block_runs_at_its_end() -> None:
         ran.append("block")
 
     assert ran == ["block", "handler"]
+
+
+def restarts(number: int) -> bool:
+    """Whether system calls that this signal interrupts are continued, as the C library of Linux has it."""
+    action = ctypes.create_string_buffer(152)
+    assert ctypes.CDLL(None).sigaction(number, None, action) == 0
+    return bool(int.from_bytes(action.raw[136:140], sys.byteorder) & 0x10000000)  # SA_RESTART
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the C library's own structure")
+def test_a_block_leaves_the_signal_handlers_of_an_event_loop() -> None:
+    ran: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            loop.add_signal_handler(number, ran.append, str(number))
+        with signals.Deferred():
+            signal.raise_signal(signal.SIGUSR1)
+        assert restarts(signal.SIGUSR1)
+        assert restarts(signal.SIGTERM)
+        while not ran:
+            await asyncio.sleep(0.001)
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, lambda *_: ran.append("handler"))
+        with signals.Deferred():
+            signal.raise_signal(signal.SIGTERM)
+            ran.append("block")
+
+    asyncio.run(main())
+
+    assert ran == [str(signal.SIGUSR1), "block", "handler"]
 
 
 @pytest.mark.rule("producer.signals.raise")

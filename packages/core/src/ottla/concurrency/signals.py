@@ -3,7 +3,8 @@
 Python runs a signal's handler on the main thread between any two bytecode instructions. Code that must not be
 interrupted is therefore in a *deferred* block: there the program's handlers are replaced by one that only notes the
 signal, and they run at the end of the block. This protects from handlers that raise, as that of Ctrl-C does, and from
-handlers that call the producer: these would wait for a lock that the interrupted code holds.
+handlers that call the producer: these would wait for a lock that the interrupted code holds. Handlers of event loops do
+neither, and stay: to replace one, and to restore it, would undo the `signal.siginterrupt` that loops call for it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _DEFERRED: Final = tuple(
 INTERRUPT_WAITS: Final = sys.platform != "win32"
 """Whether a signal ends a wait of the main thread, so that its handler runs. On Windows waits for locks and sockets go
 on: Ctrl-C then has no effect before they end."""
+
+_OF_EVENT_LOOPS: Final = {("asyncio.unix_events", "_sighandler_noop"), ("uvloop.loop", "Loop.__sighandler")}
+"""Modules and names of the handlers by which `add_signal_handler` of a loop has a signal written to its wakeup file."""
 
 HANG_SECONDS: Final = 1.0
 """Seconds. A block that still runs so long after a signal hangs: the next signal runs its handler immediately."""
@@ -123,10 +127,14 @@ def _read(handlers: list[Any]) -> None:
     _functions = [
         (number, handler)
         for number, handler in zip(_DEFERRED, handlers, strict=True)
-        if callable(handler) and handler is not _note
+        if callable(handler) and handler is not _note and not _is_of_event_loop(handler)
     ]
     _usual.update(_functions)
     _seen = handlers
+
+
+def _is_of_event_loop(handler: Any) -> bool:
+    return (getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)) in _OF_EVENT_LOOPS
 
 
 def _restore() -> None:
