@@ -19,6 +19,12 @@ MORE = """secrets = ({password!r},)
 WRONG = [
     ("HasABlankInItsName", "contract", "name is 'proof of x'; the name of a SASL mechanism has 1 to 20 of"),
     ("DoesNotSayWhetherItBlocks", "contract", "blocking is None, which is neither True nor False"),
+    ("DoesNotSayWhetherItIsConcurrent", "contract", "concurrent_logins is 'yes', which is neither True nor False"),
+    (
+        "WaitsAsALoginBegins",
+        "honest_broker",
+        r"authenticator\(\) did not return within 0.5 s; with concurrent_logins = True the I/O thread waits",
+    ),
     ("IsItsOwnExchange", "own_exchange", r"authenticator\(\) returned the same exchange twice"),
     ("SharesItsNonce", "concurrent_logins", "message 2 of an honest broker was refused"),
     ("NeedsAHostWithDots", "broker_name", r"authenticator\(\) raised IndexError"),

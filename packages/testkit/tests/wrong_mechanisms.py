@@ -112,6 +112,19 @@ class DoesNotSayWhetherItBlocks(Right):
     blocking = None  # type: ignore[assignment]
 
 
+class DoesNotSayWhetherItIsConcurrent(Right):
+    concurrent_logins = "yes"
+
+
+class WaitsAsALoginBegins(Right):
+    blocking = True
+    concurrent_logins = True
+
+    def authenticator(self, host: str, port: int) -> Authenticator:
+        time.sleep(0.8)  # what is caught is just this
+        return super().authenticator(host, port)
+
+
 class IsItsOwnExchange(Right):
     """One for all connections."""
 

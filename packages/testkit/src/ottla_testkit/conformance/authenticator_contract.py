@@ -38,6 +38,11 @@ class MechanismContract(CheckedMechanism):
         )
         blocking: object = mechanism.blocking
         check(isinstance(blocking, bool), f"blocking is {blocking!r}, which is neither True nor False")
+        concurrent: object = getattr(mechanism, "concurrent_logins", None)
+        check(
+            concurrent is None or isinstance(concurrent, bool),
+            f"concurrent_logins is {concurrent!r}, which is neither True nor False",
+        )
         identity: object = getattr(mechanism, "identity", None)
         check(
             identity is None or isinstance(identity, str),

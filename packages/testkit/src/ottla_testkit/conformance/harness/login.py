@@ -30,7 +30,11 @@ class CheckedMechanism(BoundedSuite):
     def _begun(self, mechanism: Mechanism, *, host: str | None = None, port: int | None = None) -> Authenticator:
         host, port = host or self.host, port or self.port
         made: object = self._called(
-            "authenticator()", mechanism, lambda: mechanism.authenticator(host, port), raises="nothing"
+            "authenticator()",
+            mechanism,
+            lambda: mechanism.authenticator(host, port),
+            raises="nothing",
+            on_io_thread=getattr(mechanism, "concurrent_logins", False) is True,
         )
         check_contract(made, Authenticator, made_by="authenticator()")
         assert isinstance(made, Authenticator)
@@ -66,12 +70,23 @@ class CheckedMechanism(BoundedSuite):
             check(bool(str(error).strip()), f"{shown(data)} raised {error!r}, which has no words")
             return error
 
-    def _called(self, call: str, mechanism: Mechanism, work: Callable[[], Any], *, raises: str = "") -> Any:
+    def _called(
+        self,
+        call: str,
+        mechanism: Mechanism,
+        work: Callable[[], Any],
+        *,
+        raises: str = "",
+        on_io_thread: bool = False,
+    ) -> Any:
         """Return the call's result; every call is on another thread, as the core may do it, too."""
         limit, remedy = self.timeout, "no other connection can log in meanwhile"
         if not mechanism.blocking:
             limit = self.at_once
             remedy = "the I/O thread waits for it, and with it every connection: do not wait, or say blocking = True"
+        elif on_io_thread:
+            limit = self.at_once
+            remedy = "with concurrent_logins = True the I/O thread waits for it, and with it every connection"
         try:
             return within(limit, call, work, remedy=remedy)
         except OttlaError as error:
