@@ -73,6 +73,9 @@ with Producer(settings.from_file("producer.properties") | {"client.id": "shop"})
 of the file. With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting
 `linger.ms`.
 
+A value of several lines, such as a key in PEM, needs `\\n\\` at the end of each line but the last, as in Java's files.
+If it was pasted without, the error names the line and quotes nothing.
+
 `settings.read("producer.properties", {"linger.ms": 5}, environment="SHOP_KAFKA_")` combines sources. A later source
 replaces settings of earlier ones, and the environment comes last. `ottla.config.read` is the same function.
 
