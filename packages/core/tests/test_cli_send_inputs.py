@@ -48,6 +48,14 @@ def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         list(line_blocks(io.BytesIO(b"x" * 1000), max_bytes=10))
 
 
+@pytest.mark.parametrize("form", ["lines", "ndjson", "csv", "arrow"])
+def test_a_closed_standard_input_is_an_input_that_cannot_be_read(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it in a program that was started with `<&-`
+
+    with pytest.raises(InputError, match=r"^the standard input is closed; name a file$"):
+        list(Input.of("-", form, Parts(), None).blocks())
+
+
 def test_only_the_end_of_a_line_of_windows_is_left_out() -> None:
     assert split(b"a\r\nb\rc\r\n\r", blank=True) == [b"a", b"b\rc", b""]
 

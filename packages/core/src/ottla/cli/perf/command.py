@@ -13,6 +13,7 @@ from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.interruption import stopping_as_ctrl_c
 from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
+from ottla.cli.results import print_result
 from ottla.errors import OttlaError
 
 _SOME_FAILED: Final = 1
@@ -116,7 +117,7 @@ def perf(
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOME_FAILED) from None
-    click.echo(json.dumps(document(topic, result), indent=2) if as_json else text(result))
+    print_result(json.dumps(document(topic, result), indent=2) if as_json else text(result))
     if report is not None:
         try:
             report.write_text(page(topic, result, producer.config), encoding="utf-8")

@@ -12,6 +12,7 @@ from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.interruption import stopping_as_ctrl_c
 from ottla.cli.options import flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
+from ottla.cli.results import print_result
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def send(
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOME_FAILED) from None
-    click.echo(
+    print_result(
         json.dumps(_document(topic, counts, ending), indent=2)
         if as_json
         else _text(counts, ending, "committed" if resume else "acknowledged")

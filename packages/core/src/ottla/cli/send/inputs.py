@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import attrs
 import pyarrow as pa
@@ -172,15 +172,21 @@ def _ndjson(given: Input, skip: int) -> _Tables:
 def _line_blocks(given: Input) -> Iterator[bytes]:
     if given.name == STDIN:
         # read1 returns what is there, so that lines of a terminal or a pipe are sent when they come.
-        stream = sys.stdin.buffer
+        stream = _standard_input().buffer
         yield from line_blocks(stream, max_bytes=BLOCK_BYTES, read=getattr(stream, "read1", None))
         return
     with open(given.name, "rb", buffering=0) as file:
         yield from line_blocks(file, max_bytes=BLOCK_BYTES)
 
 
+def _standard_input() -> TextIO:
+    if sys.stdin is None:  # the program was started without one: `<&-`
+        raise InputError("the standard input is closed; name a file")
+    return sys.stdin
+
+
 def _csv(given: Input, _skip: int) -> _Tables:
-    file = sys.stdin.fileno() if given.name == STDIN else given.name
+    file = _standard_input().fileno() if given.name == STDIN else given.name
     return csv_tables(file, given.name, block_bytes=BLOCK_BYTES)
 
 
@@ -192,7 +198,7 @@ def _arrow(given: Input, _skip: int) -> _Tables:
     if given.name != STDIN:
         return _batches(open_stream(_path(given, ".arrow")))
     try:
-        return _batches(pa.ipc.open_stream(sys.stdin.buffer))
+        return _batches(pa.ipc.open_stream(_standard_input().buffer))
     except pa.ArrowException as error:
         raise InputError(f"the standard input is not an Arrow stream: {error}") from None
 

@@ -1,0 +1,30 @@
+"""The printed result of a command whose exit code says what became of records."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+import click
+
+
+def print_result(text: str) -> None:
+    """Print the result; to the standard error if the standard output takes none, such as a full disk or an ended pipe.
+
+    The exit code stays that of the records: a program that repeats the command would send acknowledged ones again.
+    """
+    try:
+        click.echo(text)
+    except OSError as error:
+        _discard_standard_output()
+        with suppress(OSError):
+            click.echo(f"the standard output cannot be written ({error.strerror}); the result:\n{text}", err=True)
+
+
+def _discard_standard_output() -> None:
+    """What is buffered is written to nowhere: at its end Python would write it again, fail, and end with 120."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
