@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +23,7 @@ from ottla import Producer
 from ottla.cli.commands import ottla
 from ottla.cli.perf.latencies import Interval, LatencyRecorder, percentile
 from ottla.cli.perf.load import Load, Result, Run
+from ottla.cli.perf.output import show_interval
 from ottla.cli.perf.pace import Pace
 from ottla.cli.perf.payloads import lines_of, random_letters
 from ottla.cli.perf.report import page
@@ -36,6 +40,13 @@ def broker() -> SocketBroker:
     cluster = SimulatedCluster.of(1)
     cluster.create("t", 1)
     return SocketBroker(cluster.brokers[1])
+
+
+class FullDisk(io.StringIO):
+    """A standard error that takes nothing."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def arrived(broker: SocketBroker) -> list[bytes | None]:
@@ -263,3 +274,9 @@ def test_the_report_quotes_what_is_not_its_own() -> None:
     assert "<script>" not in text
     assert "<i>" not in text
     assert "&lt;b&gt;&amp;" in text
+
+
+def test_lines_that_cannot_be_printed_do_not_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", FullDisk())
+
+    show_interval(Interval(ends_at=1.0, seconds=1.0, records=5, size=50, average_ms=1.0, max_ms=2.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from ottla.cli.perf.latencies import Interval
@@ -10,13 +12,14 @@ from ottla.cli.rates import MEGABYTE, per_second
 
 
 def show_interval(interval: Interval) -> None:
-    """Print a line for an interval to the standard error."""
+    """Print a line for an interval to the standard error. If that takes none, such as a full disk, the run goes on."""
     rate, megabytes = _rates(interval.records, interval.size, interval.seconds)
-    click.echo(
-        f"{interval.ends_at:7.1f} s: {interval.records:,} acknowledged, {rate:,.0f}/s, {megabytes:,.2f} MB/s, "
-        f"latency {interval.average_ms:,.1f} ms, at most {interval.max_ms:,.1f} ms",
-        err=True,
-    )
+    with suppress(OSError):
+        click.echo(
+            f"{interval.ends_at:7.1f} s: {interval.records:,} acknowledged, {rate:,.0f}/s, {megabytes:,.2f} MB/s, "
+            f"latency {interval.average_ms:,.1f} ms, at most {interval.max_ms:,.1f} ms",
+            err=True,
+        )
 
 
 def document(topic: str, result: Result) -> dict[str, object]:
