@@ -377,7 +377,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["tasks"],
     ),
     "memory that tasks of a closed loop waited for is lost": PlantedBug(
-        module="aio.async_producer",
+        module="aio.waits",
         before="wait.cancel if isinstance(wait, MemoryWait) else lambda: None",
         after="lambda: None",
         kinds=["tasks"],

@@ -64,7 +64,7 @@ class Compared:
 
     def takes(self, client: NetworkClient, node: int, now: float) -> bool:
         takes = self._takes(client, node, now)
-        assert not takes or client.ready_for_records(node, now), "the general way would not send to this broker"
+        assert not takes or client.ready(node, now, for_records=True), "the general way would not send to this broker"
         return takes
 
 

@@ -105,8 +105,8 @@ class NetworkClient:
 
     # Brokers for requests
 
-    def ready(self, node: int, now: float) -> bool:
-        """Return whether a broker takes a request now; connects if there is no connection.
+    def ready(self, node: int, now: float, *, for_records: bool = False) -> bool:
+        """Return whether a broker takes a request now, one with records if *for_records*; connects if necessary.
 
         False for all brokers while a metadata update is due: it goes first.
         """
@@ -121,14 +121,10 @@ class NetworkClient:
                 self._closer.close_gone(now)
                 connection = self._connections.of(broker)
         takes = self._opener.takes(connection, now)
-        return takes and not self._metadata_updater.due(now)
-
-    def ready_for_records(self, node: int, now: float) -> bool:
-        """Return whether a broker takes a request with records now; connects if there is no connection."""
-        return self.ready(node, now) and not self._connections[node].unchecked
+        return takes and not (for_records and connection.unchecked) and not self._metadata_updater.due(now)
 
     def takes_records(self, node: int, now: float) -> bool:
-        """Return what `ready_for_records` does, but without any effect: False may be wrong."""
+        """Return what `ready` does for records, but without any effect: False may be wrong."""
         connection = self._connections.get(node)
         return (
             connection is not None

@@ -238,7 +238,7 @@ class Sender:
                 until = now  # the transaction ended without a request, and `close` may wait for just that
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
-        nodes = [node for node in ready.nodes if self._client.ready_for_records(node, now)]
+        nodes = [node for node in ready.nodes if self._client.ready(node, now, for_records=True)]
         if not nodes and (refusal := self._client.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
@@ -251,7 +251,7 @@ class Sender:
             if not self._checks.has_unchecked:
                 break
             ready = self._find_ready(now)
-            nodes = [node for node in ready.nodes if self._client.ready_for_records(node, now)]
+            nodes = [node for node in ready.nodes if self._client.ready(node, now, for_records=True)]
             if nodes and not sent:  # what was ready could not be encoded, and what is behind it leaves immediately
                 until = now
                 break
