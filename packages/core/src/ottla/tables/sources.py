@@ -79,8 +79,13 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
         if type(table).__name__ == "Series":  # a stream, too, of one column without a name
             raise _no_table(table) from cause
         raise InvalidRecordError(
-            f"the {type(table).__name__} cannot be read as a table: {printable(str(cause))}{_wide_integers(table)}"
+            f"the {type(table).__name__} cannot be read as a table: {printable(_words(cause))}{_wide_integers(table)}"
         ) from cause
+
+
+def _words(cause: Exception) -> str:
+    """The text of an error; pyarrow appends the name of a pandas column as an argument, and not to the text."""
+    return ", ".join(map(str, cause.args)) or str(cause)
 
 
 def _wide_integers(table: Any) -> str:
