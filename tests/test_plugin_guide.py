@@ -120,6 +120,7 @@ def test_every_contract_member_named_in_the_guide_exists() -> None:
         *vars(allow_lists),
         *ottla.__all__,
         *vars(builtins),
+        "AsyncProducer",
         "ClassVar",
         "MockProducer",
     }

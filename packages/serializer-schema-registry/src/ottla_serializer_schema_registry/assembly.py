@@ -156,7 +156,7 @@ def _usable(names: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         if isinstance(error, ConfigError):
             raise
-        reason = error.reason if isinstance(error, ssl.SSLError) else reason_of(error)
+        reason = (error.reason if isinstance(error, ssl.SSLError) else None) or reason_of(error)
         problem = f"{names} cannot be used for the schema registry: {printable(str(reason))}"
         raise ConfigError(
             [f"{problem}; it must be readable PEM, and a private key must match its certificate and its password"]

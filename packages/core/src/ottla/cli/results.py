@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 import click
 
@@ -17,14 +18,16 @@ def print_result(text: str) -> None:
     try:
         click.echo(text)
     except OSError as error:
-        _discard_standard_output()
-        with suppress(OSError):
+        _discard(sys.stdout)
+        try:
             click.echo(f"the standard output cannot be written ({error.strerror}); the result:\n{text}", err=True)
+        except OSError:
+            _discard(sys.stderr)
 
 
-def _discard_standard_output() -> None:
+def _discard(stream: TextIO) -> None:
     """What is buffered is written to nowhere: at its end Python would write it again, fail, and end with 120."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
