@@ -17,7 +17,7 @@ from typing import Any, Final
 from ottla_testkit.conformance.harness.checked_layer import fail, sentence_of
 
 _FOLDER: Final = str(Path(__file__).parent.parent)
-_MOMENT: Final = 0.005
+_MOMENT: Final = 0.02
 _PROBABILITY: Final = 0.3
 """Probability that another thread continues after a line."""
 _SCHEDULES: Final = 3
