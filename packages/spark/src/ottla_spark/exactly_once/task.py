@@ -194,9 +194,8 @@ class _PreparedTransaction:
         if producer is not self.producer():
             return
         last = plan.last
-        if not self.prepared.written:
-            pass  # no outcome: it has no record, and the driver does not know it
-        elif (
+        # A transaction without a record has no outcome, and the driver does not know it.
+        if self.prepared.written and (
             last is None
             or last.status is not Status.DONE
             or all(each.prepared != self.prepared for each in last.listed)
