@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
@@ -34,6 +35,7 @@ from ottla.protocol import (
     METADATA,
     PRODUCE,
     FinalizedFeatureKey,
+    Message,
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
@@ -388,6 +390,20 @@ def test_older_finalized_features_change_nothing(order: tuple[int, int]) -> None
     ready(machine, 2)
 
     assert (machine.client.features.epoch, machine.client.features.levels) == (8, {"transaction.version": 2})
+
+
+@pytest.mark.rule("network.version.highest")
+@pytest.mark.parametrize("message", [METADATA, PRODUCE])
+def test_a_garbled_range_of_versions_is_not_believed(message: Message[Any, Any]) -> None:
+    machine = machine_of(1)
+    offered = machine.cluster.brokers[1].versions
+    right, offered[message.key] = offered[message.key], (13, 0)
+    for _ in range(20):
+        machine.client.poll(0.1, machine.clock())
+    assert machine.metadata.cluster.bootstrap
+
+    offered[message.key] = right
+    until(machine, lambda: machine.client.ready(1, machine.clock()))
 
 
 # In flight

@@ -8,7 +8,7 @@ import attrs
 
 from ottla.errors import BrokerError, ErrorCode, ProtocolError, error_code
 from ottla.network.request import Request
-from ottla.protocol import API_VERSIONS, ApiVersionsRequest, peek_error_code
+from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, ApiVersionsRequest, peek_error_code
 from ottla.results.value_methods import ValueMethods
 from ottla.version import __version__
 
@@ -70,15 +70,28 @@ def read_api_versions(version: int, body: memoryview) -> NodeApiVersions:
             raise
         # librdkafka's mock cluster garbles the flexible versions.
         return NodeApiVersions(version=version, versions={}, ask_again_with=0)
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    _check_ranges(versions)
     return NodeApiVersions(
         version=version,
-        versions={api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+        versions=versions,
         features=Features(
             levels={feature.name: feature.max_version_level for feature in response.finalized_features},
             epoch=response.finalized_features_epoch,
         ),
         throttle_ms=response.throttle_time_ms,
     )
+
+
+def _check_ranges(versions: Mapping[int, tuple[int, int]]) -> None:
+    """Raise ProtocolError if a range that a producer cannot do without is inverted: the response was garbled.
+
+    Believed, it would refuse every record as long as the connection lives. Proxies may disable other requests so.
+    """
+    for message in (METADATA, PRODUCE):
+        lowest, highest = versions.get(message.key, (0, 0))
+        if lowest > highest:
+            raise ProtocolError(f"the ApiVersions response offers versions {lowest} to {highest} of {message.name}")
 
 
 def _highest_offered(version: int, body: memoryview) -> int:
