@@ -96,6 +96,7 @@ WRITTEN: list[tuple[str, Any, str, Any]] = [
     ("compression.type", "ZSTD", "batching.compression_type", "zstd"),
     ("compression.type", "brotli", "batching.compression_type", "brotli"),
     ("client.id", " me ", "connection.client_id", "me"),
+    ("client.id", "caf\u00e9 \u5e97", "connection.client_id", "caf\u00e9 \u5e97"),
     ("client.id", "a" * 32_767, "connection.client_id", "a" * 32_767),
     ("linger.ms", None, "batching.linger", 0.005),
 ]
@@ -132,6 +133,13 @@ def test_a_value_is_accepted_as_python_type_or_java_string(
         ("client.id", 7, "7 is not a string"),
         ("client.id", "a" * 32_768, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
         ("client.id", "\u00e9" * 16_384, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
+        (
+            "client.id",
+            "x\nERROR root: lost",
+            "has line breaks or other characters that would change how log lines look",
+        ),
+        ("client.id", "x\x1b[31m", "has line breaks or other characters"),
+        ("client.id", "x\u202e", "has line breaks or other characters"),
         ("client.id", "job-\ud800", "'job-\\ud800' cannot be sent: UTF-8 has no bytes for '\\ud800'"),
         ("transactional.id", "a" * 32_768, "has 32768 bytes in UTF-8; at most 32767 are allowed"),
         ("transactional.id", "", "'' is not a string of at least 1 character"),

@@ -77,7 +77,7 @@ class ConnectionConfig(ValueMethods):
     )
     client_id: str = option(
         "client.id",
-        text(most_bytes=SHORT_MAX),
+        text(most_bytes=SHORT_MAX, visible=True),
         default="",
         meaning="The producer's name in the brokers' logs and quotas; empty: a name is generated.",
     )

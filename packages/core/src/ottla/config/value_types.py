@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from ottla.config.values import brief
+from ottla.errors.quoting import printable
 
 NAMES: Final = "str | Sequence[str]"
 """The annotation of a list of names."""
@@ -109,8 +110,11 @@ def boolean() -> ValueType:
     return choice({"true": True, "false": False})
 
 
-def text(*, minimum: int = 0, most_bytes: int | None = None) -> ValueType:
-    """At least *minimum* characters without surrounding space; *most_bytes* is the limit of its protocol field."""
+def text(*, minimum: int = 0, most_bytes: int | None = None, visible: bool = False) -> ValueType:
+    """At least *minimum* characters without surrounding space; *most_bytes* is the limit of its protocol field.
+
+    A *visible* text begins log lines as it is, so it has no line breaks or other characters that `printable` escapes.
+    """
     allowed = "a string" + (f" of at least {minimum} character{'s' * (minimum > 1)}" if minimum else "")
 
     def parse(raw: object) -> str:
@@ -119,6 +123,8 @@ def text(*, minimum: int = 0, most_bytes: int | None = None) -> ValueType:
         stripped = raw.strip()
         if most_bytes is not None:
             _check_bytes(stripped, most_bytes)
+        if visible and printable(stripped, limit=len(stripped), hide=False) != stripped:
+            raise ValueError(f"{brief(raw)} has line breaks or other characters that would change how log lines look")
         return stripped
 
     return ValueType(allowed=allowed, parse=parse)
