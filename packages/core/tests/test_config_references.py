@@ -464,7 +464,15 @@ def test_a_resolved_secret_is_shown_nowhere(folder: Path, caplog: pytest.LogCapt
 
     assert SECRET not in repr(draft) + repr(draft.config) + str(dict(draft.config.plugin_values.items()))
     assert SECRET not in problems(settings) + caplog.text
-    assert "linger.ms: 'from-file' is not" in problems(settings)
+
+
+@pytest.mark.parametrize("key", ["linger.ms", "acks", "queue.buffering.max.ms", "compression.gzip.level"])
+def test_no_problem_quotes_what_a_provider_read(folder: Path, key: str) -> None:
+    written = f"${{file:{folder}/kafka.properties:password}}"
+    reported = problems({"config.providers": "file", "compression.type": "gzip", key: written})
+
+    assert SECRET not in reported
+    assert "the value that a config provider read (not shown) is not" in reported
 
 
 def key(name: str, *, rotates: bool) -> ConfigKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 import attrs
@@ -26,9 +26,11 @@ class CoreSettings:
     """The values of the core's keys; no repr shows them.
 
     `raw` hides the values of all other keys. `values` are in Kafka's units, with the default for an invalid value.
+    `provided` keys have values that a config provider read: perhaps secrets of others, so that no problem quotes them.
     """
 
     raw: Mapping[str, object]
+    provided: Set[str] = frozenset()
     values: dict[str, Any] = attrs.Factory(dict)
     read: set[str] = attrs.Factory(set)
     wrong: set[str] = attrs.Factory(set)
@@ -50,9 +52,9 @@ class CoreSettings:
         self.adjusted.add(key)
 
 
-def read_core(raw: Mapping[str, object]) -> CoreSettings:
+def read_core(raw: Mapping[str, object], *, provided: Set[str] = frozenset()) -> CoreSettings:
     """Read every key of the core, and collect the problems of each."""
-    core = CoreSettings(raw=raw)
+    core = CoreSettings(raw=raw, provided=provided)
     for option in OPTIONS.values():
         core.values[option.key] = _value(core, option.key, option.type, default=option.default)
     _require(core, "bootstrap.servers", "required; name at least one server as host:port")
@@ -67,9 +69,18 @@ def _value(core: CoreSettings, key: str, value_type: ValueType, *, default: Any)
     try:
         return value_type.parse(core.raw[key])
     except ValueError as error:
-        core.problems += [f"{key}: {reason}" for reason in error.args]
+        core.problems += [f"{key}: {reason}" for reason in _reasons(core, key, value_type, error)]
         core.wrong.add(key)
         return default
+
+
+def _reasons(core: CoreSettings, key: str, value_type: ValueType, error: ValueError) -> Sequence[str]:
+    return [not_quoted(f"not {value_type.allowed}")] if key in core.provided else error.args
+
+
+def not_quoted(why: str) -> str:
+    """The problem with a value that a config provider read."""
+    return f"the value that a config provider read (not shown) is {why}"
 
 
 def _require(core: CoreSettings, key: str, reason: str) -> None:
@@ -82,4 +93,4 @@ def _refuse(core: CoreSettings) -> None:
         core.read.add(key)
         problem = refusal.problem(core.raw[key]) if core.given(key) else None
         if problem is not None:
-            core.problems.append(problem)
+            core.problems.append(f"{key}: {not_quoted('refused')}" if key in core.provided else problem)

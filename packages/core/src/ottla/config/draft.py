@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from ottla.config.config_def import OPTIONS, build
-from ottla.config.core_settings import HARMLESS, CoreSettings, read_core
+from ottla.config.core_settings import HARMLESS, CoreSettings, not_quoted, read_core
 from ottla.config.in_force import DEFAULT, GIVEN, SettingInForce, SettingsInForce, hidden, shown
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.key_names import add_misnamed, merge, of_another_client, sources_of, unknown
@@ -66,16 +66,14 @@ class ConfigDraft:
         settings, keywords = hide_settings(settings), hide_settings(keywords or {})
         merged = merge(settings, keywords, problems=problems)
         sources = sources_of(settings, keywords)
+        before = dict(merged)
         if resolve is not None:
-            before = dict(merged)
             resolve(merged, problems)
-            sources |= {
-                key: f"{sources[key]}, read by a config provider"
-                for key, value in merged.items()
-                if value is not before.get(key) and key in sources
-            }
-        add_misnamed(merged)
-        core = read_core({key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()})
+        provided = {key for key, value in merged.items() if value is not before.get(key)}
+        sources |= {key: f"{sources[key]}, read by a config provider" for key in provided & sources.keys()}
+        provided |= {name for key, name in add_misnamed(merged).items() if key in provided}
+        plain = {key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()}
+        core = read_core(plain, provided=provided)
         reconcile(core)
         core.problems[:0] = problems
         rest = {key: raw for key, raw in core.raw.items() if key not in core.read}
@@ -201,6 +199,8 @@ class ConfigDraft:
             problem = f"{key.name}: {wrong} ({plugin}: {key.meaning})"
         elif secret:
             problem = f"{key.name}={HIDDEN}: not accepted by {plugin}; {key.meaning}"
+        elif key.name in self._core.provided:
+            problem = f"{key.name}: {not_quoted('not accepted')} ({plugin}: {key.meaning})"
         else:
             problem = f"{key.name}={brief(raw)}: {why} ({plugin}: {key.meaning})"
         self._core.problems.append(problem)

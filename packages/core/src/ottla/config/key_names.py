@@ -99,16 +99,19 @@ def dotted(key: str) -> str:
     return key.strip().lower().replace("_", ".").replace("-", ".")
 
 
-def add_misnamed(settings: dict[str, object]) -> None:
-    """Use the values of other clients' keys for what these are here, if both have the same values.
+def add_misnamed(settings: dict[str, object]) -> dict[str, str]:
+    """Use the values of other clients' keys for what these are here, if both have the same values. Return the names.
 
     These keys are refused nevertheless. So one error lists the other problems, too: `sasl.mechanisms=PLAIN` does not
     mean that `sasl.mechanism` was left out.
     """
+    added: dict[str, str] = {}
     for key in list(settings):
         other = of_another_client(key)
-        if other is not None and other.name is not None and not other.remark:
-            settings.setdefault(other.name, settings[key])
+        if other is not None and other.name is not None and not other.remark and other.name not in settings:
+            settings[other.name] = settings[key]
+            added[key] = other.name
+    return added
 
 
 def unknown(key: str, *, known: Iterable[str], source: str | None = None) -> str:
