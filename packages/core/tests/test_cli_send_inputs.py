@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import signal
@@ -195,11 +196,33 @@ def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert State.load(tmp_path / "STATE") == written
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"form": 1}', "[]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"form": 1}', "[]", "[" * 100_000, '{"form": "\\u001b[31m"}'])
 def test_another_file_is_no_state(text: str, tmp_path: Path) -> None:
     (tmp_path / "STATE").write_text(text)
-    with pytest.raises(InputError, match="is not the state of `ottla send`"):
+    with pytest.raises(InputError, match="STATE is not a state that this version of `ottla send` wrote"):
         State.load(tmp_path / "STATE")
+
+
+def test_a_state_that_was_changed_is_refused(tmp_path: Path) -> None:
+    written, path = state(tmp_path), tmp_path / "STATE"
+    written.save(path)
+    whole = path.read_bytes()
+
+    for number, byte in itertools.product(range(len(whole)), (0x00, 0x31, 0x7B, 0x80, 0xFF)):
+        path.write_bytes(whole[:number] + bytes([whole[number] ^ byte or byte]) + whole[number + 1 :])
+        try:
+            assert State.load(path) == written  # the change was not in what JSON means
+        except InputError as error:
+            assert str(path) in str(error)  # noqa: PT017 - each of a thousand changes ends one way or the other
+
+
+def test_a_changed_position_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "STATE"
+    state(tmp_path).save(path)
+    path.write_text(path.read_text().replace('"record": 2', '"record": 0'))
+
+    with pytest.raises(InputError, match="was changed or damaged after `ottla send` wrote it"):
+        State.load(path)
 
 
 def test_a_state_is_for_the_same_files_and_options(tmp_path: Path) -> None:

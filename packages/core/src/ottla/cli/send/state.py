@@ -1,10 +1,12 @@
 """The STATE file of `ottla send --resume`: the position up to which records are committed, and what is prepared.
 
-It is replaced as a whole and synced to the disk, so after a crash it is the old or the new one.
+It is replaced as a whole and synced to the disk, so after a crash it is the old or the new one. It has a checksum: a
+position that a disk or an editor changed would send records twice, or leave them out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -19,7 +21,7 @@ import attrs
 from ottla.cli.send.columns import InputError
 from ottla.transactions import PreparedTransaction
 
-_FORM: Final = 2
+_FORM: Final = 3
 
 
 @attrs.frozen
@@ -58,8 +60,7 @@ class State:
 
     def save(self, path: Path) -> None:
         """Write the state, so that it survives a crash of the machine."""
-        document = {
-            "form": _FORM,
+        document: dict[str, Any] = {
             "subject": self.subject,
             "cluster": self.cluster,
             "transactional_id": self.transactional_id,
@@ -67,6 +68,7 @@ class State:
             "prepared": self.prepared
             and {"transaction": str(self.prepared.transaction), "position": attrs.asdict(self.prepared.position)},
         }
+        document |= {"form": _FORM, "checksum": _checksum(document)}
         scratch = path.with_name(f"{path.name}.new")
         with open(scratch, "w", encoding="utf-8") as file:
             json.dump(document, file, indent=2)
@@ -77,25 +79,37 @@ class State:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a state. Raises InputError for another file."""
+        """Read a state. Raises InputError for another file, and for one that was changed."""
         try:
-            document = json.loads(path.read_text("utf-8"))
-            if document["form"] != _FORM:
-                raise ValueError(f"its form is {document['form']}, not {_FORM}")
-            prepared = document["prepared"]
-            return cls(
-                subject=document["subject"],
-                cluster=document["cluster"],
-                transactional_id=document["transactional_id"],
-                position=Position(**document["position"]),
-                prepared=prepared
-                and Prepared(
-                    transaction=PreparedTransaction.from_string(prepared["transaction"]),
-                    position=Position(**prepared["position"]),
-                ),
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is not the state of `ottla send`: {error}") from None
+            document = json.loads(path.read_bytes())
+            if not isinstance(document, dict) or document.pop("form", None) != _FORM:
+                raise InputError(f"{path} is not a state that this version of `ottla send` wrote")
+            if document.pop("checksum", None) != _checksum(document):
+                raise InputError(
+                    f"{path} was changed or damaged after `ottla send` wrote it, so it does not say what is committed; "
+                    "use a new file, and send only what the topic lacks"
+                )
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError):
+            raise InputError(f"{path} is not a state that this version of `ottla send` wrote: it is not JSON") from None
+        prepared = document["prepared"]
+        return cls(
+            subject=document["subject"],
+            cluster=document["cluster"],
+            transactional_id=document["transactional_id"],
+            position=Position(**document["position"]),
+            prepared=prepared
+            and Prepared(
+                transaction=PreparedTransaction.from_string(prepared["transaction"]),
+                position=Position(**prepared["position"]),
+            ),
+        )
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """The checksum of a state without its form and checksum."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def subject_of(topic: str, names: Sequence[str], choices: Mapping[str, Any]) -> dict[str, Any]:
