@@ -296,6 +296,17 @@ def test_an_unusable_proxy_is_reported(
         through(proxy, pki, server)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-proxy.invalid"])
+def test_a_proxy_that_cannot_be_reached_is_named(
+    host: str, pki: Pki, server: TokenServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://alice:s3cret@{host}:1")
+    with HttpProxy() as proxy, pytest.raises(ConnectionFailedError, match=f"the proxy {host}:1, which the") as caught:
+        through(proxy, pki, server)
+
+    assert "s3cret" not in str(caught.value)
+
+
 def test_plain_http_uses_its_own_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "proxy.example.com:3128")
     assert proxy_for(Address.read("https://idp.example.com/")) is None

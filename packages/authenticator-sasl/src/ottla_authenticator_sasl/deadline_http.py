@@ -193,7 +193,12 @@ def _connected(
     names: HostNames,
 ) -> Iterator[socket.socket]:
     host, port = (address.host, address.port_or_default) if proxy is None else (proxy.host, proxy.port)
-    sock = _first_that_answers(names.look_up(host, port, deadline), deadline)
+    try:
+        sock = _first_that_answers(names.look_up(host, port, deadline), deadline)
+    except OSError as error:
+        if proxy is None:
+            raise
+        raise HttpProxyError(f"the proxy {proxy}, which the environment names, cannot be reached: {error}") from error
     try:
         if address.secure:
             if proxy is not None:
