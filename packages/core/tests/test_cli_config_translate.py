@@ -199,10 +199,10 @@ def test_secrets_are_printed_only_on_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [" two  words", "a\\b", "tab\there", "=#!:", "\u00e9"])
 def test_a_value_survives_the_properties_file(value: str, tmp_path: Path) -> None:
-    result = translated(json.dumps({"client.id": value}), tmp_path=tmp_path, name="given.json")
+    result = translated(json.dumps({"sasl.username": value}), tmp_path=tmp_path, name="given.json")
     (tmp_path / "ours.properties").write_bytes(result.stdout.encode("iso-8859-1"))
 
-    assert settings.from_file(tmp_path / "ours.properties")["client.id"] == value
+    assert settings.from_file(tmp_path / "ours.properties")["sasl.username"] == value
 
 
 # Where settings are written

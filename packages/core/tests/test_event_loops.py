@@ -337,6 +337,23 @@ def test_a_callback_that_raises_is_logged_and_the_others_run(caplog: pytest.LogC
     assert "ZeroDivisionError" in str(line.exc_info)
 
 
+def test_a_callback_that_raises_has_the_error_of_its_record_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        batches = Batches()
+        inbox = running_inbox()
+        failed = batches.send()
+        inbox.add(failed, LoopCallback(lambda delivery: delivery.metadata.offset))
+        error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+        batches.complete(failed, outcome=Failed(error=error))
+        await LaterTurn()
+
+    run(main())
+
+    [line] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert "raised when it got this error, and the producer continues: " in line.getMessage()
+    assert "AttributeError" in str(line.exc_info)
+
+
 def test_an_interrupt_in_a_callback_loses_no_other_callback() -> None:
     seen: list[str] = []
 

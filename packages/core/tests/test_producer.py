@@ -20,6 +20,7 @@ from ottla import (
     SerializationError,
     TopicUnavailableError,
 )
+from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import simulated
 
 
@@ -107,10 +108,18 @@ def test_an_invalid_timestamp_is_refused(producer: Producer, timestamp_ms: Any) 
 
 
 @pytest.mark.rule("producer.send.refused.type")
-@pytest.mark.parametrize("headers", [["lone"], [("name",)], [("name", "text")], [(b"name", b"v")], [(None, b"v")]])
+@pytest.mark.parametrize("headers", [["lone"], [("name",)], [("name", "text")], [(b"name", b"v")], [(None, b"v")], 5])
 def test_an_invalid_header_is_refused(producer: Producer, headers: Any) -> None:
     with pytest.raises(InvalidRecordError, match="header"):
         producer.send("t", b"value", headers=headers)
+
+
+def test_headers_are_read_once() -> None:
+    given: Any = iter([iter(("name", b"v")), ["other", None]])
+    with MockProducer() as producer:
+        producer.send("t", b"value", headers=given)
+
+        assert producer.history[0].headers == (("name", b"v"), ("other", None))
 
 
 @pytest.mark.rule("producer.send.refused.size")

@@ -53,6 +53,12 @@ def test_a_datetime_without_a_time_zone_is_refused_with_what_helps() -> None:
         producer.send("orders", b"v", timestamp_ms=datetime.now())
 
 
+def test_the_missing_time_of_pandas_is_refused() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="timestamp_ms=NaT is no time"):
+        producer.send("orders", b"v", timestamp_ms=pandas.NaT)
+
+
 def test_a_datetime_before_1970_is_refused() -> None:
     with MockProducer() as producer, pytest.raises(InvalidRecordError, match="must be an int from 0 to"):
         producer.send("orders", b"v", timestamp_ms=datetime(1969, 12, 31, tzinfo=UTC))

@@ -341,6 +341,37 @@ def test_only_errors_given_to_a_callback_count_as_retrieved() -> None:
     assert batch.unretrieved_errors() == 1
 
 
+@pytest.mark.rule("producer.report.retrieved")
+def test_a_callback_that_raises_retrieves_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    later: list[Delivery] = []
+    batch.append(None, b"v", (), 0, lambda delivery: print(delivery.metadata.offset))  # type: ignore[union-attr]  # the fault
+    batch.append(None, b"v", (), 0, later.append)
+    error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+    batch.complete_and_call_back(Failed(error=error))
+
+    assert batch.unretrieved_errors() == 1
+    assert len(later) == 1
+    assert "raised when it got this error, and the producer continues: refused" in caplog.text
+    assert "AttributeError" in caplog.text
+
+
+@pytest.mark.rule("producer.report.retrieved")
+def test_a_callback_that_reads_the_error_and_raises_has_retrieved_it() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+    def reraise(delivery: Delivery) -> None:
+        assert delivery.error is not None
+        raise delivery.error
+
+    batch.append(None, b"v", (), 0, reraise)
+    batch.complete_and_call_back(Failed(error=error))
+
+    assert batch.unretrieved_errors() == 0
+
+
 # Columns of others
 
 

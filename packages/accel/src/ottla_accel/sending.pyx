@@ -122,8 +122,8 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         is the current time.
 
         *on_delivery* is called on the I/O thread, once the record is acknowledged or has failed, with a delivery of the
-        record: read its `error` or its `metadata`. After this call, the error counts as retrieved. A function that
-        cannot take one argument raises TypeError.
+        record: read its `error` or its `metadata`. After this call, the error counts as retrieved, unless the call
+        raises. A function that cannot take one argument raises TypeError.
 
         Blocks only while the topic is not known yet, while `buffer.memory` is used up, and for lookups of a serializer:
         at most *timeout* seconds altogether, or `max.block.ms`. 0 never waits: the error then says what for. Inside a

@@ -231,23 +231,39 @@ class BatchResult(Generic[B]):
 
     def _run_each(self, callbacks: deque[tuple[int, OnDelivery]], outcome: Acknowledged | Failed) -> None:
         """Run callbacks; each is removed from the queue when its delivery is ready."""
-        facts = _in_lists(self._columns.facts()) if isinstance(outcome, Acknowledged) else None
+        if isinstance(outcome, Failed):
+            while callbacks:
+                self._call_with_error(*callbacks.popleft(), outcome)
+            return
+        facts = _in_lists(self._columns.facts())
         while callbacks:
             index, callback = callbacks[0]
-            delivery: Delivery
-            if isinstance(outcome, Failed):
-                if _retrieves_error(callback):
-                    self.mark_error_retrieved(index)
-                delivery = Delivery(self, index)
-            else:
-                assert facts is not None
-                delivery = AcknowledgedDelivery(self, index)
-                delivery.metadata = self._metadata(facts, index, outcome)
+            delivery = AcknowledgedDelivery(self, index)
+            delivery.metadata = self._metadata(facts, index, outcome)
             callbacks.popleft()
             try:
                 callback(delivery)
             except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
                 self._callback_raised()
+
+    def _call_with_error(self, index: int, callback: OnDelivery, outcome: Failed) -> None:
+        """Run the callback of a record that failed. If it raises, it has not retrieved the error: `flush` raises it.
+
+        Once the batch is counted, a report may have left the error out already; then only the log has it.
+        """
+        if self.counted and _retrieves_error(callback):
+            self.mark_error_retrieved(index)
+        try:
+            callback(Delivery(self, index))
+        except BaseException:  # as above
+            logger.exception(
+                "a delivery callback for %s raised when it got this error, and the producer continues: %s",
+                self,
+                outcome.error_of(index),
+            )
+            return
+        if not self.counted and _retrieves_error(callback):
+            self.mark_error_retrieved(index)
 
     def _run_column(self, callbacks: CallbackColumn) -> None:
         column = iter(callbacks.column)

@@ -64,7 +64,14 @@ class LoopCallback:
         except (KeyboardInterrupt, SystemExit):
             raise  # they end the loop, as from any other callback of it
         except BaseException:
-            logger.exception("a delivery callback for %s raised; the producer continues", delivery)
+            if (error := delivery.error) is None:
+                logger.exception("a delivery callback for %s raised; the producer continues", delivery)
+            else:  # it was for this callback alone
+                logger.exception(
+                    "a delivery callback for %s raised when it got this error, and the producer continues: %s",
+                    delivery,
+                    error,
+                )
 
 
 RecordWait: TypeAlias = TaskWait[RecordMetadata | None]

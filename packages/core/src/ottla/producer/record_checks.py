@@ -58,7 +58,11 @@ def timestamp_of(given: object) -> int:
 
 
 def _milliseconds(given: datetime) -> int:
-    if given.utcoffset() is None:
+    try:
+        zone = given.utcoffset()
+    except ValueError:  # pandas.NaT is a datetime, and none
+        raise InvalidRecordError(f"timestamp_ms={given!r} is no time") from None
+    if zone is None:
         raise InvalidRecordError(
             f"timestamp_ms={given!r} has no time zone: pass datetime.now(UTC), or astimezone() of a local time"
         )

@@ -152,9 +152,17 @@ class TableDelivery:
         try:
             callback(self)
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
-            logger.exception(
-                "a callback of a table's delivery raised an exception (%s); the producer continues", self._target
-            )
+            if (error := self._counts()[1]) is None:
+                logger.exception(
+                    "a callback of a table's delivery raised an exception (%s); the producer continues", self._target
+                )
+            else:
+                logger.exception(
+                    "a callback of a table's delivery (%s) raised when it got this error, and the producer continues: "
+                    "%s",
+                    self._target,
+                    error,
+                )
 
     def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
         if timeout is not None:
