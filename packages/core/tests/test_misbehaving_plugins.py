@@ -256,6 +256,20 @@ def test_partitions_of_a_column_may_be_any_ints_with_a_length(column: Callable[[
         assert [record.key for record in simulation.cluster.topics["t"].log[0]] == [b"key", b"a", b"b"]
 
 
+def test_partitions_of_a_column_may_be_small_integers_of_numpy() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    def partition_column(_self: object, _topic: str, keys: Sequence[bytes], _view: object) -> Any:
+        return numpy.ones(len(keys), dtype=numpy.uint8)  # their sum is above 255
+
+    methods = {"partition": returning(1), "partition_column": partition_column}
+    with simulated(1, 1, config={"partitioner.class": type("Columns", (), methods)()}) as simulation:
+        simulation.producer.send_table("t", pa.table({"key": [b"k"] * 300, "value": [b"v"] * 300}))
+        Calling(simulation, simulation.producer.flush).rounds()
+
+        assert {number: len(log) for number, log in simulation.cluster.topics["t"].log.items() if log} == {1: 300}
+
+
 def check_named(error: BaseException, kind: str) -> None:
     """The error names the plugin with its package, and what helps."""
     assert f"the {origin(kind).name} " in str(error)

@@ -68,7 +68,8 @@ def partitions_of(ask: PartitionColumn, topic: str, keys: Sequence[bytes], view:
     made: Sequence[int] = ask_partitioner(ask, topic, keys, view)
     try:
         len(made)  # a generator is refused
-        chosen = made if type(made) is list else list(made)  # read once, so that what is checked is what is used
+        # Read once, so that what is checked is what is used. The sum of numpy's small integers would overflow.
+        chosen = made if type(made) is list else list(map(operator.index, made))
         count, lowest, highest = len(chosen), min(chosen, default=0), max(chosen, default=0)
         operator.index(sum(chosen))  # quicker than a check of each
     except faults():

@@ -83,6 +83,7 @@ class Metadata:
         self._wanted = True
         self._new: set[str] = set()  # topics in use that no response has described
         self._updated_at = float("-inf")
+        self._created_at = clock()
         self._failing_since: float | None = None
         self._schedule = RetrySchedule(refresh_backoff)
         self._hinted_epochs: dict[tuple[str, int], int] = {}  # that no metadata response has reached yet
@@ -108,8 +109,8 @@ class Metadata:
         return {(broker.host, broker.port) for broker in self._bootstrap.values()}
 
     def age(self, now: float) -> float:
-        """Seconds since the last response about all topics in use; NaN before the first one."""
-        return now - self._updated_at if self._updated_at > float("-inf") else float("nan")
+        """Seconds since the last response about all topics in use, or since the start if there was none yet."""
+        return now - max(self._updated_at, self._created_at)
 
     # For callers of the producer
 
