@@ -12,7 +12,14 @@ import attrs
 import pytest
 from broker_on_a_socket import SocketBroker
 
-from ottla import Delivery, DeliveryError, FatalTransactionError, Producer, UndeliveredError
+from ottla import (
+    Delivery,
+    DeliveryError,
+    FatalTransactionError,
+    Producer,
+    UndeliveredError,
+)
+from ottla.errors import TransactionError
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from wrong_peers import serving
 
@@ -20,9 +27,12 @@ OTHERS = 12
 """Records of another producer in the second cluster: as many numbers of its producer id are taken there."""
 
 
-def cluster(name: str | None) -> SimulatedCluster:
+def cluster(name: str | None, *, topics_before: int = 0) -> SimulatedCluster:
+    """A cluster with topic t, whose id depends on the number of topics before it."""
     made = SimulatedCluster.of(1)
     made.id = name
+    for number in range(topics_before):
+        made.create(f"before-{number}", 1)
     made.create("t", 1)
     return made
 
@@ -70,8 +80,11 @@ class LoadBalancer:
 
 @pytest.fixture
 def moved(request: pytest.FixtureRequest) -> Iterator[tuple[Moved, str]]:
-    """The address, whose second cluster has given the same producer id to another producer."""
-    second = cluster("second")
+    """The address, whose second cluster has given the same producer id to another producer.
+
+    With the parameter "same id" the second one is named as the first one, and only its topics have other ids.
+    """
+    second = cluster("first" if getattr(request, "param", None) == "same id" else "second", topics_before=1)
     with SocketBroker(second.brokers[1]).serving() as servers, Producer(bootstrap_servers=servers) as other:
         for number in range(OTHERS):
             other.send("t", b"other %d" % number).result(20)
@@ -111,6 +124,97 @@ def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
     lines = [record.getMessage() for record in caplog.records]
     assert sum("of another cluster now, 'second', and were those of 'first'" in line for line in lines) == 1
+
+
+@pytest.mark.rule("metadata.again.topics")
+@pytest.mark.parametrize("moved", ["same id"], indirect=True)
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_a_cluster_that_was_set_up_again_with_its_id_is_another_one(
+    moved: tuple[Moved, str], pause: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    place, servers = moved
+    with caplog.at_level("WARNING"), made(servers) as producer:
+        send(producer, b"before ")
+        place.move()
+        time.sleep(pause)
+        deliveries = send(producer, b"after ")
+
+    assert place.values[OTHERS:] == [b"after %d" % number for number in range(10)]
+    assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("no topic in use has kept its id (t): their cluster was set up again" in line for line in lines) == 1
+
+
+@pytest.mark.rule("metadata.again.topics")
+def test_topics_that_are_created_again_in_a_living_cluster_keep_the_producer_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    living = cluster("first")
+    with (
+        SocketBroker(living.brokers[1]).serving() as servers,
+        made(servers, **{"metadata.max.age.ms": 200}) as producer,
+    ):
+        send(producer, b"before ")
+        given = living.transactions.next_id
+        living.deleted.append(living.topics.pop("t"))
+        living.create("t", 1)
+        send(producer, b"after ", count=3)
+
+    assert [record.value for record in living.topics["t"].log[0]] == [b"after 0", b"after 1", b"after 2"]
+    assert living.transactions.next_id == given
+    assert "has kept its id" not in caplog.text
+
+
+@pytest.mark.rule("metadata.again.topics")
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("commits_at_once", [True, False])
+def test_an_open_transaction_fails_in_a_cluster_that_was_set_up_again(version: int, commits_at_once: bool) -> None:
+    """It knows the same transactional id, with the same producer id and the same numbers."""
+    first, second = cluster("first"), cluster("first", topics_before=1)
+    first.transaction_version = second.transaction_version = version
+    settings = {"transactional.id": "mine", "delivery.timeout.ms": 6_000, "request.timeout.ms": 2_000}
+    with SocketBroker(second.brokers[1]).serving() as servers, made(servers, **settings) as other:
+        other.init_transactions()
+        for _ in range(2):
+            with other.transaction():
+                other.send("t", b"other")
+    address = SocketBroker(first.brokers[1])
+    with address.serving() as servers, made(servers, **settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"lost").result(20)
+        Moved(address, second).move()
+        more = producer.send("t", b"more")
+        if commits_at_once:
+            with pytest.raises(TransactionError, match="its topics were deleted and created again meanwhile"):
+                producer.commit_transaction(20)
+        assert isinstance(more.exception(20), DeliveryError)
+        with pytest.raises(TransactionError, match="its topics were deleted and created again meanwhile"):
+            producer.commit_transaction(20)
+
+    assert second.topics["t"].committed(0) == [b"other", b"other"]
+
+
+@pytest.mark.rule("metadata.again.topics")
+def test_a_transaction_after_topics_were_created_again_has_another_epoch() -> None:
+    again = cluster("first")
+    address = SocketBroker(again.brokers[1])
+    settings = {"transactional.id": "mine", "metadata.max.age.ms": 100, "metadata.max.idle.ms": 5_000}
+    with address.serving() as servers, made(servers, **settings) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"before")
+        epoch = again.transactions.ids["mine"].epoch
+        with address.lock:
+            again.deleted.append(again.topics.pop("t"))
+            again.create("t", 1)
+        Moved(address, again).move()
+        time.sleep(0.5)
+        with producer.transaction():
+            producer.send("t", b"after")
+
+    assert again.topics["t"].committed(0) == [b"after"]
+    assert again.transactions.ids["mine"].epoch > epoch + 1  # of the transaction, and of what came before it
 
 
 @pytest.mark.rule("metadata.again.other")

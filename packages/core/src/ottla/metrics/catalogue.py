@@ -225,7 +225,9 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Records that `send` refused because no memory came free within max.block.ms",
         times=True,
     ),
-    _gauge("metadata-age", "Seconds since the last metadata response; before the first one, since the producer was made."),
+    _gauge(
+        "metadata-age", "Seconds since the last metadata response; before the first one, since the producer was made."
+    ),
     _time_spent("metadata-wait-time-ns-total", "metadata_wait", "by threads waiting for a topic that was not known"),
     _time_spent("flush-time-ns-total", "flush", "in `flush`"),
     _time_spent("txn-init-time-ns-total", "txn_init", "in `init_transactions`"),

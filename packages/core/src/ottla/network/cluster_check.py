@@ -1,5 +1,7 @@
 """The check that a connection leads to the cluster that metadata is from, before records go there.
 
+It compares the cluster's id, and the ids of a few topics, because clusters that are set up again often keep their id.
+
 An address may be another cluster's by then: behind a load balancer or a name, or of a broker that was set up again. Its
 brokers have given the producer id to another producer, and would take a batch for a duplicate of that one's: it would
 be acknowledged and not written.
@@ -13,13 +15,14 @@ from ottla.errors import NetworkError, UnsupportedVersionError, quoted
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
-from ottla.network.metadata_messages import metadata_request
+from ottla.network.metadata_messages import cluster_request
 from ottla.network.request import Completion
 from ottla.network.request_writer import RequestWriter, version_for
+from ottla.protocol.notation import ZERO_UUID
 
 
 class ClusterCheck:
-    """Asks a broker for its cluster's id, and compares it with that of metadata."""
+    """Asks a broker for its cluster's id and those of topics, and compares them with those of metadata."""
 
     def __init__(self, context: ClientContext, *, writer: RequestWriter, closer: ConnectionCloser) -> None:
         self._metadata = context.metadata
@@ -34,7 +37,8 @@ class ClusterCheck:
         """
         if not self._metadata.checks_clusters or self._metadata.cluster_id is None or connection.broker.id < 0:
             return
-        request = metadata_request((), on_complete=partial(self._complete, connection))
+        topics = self._metadata.topic_ids.sample(self._metadata.cluster.topics)
+        request = cluster_request(topics, on_complete=partial(self._complete, connection))
         try:
             version = version_for(connection, request)
         except UnsupportedVersionError:
@@ -45,14 +49,24 @@ class ClusterCheck:
     def _complete(self, connection: Connection, completion: Completion) -> None:
         if completion.error is not None or connection.closing:
             return  # the connection is lost
-        found, known = completion.response.cluster_id, self._metadata.cluster_id
-        if not found or found == known:  # brokers before 0.10.1 have none
+        response, known = completion.response, self._metadata.cluster_id
+        topics = {topic.name: topic.topic_id for topic in response.topics if topic.topic_id != ZERO_UUID}
+        if response.cluster_id and response.cluster_id != known:  # brokers before 0.10.1 have none
+            self._closer.close(
+                connection,
+                NetworkError(
+                    f"{connection.broker} is a broker of another cluster now, {quoted(response.cluster_id)}; the "
+                    f"records are for {quoted(known or '')}"
+                ),
+            )
+        elif self._metadata.topic_ids.differ(topics):
+            self._closer.close(
+                connection,
+                NetworkError(
+                    f"{connection.broker} has other topics of the names that are in use, with ids that metadata does "
+                    "not have yet: its cluster was set up again, or they were deleted and created again"
+                ),
+            )
+        else:
+            self._metadata.topic_ids.confirm(topics, completion.now)
             connection.unchecked = False
-            return
-        self._closer.close(
-            connection,
-            NetworkError(
-                f"{connection.broker} is a broker of another cluster now, {quoted(found)}; the records are for "
-                f"{quoted(known or '')}"
-            ),
-        )

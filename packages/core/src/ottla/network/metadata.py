@@ -18,6 +18,7 @@ from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
+from ottla.network.topic_ids import TopicIds
 from ottla.results.value_methods import ValueMethods
 
 _NEVER = float("-inf")
@@ -78,6 +79,9 @@ class Metadata:
         """Whether it gets no other request before, either."""
         self.on_other_cluster: Callable[[], object] = lambda: None
         """Called on the I/O thread before any record is sent there, if a response is from another cluster."""
+        self.on_other_topics: Callable[[], object] = lambda: None
+        """The same if no topic has kept its id, as in another cluster with the id of the one before."""
+        self.topic_ids = TopicIds()
         self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}
         self._wanted = True
@@ -301,15 +305,19 @@ class Metadata:
         *,
         partial: bool = False,
         cluster_id: str | None = None,
-    ) -> None:
+        connected_at: float = float("inf"),
+    ) -> bool:
         """Apply a metadata response: keep leaders with a newer epoch than the response's, and drop idle topics.
 
-        A *partial* response has some topics only, and does not reset the age of the others.
+        A *partial* response has some topics only, and does not reset the age of the others. Its connection was made at
+        *connected_at*. Return whether its topics may be those of another cluster with the same id.
         """
-        if cluster_id is not None:
-            before, self.cluster_id = self.cluster_id, cluster_id
-            if before not in (None, cluster_id):
-                self.on_other_cluster()
+        before, self.cluster_id = self.cluster_id, cluster_id or self.cluster_id
+        other_topics = self.topic_ids.update(topics.values(), used=self._used_at, now=now, connected_at=connected_at)
+        if before not in (None, self.cluster_id):
+            self.on_other_cluster()
+        elif other_topics:
+            self.on_other_topics()
         with self._changed:
             self._schedule.reset(_FAILURES)
             self.last_error = self.fatal_error = None
@@ -342,6 +350,7 @@ class Metadata:
                 self._wanted = True
             self._changed.notify_all()
         self.on_change()
+        return other_topics and before == self.cluster_id
 
     def _newer(self, known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
         """Return the response's topic, but with the known leaders whose epoch is newer than the response's (KIP-320).

@@ -66,6 +66,16 @@ class MetadataLog:
             )
         self._cluster_id = cluster_id
 
+    def note_other_topics(self, topics: Mapping[str, Topic]) -> None:
+        """Warn that no topic has kept its id since the response before, on a connection that is newer than that."""
+        logger.warning(
+            "%s: no topic in use has kept its id (%s): their cluster was set up again under its id, or they were "
+            "deleted and created again; an idempotent producer sends what waits with a new producer id, also if only "
+            "the response was lost, and an open transaction can only be aborted",
+            self._client_id,
+            ", ".join([*topics][:SHOWN]) + (", ..." if len(topics) > SHOWN else ""),
+        )
+
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
         """Note the state of the requested topics in a response."""
         self._wanted_since = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -21,6 +22,8 @@ from ottla.protocol import (
 )
 from ottla.protocol.notation import ZERO_UUID
 from ottla.results.value_methods import ValueMethods
+
+FIRST_WITH_TOPIC_IDS: Final = 10
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -44,6 +47,17 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
 
     # Version 0 cannot ask for no topics: an empty list there means all topics.
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
+
+
+def cluster_request(topics: Collection[str], *, on_complete: Callable[[Completion], object]) -> Request:
+    """Request the id of the cluster, and those of these topics if the broker has ids of topics (KIP-516)."""
+
+    def body(version: int) -> Sequence[bytes]:
+        asked = topics if version >= FIRST_WITH_TOPIC_IDS else ()
+        wanted = [MetadataRequestTopic(name=name) for name in asked]
+        return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))]
+
+    return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)  # as above
 
 
 def read_response(response: MetadataResponse, wanted: Collection[str]) -> MetadataUpdate:

@@ -159,13 +159,15 @@ class MetadataUpdater:
                 self._rebootstrap_as_asked(completion.now)
             return
         self.log.note_cluster(response.cluster_id)
-        self._metadata.update(
+        if self._metadata.update(
             response.brokers,
             response.topics,
             completion.now,
             partial=wanted.partial,
             cluster_id=response.cluster_id,
-        )
+            connected_at=self._connections[completion.node].opened_at,
+        ):
+            self.log.note_other_topics(response.topics)
         self.log.answered(response.topics, completion.now)
         self.log.note_brokers(response.brokers)
         self.log.left_out(response.left_out, completion.now)

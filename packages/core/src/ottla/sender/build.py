@@ -61,9 +61,10 @@ def build_sender(
         # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
         metadata.checks_clusters = config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP
     if isinstance(transactions.request_source, ProducerIdRequestSource):
-        metadata.on_other_cluster = transactions.request_source.begin_in_other_cluster
+        metadata.on_other_cluster = metadata.on_other_topics = transactions.request_source.begin_in_other_cluster
     elif transactions.manager is not None:
         metadata.on_other_cluster = transactions.manager.fail_in_other_cluster
+        metadata.on_other_topics = transactions.manager.abort_with_other_topics
         metadata.checks_before_all = True
     response_handler = ProduceResponseHandler(
         accumulator=accumulator,

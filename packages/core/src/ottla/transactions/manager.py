@@ -6,6 +6,8 @@ was lost or got a retriable error is repeated without a queue.
 
 from __future__ import annotations
 
+import attrs
+
 from ottla.errors import AbortableTransactionError, IllegalStateError, NetworkError, OttlaError
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.current_transaction import CurrentTransaction
@@ -62,6 +64,23 @@ class TransactionManager:
             if self._state.state not in (State.UNINITIALIZED, State.FATAL_ERROR):
                 why = "the brokers are those of another cluster now, which does not have its transaction"
                 self._state.transition_to_fatal(NetworkError(why))
+
+    def abort_with_other_topics(self) -> None:
+        """Let the open transaction only be aborted, because all topics in use were created again. For the I/O thread.
+
+        Its records are gone, as far as brokers had them. The next transaction has another epoch: if it is the cluster
+        that was set up again, another producer of the same transactional id may use this one there.
+        """
+        state = self._state
+        why = "its topics were deleted and created again meanwhile, perhaps with their whole cluster"
+        with state.lock:
+            state.sequences.uncertain = True
+            if state.state in CAN_SEND:
+                state.transition_to_abortable(NetworkError(why))
+            elif state.state in (State.COMMITTING, State.LEAVING):  # perhaps the first cluster has committed it already
+                state.transition_to_fatal(NetworkError(f"{why}, so its outcome is unknown"))
+            elif state.state is State.READY:
+                state.current = attrs.evolve(state.current, needs_new_epoch=True)
 
     def initialize(self, *, keep_prepared: bool = False) -> TransactionalRequestResult:
         """Request a producer id, which fences the previous producer of the transactional id. Does not block."""
