@@ -53,9 +53,9 @@ def cluster_request(topics: Collection[str], *, on_complete: Callable[[Completio
     """Request the id of the cluster, and those of these topics if the broker has ids of topics (KIP-516)."""
 
     def body(version: int) -> Sequence[bytes]:
-        asked = topics if version >= FIRST_WITH_TOPIC_IDS else ()
-        wanted = [MetadataRequestTopic(name=name) for name in asked]
-        return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))]
+        has_ids = version >= FIRST_WITH_TOPIC_IDS
+        wanted = [MetadataRequestTopic(name=name) for name in topics] if has_ids else []
+        return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=not has_ids))]
 
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)  # as above
 
