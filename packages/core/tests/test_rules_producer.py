@@ -28,10 +28,13 @@ from ottla import (
     TopicUnavailableError,
     UndeliveredError,
 )
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.concurrency.environment import SYSTEM
 from ottla.errors import IllegalStateError
 from ottla.interfaces import Header
 from ottla.network import Request
+from ottla.producer.build import build_nonblocking_send
+from ottla.producer.record_checks import RECORD_OVERHEAD
 from ottla.sender.round_recovery import Rounds
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -182,6 +185,35 @@ def test_a_record_that_is_too_large_is_refused_with_the_setting(limit: dict[str,
         with pytest.raises(RecordTooLargeError):
             simulation.producer.send("t", bytes(20_000))  # also where a batch is open
         simulation.run_until_idle()
+
+
+@pytest.mark.rule("producer.send.refused.size")
+@pytest.mark.parametrize("limit", [5_000, 100_000, 1_048_576])
+@pytest.mark.parametrize("encoder", ["python", "native"])
+@pytest.mark.parametrize("nonblocking", [False, True])
+def test_a_keyed_record_is_refused_exactly_above_the_limit(limit: int, encoder: str, nonblocking: bool) -> None:
+    """Keyed records wait for their partitions together, in a batch that may become much larger than one record."""
+    if encoder == "native":
+        pytest.importorskip("ottla_accel", exc_type=ImportError)
+    config = {"record.encoder": encoder, "max.request.size": limit, "linger.ms": HOUR_MS, "max.block.ms": 0}
+    partitions = (1,) * 300
+    with simulated(*partitions, config=config) as simulation:
+        producer = simulation.producer
+        kept, send = build_nonblocking_send(producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP)
+        if not nonblocking:
+            send = producer.send
+        largest = limit - RECORD_OVERHEAD - len(b"key")
+        for number in range(60):
+            for _ in range(number):
+                send("t", b"small", b"key")
+            with pytest.raises(RecordTooLargeError):
+                send("t", bytes(largest + 1), b"key")
+        accepted = send("t", bytes(largest), b"key")
+        Calling(simulation, simulation.producer.flush).rounds()
+
+        assert isinstance(accepted, Delivery)
+        assert accepted.exception(0) is None
+        del kept
 
 
 @pytest.mark.rule("producer.send.refused.serializer", "producer.send.refused.silent")

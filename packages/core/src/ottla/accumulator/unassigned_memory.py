@@ -7,6 +7,8 @@ from typing import Final
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import TopicQueues
+from ottla.recordbatch.header_v2 import HEADER_SIZE
+from ottla.recordbatch.size_bounds import RECORD_OVERHEAD
 
 UNASSIGNED_MEMORY: Final = 256 * 1024
 """Bytes that the records of every unassigned batch may occupy, about a thousand records of 100 bytes.
@@ -35,9 +37,10 @@ class UnassignedMemory(BatchMemory):
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
         """Let a new batch use the memory that was reserved for its first record."""
         limit = self._limit(batch, topic)
+        memory = batch.columns.memory()
         batch.held_bytes = reserved
-        batch.full = limit <= batch.columns.memory()
-        batch.allow(min(reserved, limit))
+        batch.full = limit <= memory
+        batch.allow(min(reserved, limit, memory + self._largest_record()))
 
     def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:
         """Let the open batch take a record that costs *charge*, and some more; without memory it is full."""
@@ -46,7 +49,14 @@ class UnassignedMemory(BatchMemory):
             return MemoryGrant.FULL
         # In large increments: its records get partitions soon, and the memory that it has not used is free again.
         grant = self._grant(batch, charge, step=max(charge, 3 * memory), max_bytes=limit)
-        return MemoryGrant.FULL if grant is MemoryGrant.SHORT else grant
+        if grant is MemoryGrant.SHORT:
+            return MemoryGrant.FULL
+        batch.allow(min(batch.held_bytes, limit, memory + max(self._largest_record(), charge)))
+        return grant
+
+    def _largest_record(self) -> int:
+        """The room that an open batch may have: a record that finds room is queued before its size is checked."""
+        return min(self.sizes.max_bytes, self.pool.capacity) - HEADER_SIZE - RECORD_OVERHEAD
 
     def _limit(self, batch: ProducerBatch, topic: TopicQueues) -> int:
         return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())
