@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -124,6 +124,20 @@ async def awaited(delivery: object) -> None:
 @pytest.mark.parametrize("callback", [awaited, partial(awaited)])
 def test_a_coroutine_function_is_refused_because_nothing_would_await_it(callback: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"awaited is a coroutine function: nothing would await it"):
+        check_callback(callback)
+
+
+def generator(_delivery: object) -> Iterator[None]:
+    yield
+
+
+async def async_generator(_delivery: object) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("callback", [generator, async_generator, partial(generator)])
+def test_a_generator_function_is_refused_because_nothing_of_it_would_run(callback: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"generator is a generator function: nothing would iterate over"):
         check_callback(callback)
 
 

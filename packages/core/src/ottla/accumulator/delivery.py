@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, Outcome
-from ottla.accumulator.plain_functions import refuse_coroutine_function
+from ottla.accumulator.plain_functions import require_plain_function
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError
 from ottla.results import RecordMetadata, html
@@ -181,7 +181,7 @@ class Delivery:
         """
         if getattr(callback, "__module__", None) == "asyncio.tasks":  # of `asyncio.wait`: other threads may not call it
             raise TypeError("asyncio.wait takes tasks and futures: give it asyncio.ensure_future(delivery)")
-        refuse_coroutine_function(callback, "the callback")
+        require_plain_function(callback, "the callback")
         self._batch.call_when_complete(self._index, lambda _delivery: callback(self))
 
     def __reduce__(self) -> NoReturn:

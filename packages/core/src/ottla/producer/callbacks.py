@@ -15,7 +15,7 @@ from inspect import CO_VARARGS
 from types import FunctionType, MethodType
 from typing import Final
 
-from ottla.accumulator.plain_functions import refuse_coroutine_function
+from ottla.accumulator.plain_functions import require_plain_function
 from ottla.errors import InvalidRecordError
 from ottla.errors.quoting import callback_name
 
@@ -53,7 +53,7 @@ def _check_function(function: object, callback: object, *, given: int = 0, named
     if not isinstance(function, FunctionType):
         return  # built-in, or a class
     code = function.__code__
-    refuse_coroutine_function(function, "on_delivery")
+    require_plain_function(function, "on_delivery")
     if code.co_argcount == given + 1 and not code.co_kwonlyargcount and not named:
         return
     positional = code.co_varnames[given : code.co_argcount]

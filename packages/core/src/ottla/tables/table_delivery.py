@@ -16,7 +16,7 @@ import attrs
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
-from ottla.accumulator.plain_functions import refuse_coroutine_function
+from ottla.accumulator.plain_functions import require_plain_function
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError, counted, were
 from ottla.errors.robust_logger import robust_logger
@@ -118,7 +118,7 @@ class TableDelivery:
         If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
         raises is logged and stops nothing. Raises TypeError for a coroutine function, which nothing would await.
         """
-        refuse_coroutine_function(callback, "the callback")
+        require_plain_function(callback, "the callback")
 
         def done() -> None:
             self._retrieve_errors()
