@@ -233,7 +233,7 @@ class BatchResult(Generic[B]):
         """Run callbacks; each is removed from the queue when its delivery is ready."""
         if isinstance(outcome, Failed):
             while callbacks:
-                self._call_with_error(*callbacks.popleft(), outcome)
+                _call_with_error(self, *callbacks.popleft(), outcome)
             return
         facts = _in_lists(self._columns.facts())
         while callbacks:
@@ -245,25 +245,6 @@ class BatchResult(Generic[B]):
                 callback(delivery)
             except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
                 self._callback_raised()
-
-    def _call_with_error(self, index: int, callback: OnDelivery, outcome: Failed) -> None:
-        """Run the callback of a record that failed. If it raises, it has not retrieved the error: `flush` raises it.
-
-        Once the batch is counted, a report may have left the error out already; then only the log has it.
-        """
-        if self.counted and _retrieves_error(callback):
-            self.mark_error_retrieved(index)
-        try:
-            callback(Delivery(self, index))
-        except BaseException:  # as above
-            logger.exception(
-                "a delivery callback for %s raised when it got this error, and the producer continues: %s",
-                self,
-                outcome.error_of(index),
-            )
-            return
-        if not self.counted and _retrieves_error(callback):
-            self.mark_error_retrieved(index)
 
     def _run_column(self, callbacks: CallbackColumn) -> None:
         column = iter(callbacks.column)
@@ -391,6 +372,26 @@ class BatchResult(Generic[B]):
 def _native_metadata(batch: BatchResult[Any], first: int, end: int, outcome: Acknowledged) -> Sequence[RecordMetadata]:
     columns: CallbackRunner = batch._columns  # type: ignore[assignment]
     return columns.metadata(batch.topic, batch.partition, first, end, outcome.base_offset, outcome.log_append_time_ms)
+
+
+def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, outcome: Failed) -> None:
+    """Run the callback of a record that failed. If it raises, it has not retrieved the error: `flush` raises it.
+
+    Once the batch is counted, a report may have left the error out already; then only the log has it.
+    """
+    if batch.counted and _retrieves_error(callback):
+        batch.mark_error_retrieved(index)
+    try:
+        callback(Delivery(batch, index))
+    except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
+        logger.exception(
+            "a delivery callback for %s raised when it got this error, and the producer continues: %s",
+            batch,
+            outcome.error_of(index),
+        )
+    else:
+        if not batch.counted and _retrieves_error(callback):
+            batch.mark_error_retrieved(index)
 
 
 def _retrieves_error(callback: OnDelivery) -> bool:
