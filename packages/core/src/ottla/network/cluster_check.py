@@ -59,7 +59,9 @@ class ClusterCheck:
                     f"records are for {quoted(known or '')}"
                 ),
             )
-        elif self._metadata.topic_ids.differ(topics):
+        elif self._metadata.topic_ids.check(topics, completion.now):
+            connection.unchecked = False
+        else:
             self._closer.close(
                 connection,
                 NetworkError(
@@ -67,6 +69,3 @@ class ClusterCheck:
                     "not have yet: its cluster was set up again, or they were deleted and created again"
                 ),
             )
-        else:
-            self._metadata.topic_ids.confirm(topics, completion.now)
-            connection.unchecked = False
