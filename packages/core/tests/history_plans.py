@@ -12,6 +12,7 @@ from invariants import FIRST_THAT_THROTTLES, RECORD_COST
 from ottla.errors import (
     ErrorCode,
 )
+from ottla.network.metadata_messages import FIRST_WITH_TOPIC_IDS
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, Message
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
@@ -43,6 +44,7 @@ from ottla_testkit.simulation.planned_faults import (
     RebalancedGroup,
     RecreatedTopic,
     RefusedLogin,
+    ReplacedCluster,
     SlowFollower,
     SlowMarkers,
     SmallBatches,
@@ -64,6 +66,8 @@ LATE_TOPICS: Final = ("late-1", "late-2", "late-3", "late-4")
 """Topics that are created while programs wait for them."""
 FIRST_WITH_EPOCHS: Final = 7
 """From this version on, Metadata has the epochs of leaders."""
+FIRST_WITH_CLUSTER_ID: Final = 2
+"""From this version on, Metadata has the id of the cluster."""
 FIRST_WITH_FEATURES: Final = 3
 """From this version on, the response to ApiVersions has the features of the cluster."""
 FIRST_WITH_MEMBERS: Final = 3
@@ -203,6 +207,8 @@ class Kind:
     throttled: bool = False
     secured: bool = False
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
+    replaced: bool = False
+    """Whether all brokers are set up again as another cluster, where another producer has the first producer id."""
     tasks: bool = False
     """Whether tasks of event loops share an `AsyncProducer`."""
     writers: bool = False
@@ -285,7 +291,8 @@ class Plan:
             return late or self.kind.transactional  # an aborted transaction leaves out the numbers of its records
         if isinstance(fault, SmallBatches):
             return fault.max_message_bytes < LARGEST + RECORD_COST  # the number of a record that fails is left out
-        return self.kind.transactional or isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection)
+        forgets = RecreatedTopic | ForgottenProducers | UncleanElection | ReplacedCluster
+        return self.kind.transactional or isinstance(fault, forgets)
 
     def lines(self) -> Iterator[str]:
         """The lines of the plan."""
@@ -326,6 +333,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "tasks": Kind(tasks=True, patient=True, crowded=True),
     "cancelled": Kind(transactional=True, tasks=True, patient=True),
     "writers": Kind(transactional=True, writers=True, patient=True),
+    "replaced": Kind(replaced=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -373,10 +381,22 @@ def plan(name: str, seed: int) -> Plan:
         names_members=chance.happens(0.5),
         plugin=plugin,
     )
+    if kind.replaced:
+        return attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
     # The last draw: plans of before have it, too, and are otherwise the same.
     if kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
         return attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
     return planned
+
+
+def _naming_clusters(planned: Plan) -> Sequence[Mapping[int, int]]:
+    """The versions of a plan, with metadata that has what tells its clusters apart: their ids, or those of topics."""
+    replaced = next(fault for fault in planned.faults if isinstance(fault, ReplacedCluster))
+    least = FIRST_WITH_TOPIC_IDS if replaced.id is None else FIRST_WITH_CLUSTER_ID
+    return [
+        {key: max(newest, least) if key == METADATA.key else newest for key, newest in each.items()}
+        for each in planned.versions
+    ]
 
 
 def _versions(kind: Kind, chance: Chance, *, transaction_version: int) -> Sequence[Mapping[int, int]]:
@@ -638,6 +658,10 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         faults = [
             fault for _ in range(chance.choice((1, 2, 4))) for fault in _overtaken_leader(chance, unclean=kind.unclean)
         ]
+    elif kind.replaced:
+        # Nothing that a broker would do later, or say, as a part of the cluster before.
+        makers = [_crash, _leader, _leader, _added, *_PRESENT]
+        faults = [_replaced(chance, chance.uniform(0.0, 6.0))]
     elif kind.divided:
         makers = [_faulty_requests, _small]
         limit = LARGEST + RECORD_COST
@@ -757,6 +781,17 @@ def _interrupted_writer(chance: Chance, at: float) -> Fault:
     return InterruptedProgram(at=at, program=chance.choice((1, 2)))
 
 
+def _replaced(chance: Chance, at: float) -> Fault:
+    late = tuple(topic for topic in TOPICS if chance.happens(0.2))
+    return ReplacedCluster(
+        at=at,
+        seconds=chance.choice((0.0, 0.3, 2.0)),
+        id=chance.choice((None, "another cluster")),
+        late=late,
+        others=chance.choice((0, 1, 3, 12)),
+    )
+
+
 def _abandoned_leader(chance: Chance) -> Sequence[Fault]:
     """A leader that freezes with requests, and a new one that the producer learns of meanwhile."""
     topic, at = chance.choice((CROWDED, *TOPICS)), chance.uniform(0.0, 6.0)
@@ -798,16 +833,25 @@ _REPLICATION: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     ),
 )
 
+_PRESENT: Final[Sequence[Callable[[Chance, float], Fault]]] = (
+    lambda chance, at: CutConnections(at=at, broker=_broker(chance), graceful=chance.happens(0.5)),
+    lambda chance, at: HalfOpenConnections(
+        at=at, seconds=1.0, broker=_broker(chance), out=chance.happens(0.7), back=chance.happens(0.7)
+    ),
+    lambda chance, at: UnreachableBroker(
+        at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
+    ),
+    lambda chance, at: StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0))),
+)
+"""Faults of the present: of connections and of our process."""
+
 _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     _crash,
     _leader,
     _leader,
     _leader,
     _coordinator,
-    lambda chance, at: CutConnections(at=at, broker=_broker(chance), graceful=chance.happens(0.5)),
-    lambda chance, at: HalfOpenConnections(
-        at=at, seconds=1.0, broker=_broker(chance), out=chance.happens(0.7), back=chance.happens(0.7)
-    ),
+    *_PRESENT[:2],
     lambda chance, at: FrozenBroker(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance)),
     lambda chance, at: UnreachableBroker(
         at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)

@@ -35,6 +35,7 @@ from ottla_testkit.simulation.planned_faults import (
     ForgottenProducers,
     RecreatedTopic,
     RefusedLogin,
+    ReplacedCluster,
     SmallBatches,
     StoppedProcess,
     TimedOutTransaction,
@@ -469,8 +470,10 @@ def _state_was_lost(history: History, record: Sent) -> bool:
     Then no producer can know what is written: a broker without state takes any number as the first.
     """
     return any(
-        isinstance(fault, RecreatedTopic | ForgottenProducers)
-        and fault.topic == record.topic
+        (
+            isinstance(fault, ReplacedCluster)
+            or (isinstance(fault, RecreatedTopic | ForgottenProducers) and fault.topic == record.topic)
+        )
         and fault.at <= record.completed_at + GRACE
         and record.sent_at <= fault.until + GRACE
         for fault in history.faults

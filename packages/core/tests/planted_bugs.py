@@ -500,6 +500,43 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="needs_new_epoch=self.needs_new_epoch or self._may_begin_late or not reusable",
         kinds=["aborting"],
     ),
+    # Clusters
+    "the producer id of another cluster is kept": PlantedBug(
+        module="accumulator.sequences",
+        before="        self.producer_id_and_epoch = None\n        for partition, numbers in list",
+        after="        for partition, numbers in list",
+        kinds=["replaced"],
+    ),
+    "batches without an outcome keep their numbers in another cluster": PlantedBug(
+        module="accumulator.sequences",
+        before="                numbers.out_of_order = True\n                self._in_doubt[partition] = numbers\n",
+        after="",
+        kinds=["replaced"],
+    ),
+    "the ids of topics say nothing about their cluster": PlantedBug(
+        module="network.topic_ids",
+        before="        other = self._differ(found, seen_until=connected_at)\n",
+        after="        other = False\n",
+        kinds=["replaced"],
+    ),
+    "the ids of topics are not asked of a new connection": PlantedBug(
+        module="network.topic_ids",
+        before="        if self._differ(found):\n            return False\n",
+        after="",
+        kinds=["replaced"],
+    ),
+    "the id of the cluster is not asked of a new connection": PlantedBug(
+        module="network.cluster_check",
+        before="        if response.cluster_id and response.cluster_id != known:",
+        after="        if False:",
+        kinds=["replaced"],
+    ),
+    "a connection gets records before its cluster is known": PlantedBug(
+        module="network.cluster_check",
+        before="        connection.unchecked = True\n",
+        after="",
+        kinds=["replaced"],
+    ),
 }
 
 

@@ -196,6 +196,25 @@ def test_an_open_transaction_fails_in_a_cluster_that_was_set_up_again(version: i
 
 
 @pytest.mark.rule("metadata.again.topics")
+def test_no_prepared_transaction_is_committed_in_a_cluster_that_was_set_up_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = cluster("first"), cluster("first", topics_before=1)
+    address = SocketBroker(first.brokers[1])
+    settings = {"transactional.id": "mine", "delivery.timeout.ms": 6_000, "request.timeout.ms": 2_000}
+    with address.serving() as servers, made(servers, **settings) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"lost")
+        producer.prepare_transaction(20)
+        Moved(address, second).move()
+        while "has kept its id" not in caplog.text:
+            time.sleep(0.05)
+        with pytest.raises(TransactionError, match="its topics were deleted and created again meanwhile"):
+            producer.commit_transaction(20)
+
+
+@pytest.mark.rule("metadata.again.topics")
 def test_a_transaction_after_topics_were_created_again_has_another_epoch() -> None:
     again = cluster("first")
     address = SocketBroker(again.brokers[1])

@@ -313,7 +313,7 @@ class Metadata:
         *connected_at*. Return whether its topics may be those of another cluster with the same id.
         """
         before, self.cluster_id = self.cluster_id, cluster_id or self.cluster_id
-        other_topics = self.topic_ids.update(topics.values(), used=self._used_at, now=now, connected_at=connected_at)
+        other_topics = self.topic_ids.update(topics.values(), now=now, connected_at=connected_at)
         if before not in (None, self.cluster_id):
             self.on_other_cluster()
         elif other_topics:

@@ -6,6 +6,7 @@ cluster in which no topic has kept its id is another one, or its topics were all
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -16,6 +17,10 @@ ASKED: Final = 3
 """The topics of which a new connection is asked: one that has kept its id is enough."""
 
 
+MOST_KNOWN: Final = 1_000
+"""The topics whose ids are kept: a program may use new topics for ever."""
+
+
 class _Known(NamedTuple):
     """The id of a topic, and when a broker had it the last time."""
 
@@ -24,7 +29,7 @@ class _Known(NamedTuple):
 
 
 class TopicIds:
-    """The last known ids of the topics in use; a topic that does not exist for a while keeps the one that it had.
+    """The last known ids of topics; one that does not exist for a while, or is not in use, keeps the one that it had.
 
     Brokers before Kafka 2.8 send none. For the I/O thread.
     """
@@ -32,7 +37,7 @@ class TopicIds:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def update(self, topics: Iterable[Topic], *, used: Collection[str], now: float, connected_at: float) -> bool:
+    def update(self, topics: Iterable[Topic], *, now: float, connected_at: float) -> bool:
         """Learn the ids of a response. Return whether they may be those of another cluster.
 
         Only ids that were seen before its connection was made, at *connected_at*, say something about that: since then
@@ -40,22 +45,32 @@ class TopicIds:
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
         other = self._differ(found, seen_until=connected_at)
-        self._known = {name: known for name, known in self._known.items() if name in used}
-        self._known.update((name, _Known(topic_id, now)) for name, topic_id in found.items() if name in used)
+        self._see(found, now)
         return other
 
     def check(self, found: Mapping[str, bytes], now: float) -> bool:
         """Return whether the ids that a new connection was asked for are those of this cluster."""
         if self._differ(found):
             return False
-        for name, topic_id in found.items():
-            if name in self._known and self._known[name].id == topic_id:
-                self._known[name] = _Known(topic_id, now)
+        kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
+        self._see(kept, now)
         return True
 
     def sample(self, topics: Mapping[str, Topic]) -> Collection[str]:
-        """A few topics with known ids, those with the fewest partitions: the response has all of their partitions."""
-        return sorted(self._known, key=lambda name: (len(topics[name].leaders) if name in topics else 0, name))[:ASKED]
+        """A few topics with known ids: those in use with the fewest partitions, since the response has all of them."""
+
+        def rank(name: str) -> tuple[bool, int, str]:
+            topic = topics.get(name)
+            return topic is None, 0 if topic is None else len(topic.leaders), name
+
+        return sorted(self._known, key=rank)[:ASKED]
+
+    def _see(self, found: Mapping[str, bytes], now: float) -> None:
+        for name, topic_id in found.items():
+            self._known.pop(name, None)  # so that the order is that of the last time
+            self._known[name] = _Known(topic_id, now)
+        for name in list(itertools.islice(self._known, max(0, len(self._known) - MOST_KNOWN))):
+            del self._known[name]
 
     def _differ(self, found: Mapping[str, bytes], *, seen_until: float = float("inf")) -> bool:
         """Return whether known topics have other ids, and none has its own. Topics that are not found do not count."""

@@ -75,7 +75,7 @@ class TransactionManager:
         why = "its topics were deleted and created again meanwhile, perhaps with their whole cluster"
         with state.lock:
             state.sequences.uncertain = True
-            if state.state in CAN_SEND:
+            if state.state in CAN_SEND | {State.PREPARED}:
                 state.transition_to_abortable(NetworkError(why))
             elif state.state in (State.COMMITTING, State.LEAVING):  # perhaps the first cluster has committed it already
                 state.transition_to_fatal(NetworkError(f"{why}, so its outcome is unknown"))

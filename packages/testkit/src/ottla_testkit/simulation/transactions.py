@@ -18,6 +18,9 @@ TXN_V2 = 2
 MAX_TIMEOUT_MS = 900_000
 """The longest time-out of a transaction: the default of brokers' `transaction.max.timeout.ms`."""
 
+FIRST_ID = 1000
+"""The number before the first producer id of a cluster."""
+
 LAST_EPOCH = 32_766
 """The last epoch that a transactional producer gets: one more is left to fence it."""
 
@@ -57,7 +60,7 @@ class TransactionCoordinator:
     ids: dict[str, ProducerOwner] = attrs.field(factory=dict)
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
-    next_id: int = 1000
+    next_id: int = FIRST_ID
     last_epoch: int = LAST_EPOCH
     """The epoch after which a transactional id gets another producer id. A test may set it to a low number."""
 

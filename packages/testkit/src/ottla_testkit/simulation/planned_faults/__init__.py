@@ -8,6 +8,7 @@ from ottla_testkit.simulation.planned_faults.brokers import (
     ThrottlingBroker,
     UnlistedBroker,
 )
+from ottla_testkit.simulation.planned_faults.clusters import ReplacedCluster
 from ottla_testkit.simulation.planned_faults.connections import (
     CutConnections,
     DistantBroker,
@@ -58,6 +59,7 @@ __all__ = [
     "RebalancedGroup",
     "RecreatedTopic",
     "RefusedLogin",
+    "ReplacedCluster",
     "SlowFollower",
     "SlowMarkers",
     "SmallBatches",

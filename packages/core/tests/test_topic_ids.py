@@ -1,0 +1,90 @@
+"""The ids of topics, and what they say about the cluster of a response."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.network.cluster import Topic
+from ottla.network.topic_ids import ASKED, MOST_KNOWN, TopicIds
+from ottla.protocol.notation import ZERO_UUID
+
+pytestmark = pytest.mark.rule("metadata.again.topics")
+
+
+def topic(name: str, number: int, *, partitions: int = 1) -> Topic:
+    return Topic(name=name, id=bytes([number]) * 16, leaders=(1,) * partitions)
+
+
+def learned(*topics: Topic, now: float = 10.0) -> TopicIds:
+    ids = TopicIds()
+    assert not ids.update(topics, now=now, connected_at=5.0)
+    return ids
+
+
+def test_other_ids_on_a_newer_connection_may_be_of_another_cluster() -> None:
+    assert learned(topic("t", 1)).update([topic("t", 2)], now=12.0, connected_at=11.0)
+
+
+def test_other_ids_on_an_older_connection_are_of_topics_that_were_created_again() -> None:
+    assert not learned(topic("t", 1)).update([topic("t", 2)], now=12.0, connected_at=9.0)
+
+
+def test_one_topic_that_has_kept_its_id_is_enough() -> None:
+    ids = learned(topic("t", 1), topic("u", 2))
+
+    assert not ids.update([topic("t", 3), topic("u", 2)], now=12.0, connected_at=11.0)
+
+
+def test_a_topic_that_was_learned_on_the_same_connection_says_nothing() -> None:
+    ids = learned(topic("t", 1))
+    assert not ids.update([topic("new", 2)], now=12.0, connected_at=11.0)  # t does not exist there yet
+
+    assert ids.update([topic("t", 3), topic("new", 2)], now=13.0, connected_at=11.0)
+
+
+def test_a_topic_that_is_missing_for_a_while_keeps_its_id() -> None:
+    ids = learned(topic("t", 1))
+    assert not ids.update([Topic(name="t")], now=12.0, connected_at=11.0)
+    assert not ids.update([], now=13.0, connected_at=11.0)
+
+    assert ids.update([topic("t", 2)], now=14.0, connected_at=11.0)
+
+
+def test_brokers_without_ids_of_topics_say_nothing() -> None:
+    ids = learned(Topic(name="t", id=ZERO_UUID))
+
+    assert ids.sample({}) == []
+    assert not ids.update([topic("t", 1)], now=12.0, connected_at=11.0)
+
+
+def test_a_new_connection_is_of_this_cluster_if_one_topic_has_its_id() -> None:
+    ids = learned(topic("t", 1), topic("u", 2))
+
+    assert ids.check({"t": bytes([1]) * 16, "u": bytes([9]) * 16}, 12.0)
+    assert ids.check({}, 12.0)
+    assert not ids.check({"t": bytes([8]) * 16, "u": bytes([9]) * 16}, 12.0)
+    assert ids.check({"t": bytes([1]) * 16, "not asked for": bytes([7]) * 16}, 12.0)
+
+
+def test_what_a_new_connection_has_confirmed_is_seen_then() -> None:
+    ids = learned(topic("t", 1))
+    assert ids.check({"t": bytes([1]) * 16}, 12.0)
+
+    assert not ids.update([topic("t", 2)], now=13.0, connected_at=11.0)
+
+
+def test_a_connection_is_asked_for_few_topics_with_few_partitions() -> None:
+    topics = {name: topic(name, 1, partitions=count) for name, count in [("a", 5_000), ("b", 3), ("c", 1), ("d", 2)]}
+    ids = learned(*topics.values(), topic("not in use", 1))
+
+    assert ids.sample(topics) == ["c", "d", "b"]
+    assert ASKED == 3
+
+
+def test_the_number_of_known_topics_is_bounded() -> None:
+    ids = learned(*(topic(f"t-{number}", 1) for number in range(MOST_KNOWN)))
+    ids.update([topic("t-0", 1)], now=11.0, connected_at=5.0)
+    ids.update([topic("new", 1)], now=12.0, connected_at=5.0)
+
+    assert not ids.update([topic("t-1", 2)], now=14.0, connected_at=13.0)  # the one that was seen first is forgotten
+    assert ids.update([topic("t-0", 2)], now=14.0, connected_at=13.5)

@@ -1,0 +1,74 @@
+"""The fault of a whole cluster: its brokers are set up again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from ottla.recordbatch.parsed_batches import Record, RecordBatch
+from ottla_testkit.simulation.planned_faults.fault import Fault
+from ottla_testkit.simulation.simulation import Simulation
+from ottla_testkit.simulation.topics import SimulatedTopic
+from ottla_testkit.simulation.transactions import FIRST_ID
+
+OTHER: Final = 999
+"""What the values of the other producer's records begin with, where others have the number of a program."""
+
+
+@attrs.frozen(kw_only=True)
+class ReplacedCluster(Fault):
+    """All brokers are wiped and set up again at their addresses: no log and no producer id is known there.
+
+    *id* is the new cluster's, None: that of the one before. Topics have other ids; those in `late` are created when the
+    fault ends. Another producer gets the first producer id, and writes `others` records to each partition before
+    anybody else does. Only for topics without replicas.
+    """
+
+    id: str | None
+    late: tuple[str, ...] = ()
+    others: int = 0
+
+    def begin(self, simulation: Simulation) -> None:
+        cluster = simulation.cluster
+        for broker in cluster.brokers:
+            simulation.network.cut(broker)
+        cluster.id = self.id or cluster.id
+        cluster.transactions.ids.clear()
+        cluster.transactions.next_id = FIRST_ID
+        other = cluster.transactions.new_id()
+        for name in list(cluster.topics):
+            before = cluster.delete(name)
+            if name not in self.late:
+                self._create(simulation, before, other)
+
+    def end(self, simulation: Simulation) -> None:
+        for name in self.late:
+            if name not in simulation.cluster.topics:
+                before = next(topic for topic in reversed(simulation.cluster.deleted) if topic.name == name)
+                self._create(simulation, before, FIRST_ID + 1)
+
+    def _create(self, simulation: Simulation, before: SimulatedTopic, other: int) -> None:
+        topic = simulation.cluster.create(before.name, *before.leaders)
+        topic.append_time, topic.max_message_bytes = before.append_time, before.max_message_bytes
+        for partition in range(len(topic.leaders)):
+            for number in range(self.others):
+                topic.append(partition, _batch(b"%d:%d:" % (OTHER, number), producer_id=other, sequence=number))
+
+
+def _batch(value: bytes, *, producer_id: int, sequence: int) -> RecordBatch:
+    """A batch of one record."""
+    return RecordBatch(
+        magic=2,
+        base_offset=0,
+        last_offset=0,
+        codec_id=0,
+        log_append_time=False,
+        first_timestamp=0,
+        max_timestamp=0,
+        producer_id=producer_id,
+        epoch=0,
+        sequence=sequence,
+        size=100,
+        records=(Record(offset=0, timestamp_ms=0, key=None, value=value),),
+    )
