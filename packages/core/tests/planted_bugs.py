@@ -521,8 +521,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "the ids of topics are not asked of a new connection": PlantedBug(
         module="network.topic_ids",
-        before="        if self._differ(found):\n            return False\n",
-        after="",
+        before="        if not self._differ(found):\n            kept",
+        after="        if True:\n            kept",
         kinds=["replaced"],
     ),
     "the id of the cluster is not asked of a new connection": PlantedBug(

@@ -9,23 +9,29 @@ be acknowledged and not written.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from ottla.errors import NetworkError, UnsupportedVersionError, quoted
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
+from ottla.network.metadata_log import MetadataLog
 from ottla.network.metadata_messages import cluster_request
 from ottla.network.request import Completion
 from ottla.network.request_writer import RequestWriter, version_for
+from ottla.network.topic_ids import Verdict
 from ottla.protocol.notation import ZERO_UUID
 
 
 class ClusterCheck:
     """Asks a broker for its cluster's id and those of topics, and compares them with those of metadata."""
 
-    def __init__(self, context: ClientContext, *, writer: RequestWriter, closer: ConnectionCloser) -> None:
+    def __init__(
+        self, context: ClientContext, *, writer: RequestWriter, closer: ConnectionCloser, log: MetadataLog
+    ) -> None:
         self._metadata = context.metadata
+        self._log = log
         self._writer = writer
         self._closer = closer
 
@@ -59,9 +65,11 @@ class ClusterCheck:
                     f"records are for {quoted(known or '')}"
                 ),
             )
-        elif self._metadata.topic_ids.check(topics, completion.now):
-            connection.unchecked = False
         else:
+            self._judge(connection, topics, self._metadata.topic_ids.check(topics, completion.now))
+
+    def _judge(self, connection: Connection, topics: Collection[str], verdict: Verdict) -> None:
+        if verdict is Verdict.OTHER:
             self._closer.close(
                 connection,
                 NetworkError(
@@ -69,3 +77,8 @@ class ClusterCheck:
                     "not have yet: its cluster was set up again, or they were deleted and created again"
                 ),
             )
+            return
+        if verdict is Verdict.LEARNED:
+            self._metadata.on_other_topics()
+            self._log.note_other_topics(topics)
+        connection.unchecked = False

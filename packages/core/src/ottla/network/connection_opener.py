@@ -47,7 +47,7 @@ class ConnectionOpener:
         self._writer = writer
         self._closer = closer
         self._throttled = context.throttled
-        self._cluster_check = ClusterCheck(context, writer=writer, closer=closer)
+        self._cluster_check = ClusterCheck(context, writer=writer, closer=closer, log=metadata_updater.log)
         self._metadata_updater = metadata_updater
         self._authentication = authentication
         self._log = context.log

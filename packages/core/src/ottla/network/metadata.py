@@ -313,8 +313,11 @@ class Metadata:
         *connected_at*. Return whether its topics may be those of another cluster with the same id.
         """
         before, self.cluster_id = self.cluster_id, cluster_id or self.cluster_id
+        other_cluster = before not in (None, self.cluster_id)
+        if other_cluster:
+            self.topic_ids.forget()
         other_topics = self.topic_ids.update(topics.values(), now=now, connected_at=connected_at)
-        if before not in (None, self.cluster_id):
+        if other_cluster:
             self.on_other_cluster()
         elif other_topics:
             self.on_other_topics()
@@ -350,7 +353,7 @@ class Metadata:
                 self._wanted = True
             self._changed.notify_all()
         self.on_change()
-        return other_topics and before == self.cluster_id
+        return other_topics
 
     def _newer(self, known: Topic | None, response: Topic, brokers: Collection[int]) -> Topic:
         """Return the response's topic, but with the known leaders whose epoch is newer than the response's (KIP-320).

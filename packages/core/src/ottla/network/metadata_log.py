@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
@@ -66,7 +66,7 @@ class MetadataLog:
             )
         self._cluster_id = cluster_id
 
-    def note_other_topics(self, topics: Mapping[str, Topic]) -> None:
+    def note_other_topics(self, topics: Collection[str]) -> None:
         """Warn that no topic has kept its id since the response before, on a connection that is newer than that."""
         logger.warning(
             "%s: no topic in use has kept its id (%s): their cluster was set up again under its id, or they were "

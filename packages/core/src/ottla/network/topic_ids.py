@@ -6,6 +6,7 @@ cluster in which no topic has kept its id is another one, or its topics were all
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -28,6 +29,14 @@ class _Known(NamedTuple):
     seen_at: float
 
 
+class Verdict(enum.Enum):
+    """What the ids of a new connection's broker say."""
+
+    SAME = "the broker is of the cluster that metadata is from"
+    OTHER = "it may be of another one"
+    LEARNED = "it may be of another one, whose ids are known now"
+
+
 class TopicIds:
     """The last known ids of topics; one that does not exist for a while, or is not in use, keeps the one that it had.
 
@@ -36,6 +45,12 @@ class TopicIds:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._contradiction: Mapping[str, bytes] = {}  # of the last connection whose broker had other ids
+        self._updated = False  # since that contradiction
+
+    def forget(self) -> None:
+        """Forget all ids: they were those of another cluster."""
+        self._known.clear()
 
     def update(self, topics: Iterable[Topic], *, now: float, connected_at: float) -> bool:
         """Learn the ids of a response. Return whether they may be those of another cluster.
@@ -45,16 +60,25 @@ class TopicIds:
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
         other = self._differ(found, seen_until=connected_at)
+        self._updated = True
         self._see(found, now)
         return other
 
-    def check(self, found: Mapping[str, bytes], now: float) -> bool:
-        """Return whether the ids that a new connection was asked for are those of this cluster."""
-        if self._differ(found):
-            return False
-        kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
-        self._see(kept, now)
-        return True
+    def check(self, found: Mapping[str, bytes], now: float) -> Verdict:
+        """Judge the ids that a broker has, for which a new connection has asked.
+
+        If a broker has other ids, metadata is requested, which learns them. If it does not, because its brokers are too
+        old to send ids, the next contradiction counts instead.
+        """
+        if not self._differ(found):
+            kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
+            self._see(kept, now)
+            return Verdict.SAME
+        if found != self._contradiction or not self._updated:
+            self._contradiction, self._updated = found, False
+            return Verdict.OTHER
+        self._see(found, now)
+        return Verdict.LEARNED
 
     def sample(self, topics: Mapping[str, Topic]) -> Collection[str]:
         """A few topics with known ids: those in use with the fewest partitions, since the response has all of them."""
