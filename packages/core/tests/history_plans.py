@@ -390,7 +390,7 @@ def plan(name: str, seed: int) -> Plan:
 
 
 def _naming_clusters(planned: Plan) -> Sequence[Mapping[int, int]]:
-    """The versions of a plan, with metadata that has what tells its clusters apart: their ids, or those of topics."""
+    """The versions of a plan, with metadata in which its clusters have different ids, or their topics."""
     replaced = next(fault for fault in planned.faults if isinstance(fault, ReplacedCluster))
     least = FIRST_WITH_TOPIC_IDS if replaced.id is None else FIRST_WITH_CLUSTER_ID
     return [

@@ -146,7 +146,7 @@ def test_a_cluster_that_was_set_up_again_with_its_id_is_another_one(
 
 
 @pytest.mark.rule("metadata.again.topics")
-def test_topics_that_are_created_again_in_a_living_cluster_keep_the_producer_id(
+def test_new_topics_in_a_living_cluster_need_no_new_producer_id(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     living = cluster("first")
@@ -168,7 +168,7 @@ def test_topics_that_are_created_again_in_a_living_cluster_keep_the_producer_id(
 @pytest.mark.rule("metadata.again.topics")
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("commits_at_once", [True, False])
-def test_an_open_transaction_fails_in_a_cluster_that_was_set_up_again(version: int, commits_at_once: bool) -> None:
+def test_an_open_transaction_fails_in_a_new_cluster_with_the_same_id(version: int, commits_at_once: bool) -> None:
     """It knows the same transactional id, with the same producer id and the same numbers."""
     first, second = cluster("first"), cluster("first", topics_before=1)
     first.transaction_version = second.transaction_version = version
@@ -196,7 +196,7 @@ def test_an_open_transaction_fails_in_a_cluster_that_was_set_up_again(version: i
 
 
 @pytest.mark.rule("metadata.again.topics")
-def test_no_prepared_transaction_is_committed_in_a_cluster_that_was_set_up_again(
+def test_no_prepared_transaction_is_committed_in_a_new_cluster(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     first, second = cluster("first"), cluster("first", topics_before=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.network.cluster import Topic
-from ottla.network.topic_ids import ASKED, MOST_KNOWN, TopicIds, Verdict
+from ottla.network.topic_ids import ASKED, MOST_KNOWN, CheckResult, TopicIds
 from ottla.protocol.notation import ZERO_UUID
 
 pytestmark = pytest.mark.rule("metadata.again.topics")
@@ -25,7 +25,7 @@ def test_other_ids_on_a_newer_connection_may_be_of_another_cluster() -> None:
     assert learned(topic("t", 1)).update([topic("t", 2)], now=12.0, connected_at=11.0)
 
 
-def test_other_ids_on_an_older_connection_are_of_topics_that_were_created_again() -> None:
+def test_other_ids_on_an_older_connection_are_of_new_topics() -> None:
     assert not learned(topic("t", 1)).update([topic("t", 2)], now=12.0, connected_at=9.0)
 
 
@@ -60,33 +60,33 @@ def test_brokers_without_ids_of_topics_say_nothing() -> None:
 def test_a_new_connection_is_of_this_cluster_if_one_topic_has_its_id() -> None:
     ids = learned(topic("t", 1), topic("u", 2))
 
-    assert ids.check({"t": bytes([1]) * 16, "u": bytes([9]) * 16}, 12.0) is Verdict.SAME
-    assert ids.check({}, 12.0) is Verdict.SAME
-    assert ids.check({"t": bytes([8]) * 16, "u": bytes([9]) * 16}, 12.0) is Verdict.OTHER
-    assert ids.check({"t": bytes([1]) * 16, "not asked for": bytes([7]) * 16}, 12.0) is Verdict.SAME
+    assert ids.check({"t": bytes([1]) * 16, "u": bytes([9]) * 16}, 12.0) is CheckResult.SAME
+    assert ids.check({}, 12.0) is CheckResult.SAME
+    assert ids.check({"t": bytes([8]) * 16, "u": bytes([9]) * 16}, 12.0) is CheckResult.OTHER
+    assert ids.check({"t": bytes([1]) * 16, "not asked for": bytes([7]) * 16}, 12.0) is CheckResult.SAME
 
 
 def test_the_second_contradiction_counts_where_metadata_has_no_ids() -> None:
     ids = learned(topic("t", 1))
     other = {"t": bytes([2]) * 16}
-    assert ids.check(other, 12.0) is Verdict.OTHER
-    assert ids.check(other, 12.5) is Verdict.OTHER  # there was no metadata yet
+    assert ids.check(other, 12.0) is CheckResult.OTHER
+    assert ids.check(other, 12.5) is CheckResult.OTHER  # there was no metadata yet
     assert not ids.update([Topic(name="t", leaders=(1,))], now=13.0, connected_at=12.5)  # of an older broker
 
-    assert ids.check(other, 14.0) is Verdict.LEARNED
-    assert ids.check(other, 15.0) is Verdict.SAME
+    assert ids.check(other, 14.0) is CheckResult.LEARNED
+    assert ids.check(other, 15.0) is CheckResult.SAME
 
 
 def test_ids_of_another_cluster_are_forgotten() -> None:
     ids = learned(topic("t", 1))
     ids.forget()
 
-    assert ids.check({"t": bytes([2]) * 16}, 12.0) is Verdict.SAME
+    assert ids.check({"t": bytes([2]) * 16}, 12.0) is CheckResult.SAME
 
 
-def test_what_a_new_connection_has_confirmed_is_seen_then() -> None:
+def test_ids_that_a_new_connection_has_confirmed_are_seen_then() -> None:
     ids = learned(topic("t", 1))
-    assert ids.check({"t": bytes([1]) * 16}, 12.0) is Verdict.SAME
+    assert ids.check({"t": bytes([1]) * 16}, 12.0) is CheckResult.SAME
 
     assert not ids.update([topic("t", 2)], now=13.0, connected_at=11.0)
 

@@ -20,7 +20,7 @@ from ottla.network.metadata_log import MetadataLog
 from ottla.network.metadata_messages import cluster_request
 from ottla.network.request import Completion
 from ottla.network.request_writer import RequestWriter, version_for
-from ottla.network.topic_ids import Verdict
+from ottla.network.topic_ids import CheckResult
 from ottla.protocol.notation import ZERO_UUID
 
 
@@ -66,10 +66,10 @@ class ClusterCheck:
                 ),
             )
         else:
-            self._judge(connection, topics, self._metadata.topic_ids.check(topics, completion.now))
+            self._act_on(connection, topics, self._metadata.topic_ids.check(topics, completion.now))
 
-    def _judge(self, connection: Connection, topics: Collection[str], verdict: Verdict) -> None:
-        if verdict is Verdict.OTHER:
+    def _act_on(self, connection: Connection, topics: Collection[str], result: CheckResult) -> None:
+        if result is CheckResult.OTHER:
             self._closer.close(
                 connection,
                 NetworkError(
@@ -78,7 +78,7 @@ class ClusterCheck:
                 ),
             )
             return
-        if verdict is Verdict.LEARNED:
+        if result is CheckResult.LEARNED:
             self._metadata.on_other_topics()
             self._log.note_other_topics(topics)
         connection.unchecked = False

@@ -1,4 +1,4 @@
-"""The ids of topics, by which a cluster that was set up again with the id of the one before is told apart from it.
+"""The ids of topics, which show whether a cluster is another one that was set up with the id of the one before.
 
 Many clusters have an id that their operator chose, as in most compose files. Topics get random ids (KIP-516), so a
 cluster in which no topic has kept its id is another one, or its topics were all deleted and created again.
@@ -29,7 +29,7 @@ class _Known(NamedTuple):
     seen_at: float
 
 
-class Verdict(enum.Enum):
+class CheckResult(enum.Enum):
     """What the ids of a new connection's broker say."""
 
     SAME = "the broker is of the cluster that metadata is from"
@@ -64,8 +64,8 @@ class TopicIds:
         self._see(found, now)
         return other
 
-    def check(self, found: Mapping[str, bytes], now: float) -> Verdict:
-        """Judge the ids that a broker has, for which a new connection has asked.
+    def check(self, found: Mapping[str, bytes], now: float) -> CheckResult:
+        """Compare the ids that a broker has, for which a new connection has asked, with those that are known.
 
         If a broker has other ids, metadata is requested, which learns them. If it does not, because its brokers are too
         old to send ids, the next contradiction counts instead.
@@ -73,12 +73,12 @@ class TopicIds:
         if not self._differ(found):
             kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
             self._see(kept, now)
-            return Verdict.SAME
+            return CheckResult.SAME
         if found != self._contradiction or not self._updated:
             self._contradiction, self._updated = found, False
-            return Verdict.OTHER
+            return CheckResult.OTHER
         self._see(found, now)
-        return Verdict.LEARNED
+        return CheckResult.LEARNED
 
     def sample(self, topics: Mapping[str, Topic]) -> Collection[str]:
         """A few topics with known ids: those in use with the fewest partitions, since the response has all of them."""
