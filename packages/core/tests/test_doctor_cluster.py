@@ -40,13 +40,14 @@ def cluster(
     *others: MetadataResponseBroker,
     topics: list[MetadataResponseTopic] | None = None,
     error: ErrorCode = ErrorCode.NONE,
+    id: str | None = "c",
 ) -> Callable[[str, int], MetadataResponse]:
     """An answer of broker 1, which advertises the address that it was asked at."""
 
     def answer(host: str, port: int) -> MetadataResponse:
         me = MetadataResponseBroker(node_id=1, host=host, port=port)
         return MetadataResponse(
-            cluster_id="c", controller_id=1, brokers=[me, *others], topics=topics or [], error_code=error
+            cluster_id=id, controller_id=1, brokers=[me, *others], topics=topics or [], error_code=error
         )
 
     return answer
@@ -91,7 +92,7 @@ def test_the_metadata_request_forbids_auto_creation_and_asks_for_rights() -> Non
     broker = ScriptedBroker(metadata=cluster(topics=[topic(1)]))
     examined(broker)
 
-    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
+    [(version, body), _other] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
     asked: MetadataRequest = METADATA.request(version).decode(body[1:])
     assert asked.allow_auto_topic_creation is False
     assert asked.include_topic_authorized_operations is True
@@ -105,7 +106,7 @@ def test_a_broker_that_would_create_the_topic_is_asked_for_all_topics(newest: in
     )
 
     assert examined(broker).healthy
-    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
+    [(version, body), _other] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
     asked: MetadataRequest = METADATA.request(version).decode(body)
     assert (version, asked.topics) == (newest, None if newest else [])
 
@@ -114,9 +115,9 @@ def test_without_a_topic_none_is_requested() -> None:
     broker = ScriptedBroker(metadata=cluster())
     examination = examined(broker, topic=None)
 
-    [(version, body)] = [(version, body) for key, version, body in broker.asked if key == METADATA.key]
-    asked: MetadataRequest = METADATA.request(version).decode(body[1:])
-    assert asked.topics == []
+    for version, body in [(version, body) for key, version, body in broker.asked if key == METADATA.key]:
+        asked: MetadataRequest = METADATA.request(version).decode(body[1:])
+        assert asked.topics == []
     assert the(examination, Step.TOPIC).message == "no topic was named"
 
 
@@ -249,3 +250,63 @@ def test_one_working_bootstrap_server_is_enough_to_continue() -> None:
 
     assert the(examination, Step.TOPIC).status is Status.OK
     assert [finding.step for finding in examination.failures] == [Step.NAMES, Step.TCP, Step.METADATA]
+
+
+def test_bootstrap_servers_of_one_cluster_are_all_ok() -> None:
+    with (
+        serving(ScriptedBroker(metadata=cluster())) as (host, first),
+        serving(ScriptedBroker(metadata=cluster())) as (_host, second),
+        serving(ScriptedBroker(metadata=cluster(id=None))) as (_host, without_id),
+    ):
+        servers = f"{host}:{first},{host}:{second},{host}:{without_id}"
+        examination = examine({"bootstrap.servers": servers}, timeout=TIMEOUT)
+
+    assert examination.healthy
+    assert [finding.subject for finding in examination.findings if finding.step is Step.METADATA] == servers.split(",")
+
+
+def test_bootstrap_servers_of_several_clusters_are_the_cause() -> None:
+    with (
+        serving(ScriptedBroker(metadata=cluster(topics=[topic(1)], id="east"))) as (host, first),
+        serving(ScriptedBroker(metadata=cluster(id="west"))) as (_host, second),
+        serving(ScriptedBroker(metadata=cluster(id="east"))) as (_host, third),
+        socket.socket() as taken,
+    ):
+        taken.bind(("127.0.0.1", 0))
+        servers = ",".join(f"{host}:{port}" for port in (taken.getsockname()[1], first, second, third))
+        examination = examine({"bootstrap.servers": servers}, topic="t", send=True, timeout=TIMEOUT)
+
+    finding = the(examination, Step.METADATA)
+    assert examination.cause == finding
+    assert finding.sentence == (
+        f"bootstrap.servers: these servers belong to 2 clusters: 'east' ({host}:{first}, {host}:{third}), "
+        f"'west' ({host}:{second}); name servers of one cluster: a producer sends to the cluster whose server answers "
+        "first."
+    )
+    for step in (Step.ADVERTISED, Step.TOPIC, Step.RECORD):
+        assert the(examination, step).message == "bootstrap.servers names several clusters"
+
+
+def test_an_advertised_address_of_another_cluster_is_reported() -> None:
+    with serving(ScriptedBroker(metadata=cluster(id="west"))) as (host, port):
+        elsewhere = MetadataResponseBroker(node_id=2, host=host, port=port)
+        here = ScriptedBroker(metadata=cluster(elsewhere, topics=[topic(1, 2)]))
+        examination = examined(here, send=True)
+
+    assert examination.cause is not None
+    assert examination.cause.sentence == (
+        f"broker 2 at {host}:{port}: the broker advertises an address of another cluster, 'west'; it is in 'c'; set "
+        "advertised.listeners of broker 2 to its own address, and check where its name or load balancer leads."
+    )
+    assert examination.failures == [examination.cause]
+    assert the(examination, Step.RECORD).message == "broker 2 of this topic cannot be reached"
+
+
+def test_an_advertised_listener_that_refuses_requests_is_reported() -> None:
+    with serving(ScriptedBroker()) as (host, port):
+        elsewhere = MetadataResponseBroker(node_id=2, host=host, port=port)
+        examination = examined(ScriptedBroker(metadata=cluster(elsewhere)), topic=None)
+
+    assert examination.cause is not None
+    assert "closed the connection without a response" in examination.cause.message
+    assert "set advertised.listeners of broker 2" in examination.cause.remedy

@@ -1,8 +1,8 @@
-"""A broker's metadata of its cluster, requested without ever creating a topic."""
+"""Brokers' metadata of their cluster, requested without ever creating a topic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -11,7 +11,9 @@ from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Problem, listed
 from ottla.doctor.handshake import KafkaBroker, unanswered
-from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable
+from ottla.doctor.tcp import Endpoint
+from ottla.doctor.workers import side_by_side
+from ottla.errors import BrokerError, ErrorCode, UnsupportedVersionError, counted, error_code, printable, quoted
 from ottla.network import Request
 from ottla.network.metadata_messages import usable_brokers
 from ottla.protocol import (
@@ -47,11 +49,51 @@ class ClusterView:
         return f"{named}, {counted(len(self.brokers), 'broker')}: {ids}; {controller}"
 
 
-Answer: TypeAlias = ClusterView | Problem
+Outcome: TypeAlias = ClusterView | Problem
 
 
-def ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Answer:
-    """Request the cluster's brokers and, if given, *topic*, and return the problem if there is no usable response."""
+@attrs.frozen(kw_only=True)
+class Answer:
+    """One broker's description of its cluster, or the problem if there is no usable response."""
+
+    endpoint: Endpoint
+    outcome: Outcome
+    seconds: float
+
+
+def ask_clusters(
+    brokers: Sequence[KafkaBroker], *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds
+) -> Sequence[Answer]:
+    """Request the brokers of their cluster and, if given, *topic* from each of these; one answer for each, in order."""
+    started = bounds.clock()
+
+    def work(broker: KafkaBroker) -> Answer:
+        outcome = _ask_cluster(broker, topic=topic, protocol=protocol, bounds=bounds)
+        return Answer(endpoint=broker.endpoint, outcome=outcome, seconds=bounds.clock() - started)
+
+    late = Problem("the transport did not return in time", "report this to the transport plugin's authors")
+    return [
+        answer or Answer(endpoint=broker.endpoint, outcome=late, seconds=bounds.clock() - started)
+        for broker, answer in zip(brokers, side_by_side(work, brokers, bounds=bounds), strict=True)
+    ]
+
+
+def several_clusters(answers: Sequence[Answer]) -> Problem | None:
+    """The problem if brokers are of different clusters; those without an id, before 0.10.1, may be of any."""
+    servers: dict[str, list[str]] = {}
+    for answer in answers:
+        if isinstance(answer.outcome, ClusterView) and answer.outcome.cluster_id:
+            servers.setdefault(answer.outcome.cluster_id, []).append(str(answer.endpoint))
+    if len(servers) < 2:
+        return None
+    clusters = ", ".join(f"{quoted(name)} ({', '.join(each)})" for name, each in servers.items())
+    return Problem(
+        f"these servers belong to {len(servers)} clusters: {clusters}",
+        "name servers of one cluster: a producer sends to the cluster whose server answers first",
+    )
+
+
+def _ask_cluster(broker: KafkaBroker, *, topic: str | None, protocol: SecurityProtocol, bounds: Bounds) -> Outcome:
     if METADATA.key not in broker.versions:
         return Problem(
             "the server speaks Kafka but supports no Metadata requests: this is a controller's listener",
@@ -91,7 +133,7 @@ def _all_topics(version: int) -> list[MetadataRequestTopic] | None:
     return None if version > 0 else []
 
 
-def _view(answer: MetadataResponse, topic: str | None) -> Answer:
+def _view(answer: MetadataResponse, topic: str | None) -> Outcome:
     code = error_code(answer.error_code)
     if code is not ErrorCode.NONE:
         return Problem.of_error(BrokerError(code), remedy="check the broker's log")

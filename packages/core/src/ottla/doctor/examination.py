@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.config import SecurityProtocol
 from ottla.doctor import bootstrap, configuration, security
 from ottla.doctor.advertised import advertised
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.cluster_view import ClusterView, ask_cluster
+from ottla.doctor.cluster_view import ClusterView, ask_clusters, several_clusters
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Examination, Finding, Status, Step
 from ottla.doctor.handshake import KafkaBroker
@@ -99,29 +100,37 @@ class _Steps:
         if not admitted:
             yield from self._skipped(Step.METADATA, "no bootstrap server accepted the login")
             return
-        view = yield from self._cluster(admitted, checked)
-        if view is None:
-            yield from self._skipped(Step.ADVERTISED, "no bootstrap server returned metadata of its cluster")
+        view = yield from self._cluster(admitted, protocol)
+        if not isinstance(view, ClusterView):
+            yield from self._skipped(Step.ADVERTISED, view)
             return
-        found = advertised(view.brokers.values(), transport=checked.transport, bounds=self._bounds)
+        found = advertised(view, transport=checked.transport, protocol=protocol, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
         unreachable = frozenset(number for number, one in found.items() if one.status is Status.FAILED)
         yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
 
     def _cluster(
-        self, brokers: Sequence[KafkaBroker], checked: Checked
-    ) -> Generator[Finding, None, ClusterView | None]:
-        """The first usable metadata of these brokers."""
-        protocol = checked.connection.security_protocol
-        for broker in brokers:
-            started = self._bounds.clock()
-            view = ask_cluster(broker, topic=self._topic, protocol=protocol, bounds=self._bounds)
-            subject, seconds = str(broker.endpoint), self._bounds.clock() - started
-            if isinstance(view, ClusterView):
-                yield Finding(step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, message=str(view))
-                return view
-            yield Finding.failed(Step.METADATA, subject, view, seconds=seconds)
-        return None
+        self, brokers: Sequence[KafkaBroker], protocol: SecurityProtocol
+    ) -> Generator[Finding, None, ClusterView | str]:
+        """The first usable metadata of these brokers; the reason if there is none, or if it is of several clusters."""
+        answers = ask_clusters(brokers, topic=self._topic, protocol=protocol, bounds=self._bounds)
+        mixed = several_clusters(answers)
+        views: list[ClusterView] = []
+        for answer in answers:
+            subject, seconds, outcome = str(answer.endpoint), answer.seconds, answer.outcome
+            if not isinstance(outcome, ClusterView):
+                yield Finding.failed(Step.METADATA, subject, outcome, seconds=seconds)
+                continue
+            views.append(outcome)
+            if mixed is None:
+                yield Finding(
+                    step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, message=str(outcome)
+                )
+        if mixed is not None:  # in place of the single findings: in this step nothing passed
+            seconds = max(answer.seconds for answer in answers)
+            yield Finding.failed(Step.METADATA, bootstrap.SETTING, mixed, seconds=seconds)
+            return f"{bootstrap.SETTING} names several clusters"
+        return views[0] if views else "no bootstrap server returned metadata of its cluster"
 
     def _on_topic(self, seen: _Seen) -> Iterator[Finding]:
         if self._topic is None:
