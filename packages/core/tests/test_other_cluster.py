@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from ottla import (
     DeliveryError,
     FatalTransactionError,
     Producer,
+    TransactionTimeoutError,
     UndeliveredError,
 )
 from ottla.errors import TransactionError
@@ -271,7 +273,7 @@ def test_a_broker_that_got_no_records_yet_is_asked_for_its_cluster(moved: tuple[
         producer.send("u", b"to the other broker").result(20)
         producer.partitions_for("t")
         place.move()
-        with pytest.raises(DeliveryError, match="is a broker of another cluster now, 'second'"):
+        with pytest.raises(DeliveryError, match="is a broker of another cluster, 'second'"):
             producer.send("t", b"lost").result(20)
 
     assert len(place.values) == OTHERS
@@ -375,7 +377,67 @@ def test_an_address_that_another_cluster_has_taken_gets_no_records() -> None:
             Moved(taken, second).move()
             lost = producer.send("t", b"lost", partition=1)
             assert producer.send("t", b"kept", partition=0).result(20).offset == 1
-            with pytest.raises(DeliveryError, match="is a broker of another cluster now, 'second'"):
+            with pytest.raises(DeliveryError, match="is a broker of another cluster, 'second'"):
                 lost.result(20)
 
     assert second.topics["t"].log.get(0, []) == []
+
+
+def of_connections(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name == "ottla.network.connection_log"]
+
+
+@contextlib.contextmanager
+def misdirecting() -> Iterator[str]:
+    """A broker that advertises the address of a broker of another cluster."""
+    first, second = cluster("first"), cluster("second")
+    with SocketBroker(first.brokers[1]).serving() as servers, SocketBroker(second.brokers[1]).serving() as wrong:
+        host, port = wrong.rsplit(":", 1)
+        first.address = None
+        first.brokers[1].address = (host, int(port))
+        yield servers
+
+
+@pytest.mark.rule("metadata.again.other")
+def test_an_advertised_address_of_another_cluster_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    unread = contextlib.suppress(UndeliveredError)
+    settings = {"delivery.timeout.ms": 3_000, "request.timeout.ms": 1_000, "linger.ms": 0}
+    with caplog.at_level("INFO", "ottla"), misdirecting() as servers, unread, made(servers, **settings) as producer:
+        delivery = producer.send("t", b"lost")
+        with pytest.raises(DeliveryError, match=r"check advertised\.listeners of its broker 1, "):
+            delivery.result(20)
+
+    [line] = [record.getMessage() for record in of_connections(caplog)]
+    assert "is a broker of another cluster, 'second'; the records are for 'first', whose metadata names" in line
+    assert "check advertised.listeners of its broker 1, " in line
+
+
+def test_init_transactions_names_the_other_cluster_as_the_last_error() -> None:
+    settings = {"transactional.id": "mine", "max.block.ms": 2_000, "request.timeout.ms": 1_000}
+    said = r"last error: broker 1 at .* is a broker of another cluster"
+    with (
+        misdirecting() as servers,
+        made(servers, **settings) as producer,
+        pytest.raises(TransactionTimeoutError, match=said),
+    ):
+        producer.init_transactions()
+
+
+def test_a_broker_of_the_right_cluster_answers_again_after_a_failure(
+    moved: tuple[Moved, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    place, servers = moved
+    with caplog.at_level("INFO", "ottla"), made(servers) as producer:
+        send(producer, b"before ", count=1)
+        with place.address.lock:  # the broker reads requests, and does not respond
+            delivery = producer.send("t", b"in flight")
+            time.sleep(0.2)
+            for peer in place.address.sockets:
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+            time.sleep(0.2)
+        delivery.result(20)
+        send(producer, b"after ", count=1)
+
+    assert [record.levelname for record in of_connections(caplog)] == ["WARNING", "INFO"]
+    assert "answers again" in of_connections(caplog)[1].getMessage()

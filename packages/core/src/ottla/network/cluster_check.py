@@ -31,7 +31,8 @@ class ClusterCheck:
         self, context: ClientContext, *, writer: RequestWriter, closer: ConnectionCloser, log: MetadataLog
     ) -> None:
         self._metadata = context.metadata
-        self._log = log
+        self._log = context.log
+        self._metadata_log = log
         self._writer = writer
         self._closer = closer
 
@@ -61,14 +62,17 @@ class ClusterCheck:
             self._closer.close(
                 connection,
                 NetworkError(
-                    f"{connection.broker} is a broker of another cluster now, {quoted(response.cluster_id)}; the "
-                    f"records are for {quoted(known or '')}"
+                    f"{connection.broker} is a broker of another cluster, {quoted(response.cluster_id)}; the records "
+                    f"are for {quoted(known or '')}, whose metadata names this address; check advertised.listeners of "
+                    f"its broker {connection.broker.id}, where the name or load balancer of that address leads, and "
+                    "that bootstrap.servers names one cluster"
                 ),
             )
         else:
-            self._act_on(connection, topics, self._metadata.topic_ids.check(topics, completion.now))
+            result = self._metadata.topic_ids.check(topics, completion.now)
+            self._act_on(connection, topics, result, completion.now)
 
-    def _act_on(self, connection: Connection, topics: Collection[str], result: CheckResult) -> None:
+    def _act_on(self, connection: Connection, topics: Collection[str], result: CheckResult, now: float) -> None:
         if result is CheckResult.OTHER:
             self._closer.close(
                 connection,
@@ -80,5 +84,7 @@ class ClusterCheck:
             return
         if result is CheckResult.LEARNED:
             self._metadata.on_other_topics()
-            self._log.note_other_topics(topics)
+            self._metadata_log.note_other_topics(topics)
         connection.unchecked = False
+        if connection.note_working():
+            self._log.answered(connection, now)

@@ -145,6 +145,17 @@ class Connection:
         self.reached = True
         self.addresses = ()
 
+    def note_working(self) -> bool:
+        """Note that the broker answers; return whether this ends failures.
+
+        While it has not said which cluster it belongs to, they go on: it may be a wrong one.
+        """
+        self.received_any = True
+        if not self.failures or self.unchecked:
+            return False
+        self.failures = 0
+        return True
+
     def count_life(self, now: float, *, by_broker: bool) -> bool:
         """Count the end of a connection; return whether the broker ended it soon after it became ready."""
         if self.stage not in (Stage.READY, Stage.RENEWING):

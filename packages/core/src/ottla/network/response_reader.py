@@ -78,7 +78,5 @@ class ResponseReader:
 
     def _note_working(self, connection: Connection, now: float) -> None:
         """Reset the failures of a broker that answers, or that takes requests which expect no response."""
-        connection.received_any = True
-        if connection.failures:
-            connection.failures = 0
+        if connection.note_working():
             self._log.answered(connection, now)

@@ -100,9 +100,8 @@ class CoordinatorRequestSender:
             if node in self._metadata.cluster.brokers and not self._client.down(node):
                 return self._client.ready_at(node, now)
             self._metadata.request_update()
-            self._request_source.on_disconnect(
-                coordinator_request, ConnectionFailedError(f"broker {node} cannot be reached"), now
-            )
+            error = self._client.failure(node) or ConnectionFailedError(f"broker {node} cannot be reached")
+            self._request_source.on_disconnect(coordinator_request, error, now)
             self._log.note(coordinator_request.message.name, self._request_source, now)
             return self._request_source.due_at()
         if self._client.supported_versions(node, coordinator_request.message) is None:

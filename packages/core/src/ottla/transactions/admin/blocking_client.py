@@ -241,7 +241,8 @@ class BlockingClient:
                 raise _ConnectionLostError(ConnectionFailedError(f"broker {node} is not part of the cluster"))
             elif self._client.down(node) and self._client.ready_at(node, now) > now:
                 self._pass(f"broker {node} cannot be reached")
-                raise _ConnectionLostError(ConnectionFailedError(f"broker {node} cannot be reached"))
+                unknown = ConnectionFailedError(f"broker {node} cannot be reached")
+                raise _ConnectionLostError(self._client.failure(node) or unknown)
             self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
 
     def _pass(self, why: str) -> None:
