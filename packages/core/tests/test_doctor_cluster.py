@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable
 
 import pytest
+from broker_on_a_socket import SocketBroker
 
 from ottla.doctor import Examination, Finding, Status, Step, examine
 from ottla.errors import ErrorCode
@@ -18,7 +20,8 @@ from ottla.protocol import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wrong_peers import NEWEST, ScriptedBroker, serving
+from ottla_testkit.simulation import SimulatedCluster
+from wrong_peers import NEWEST, ScriptedBroker, serving, stays_silent
 
 TIMEOUT = 60.0
 WRITE, DESCRIBE = 1 << 4, 1 << 8
@@ -310,3 +313,18 @@ def test_an_advertised_listener_that_refuses_requests_is_reported() -> None:
     assert examination.cause is not None
     assert "closed the connection without a response" in examination.cause.message
     assert "set advertised.listeners of broker 2" in examination.cause.remedy
+
+
+def test_the_test_record_asks_only_servers_that_passed() -> None:
+    there = SimulatedCluster.of(1)
+    there.create("t", 1)
+    with contextlib.ExitStack() as stack:
+        frozen = [stack.enter_context(serving(stays_silent)) for _ in range(9)]
+        working = stack.enter_context(SocketBroker(there.brokers[1]).serving())
+        servers = ",".join([*(f"{host}:{port}" for host, port in frozen), working])
+        examination = examine({"bootstrap.servers": servers}, topic="t", send=True, timeout=21.0)
+
+    assert the(examination, Step.RECORD).message == "acknowledged: partition 0, offset 0"
+    assert {finding.step for finding in examination.failures} == {Step.API_VERSIONS}
+    assert examination.cause is not None
+    assert examination.cause.subject == "{}:{}".format(*frozen[0])

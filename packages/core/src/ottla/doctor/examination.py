@@ -16,6 +16,7 @@ from ottla.doctor.cluster_view import ClusterView, ask_clusters, several_cluster
 from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Examination, Finding, Status, Step
 from ottla.doctor.handshake import KafkaBroker
+from ottla.doctor.names import Server
 from ottla.doctor.sample_record import send_record
 from ottla.doctor.topic import topic_finding
 
@@ -47,10 +48,11 @@ def examine(
 
 @attrs.frozen(kw_only=True)
 class _Seen:
-    """The cluster as one broker's metadata describes it, and the brokers that cannot be reached."""
+    """The cluster as the first of `servers` describes it, those that describe it, and the brokers that are lost."""
 
     view: ClusterView
-    unreachable: frozenset[int]
+    servers: Sequence[Server]
+    unreachable: frozenset[int] = frozenset()
 
 
 class _Steps:
@@ -100,28 +102,30 @@ class _Steps:
         if not admitted:
             yield from self._skipped(Step.METADATA, "no bootstrap server accepted the login")
             return
-        view = yield from self._cluster(admitted, protocol)
-        if not isinstance(view, ClusterView):
-            yield from self._skipped(Step.ADVERTISED, view)
+        seen = yield from self._cluster(admitted, protocol)
+        if not isinstance(seen, _Seen):
+            yield from self._skipped(Step.ADVERTISED, seen)
             return
-        found = advertised(view, transport=checked.transport, protocol=protocol, bounds=self._bounds)
+        found = advertised(seen.view, transport=checked.transport, protocol=protocol, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
         unreachable = frozenset(number for number, one in found.items() if one.status is Status.FAILED)
-        yield from self._on_topic(_Seen(view=view, unreachable=unreachable))
+        yield from self._on_topic(attrs.evolve(seen, unreachable=unreachable))
 
     def _cluster(
         self, brokers: Sequence[KafkaBroker], protocol: SecurityProtocol
-    ) -> Generator[Finding, None, ClusterView | str]:
+    ) -> Generator[Finding, None, _Seen | str]:
         """The first usable metadata of these brokers; the reason if there is none, or if it is of several clusters."""
         answers = ask_clusters(brokers, topic=self._topic, protocol=protocol, bounds=self._bounds)
         mixed = several_clusters(answers)
         views: list[ClusterView] = []
+        servers: list[Server] = []
         for answer in answers:
             subject, seconds, outcome = str(answer.endpoint), answer.seconds, answer.outcome
             if not isinstance(outcome, ClusterView):
                 yield Finding.failed(Step.METADATA, subject, outcome, seconds=seconds)
                 continue
             views.append(outcome)
+            servers.append(answer.endpoint.server)
             if mixed is None:
                 yield Finding(
                     step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, message=str(outcome)
@@ -130,7 +134,9 @@ class _Steps:
             seconds = max(answer.seconds for answer in answers)
             yield Finding.failed(Step.METADATA, bootstrap.SETTING, mixed, seconds=seconds)
             return f"{bootstrap.SETTING} names several clusters"
-        return views[0] if views else "no bootstrap server returned metadata of its cluster"
+        if not views:
+            return "no bootstrap server returned metadata of its cluster"
+        return _Seen(view=views[0], servers=list(dict.fromkeys(servers)))
 
     def _on_topic(self, seen: _Seen) -> Iterator[Finding]:
         if self._topic is None:
@@ -146,7 +152,7 @@ class _Steps:
         if lost or not self._send:
             yield from self._skipped(Step.RECORD, f"broker {lost[0]} of this topic cannot be reached" if lost else "")
             return
-        yield send_record(self._topic, self._settings, bounds=self._bounds)
+        yield send_record(self._topic, self._settings, servers=seen.servers, bounds=self._bounds)
 
     def _skipped(self, first: Step, because: str) -> Iterator[Finding]:
         """The findings for all steps from *first* on: not requested, or skipped *because* of an earlier step."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ottla.config.hosts import with_port
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.findings import Finding, Problem, Status, Step
+from ottla.doctor.names import Server
 from ottla.errors import BrokerError, OttlaError
 from ottla.producer.producer import Producer
 
@@ -19,11 +21,16 @@ _WAITS: Final = 2
 """`send` may wait for metadata, then the record for its response."""
 
 
-def send_record(topic: str, settings: Mapping[str, Any], *, bounds: Bounds) -> Finding:
-    """Send the record, and wait until it is acknowledged."""
+def send_record(topic: str, settings: Mapping[str, Any], *, servers: Sequence[Server], bounds: Bounds) -> Finding:
+    """Send the record, and wait until it is acknowledged.
+
+    The producer asks *servers* alone, those that have passed: by chance it could begin with one that is known to fail,
+    and wait longer for that than it may.
+    """
     started = bounds.clock()
+    working = ",".join(with_port(server.host, server.port) for server in servers)
     try:
-        message = _send(topic, settings, bounds)
+        message = _send(topic, {**settings, "bootstrap.servers": working}, bounds)
     except Exception as error:  # including those of the producer's plugins
         return Finding.failed(Step.RECORD, topic, _problem(error), seconds=bounds.clock() - started)
     return Finding(step=Step.RECORD, subject=topic, status=Status.OK, seconds=bounds.clock() - started, message=message)
