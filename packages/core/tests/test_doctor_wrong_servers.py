@@ -48,6 +48,7 @@ def refused_port() -> Iterator[int]:
         (says(bytes.fromhex("00000002 0001")), "responded, but not in Kafka's protocol", "security.protocol"),
         (says(bytes.fromhex("0000000a 00000007 0000 00000000")), "responded, but not in Kafka's protocol", "the port"),
         (closes_connection, "closed the connection without a response", "set security.protocol=SSL or SASL_SSL"),
+        (closes_connection, "closed the connection without a response", "the broker behind it"),
     ],
 )
 def test_another_protocol_is_recognised_by_its_first_bytes(conduct: Conduct, said: str, remedy: str) -> None:

@@ -30,7 +30,10 @@ from ottla.protocol import API_VERSIONS
 
 _SECURITY: Final = "check security.protocol, and the port"
 _ALIVE: Final = "check whether the broker is running, and check security.protocol and the port"
-_USUALLY: Final = "set security.protocol=SSL or SASL_SSL if this listener requires TLS, else check the port"
+_USUALLY: Final = (
+    "set security.protocol=SSL or SASL_SSL if this listener requires TLS, else check the port and, if a proxy or load "
+    "balancer listens there, the broker behind it"
+)
 
 
 @attrs.frozen(kw_only=True)

@@ -232,8 +232,8 @@ class TxnOffsetCommit(CoordinatorRequest):
 
 
 _ABORTED_BY_COORDINATOR: Final = (
-    "the coordinator has aborted the transaction, most likely because it was open for longer than "
-    "transaction.timeout.ms"
+    "the coordinator has aborted the transaction: it was open for longer than transaction.timeout.ms, or another "
+    "program or an administrator aborted it"
 )
 
 
