@@ -205,6 +205,14 @@ def test_a_value_survives_the_properties_file(value: str, tmp_path: Path) -> Non
     assert settings.from_file(tmp_path / "ours.properties")["sasl.username"] == value
 
 
+def test_comments_name_the_line_of_a_member_of_json(tmp_path: Path) -> None:
+    text = '{"acks": "all", "nested": {"a": [1,\n 2]}, "no.such": "}",\n\n "other" : 1, "acks": 1}'
+    lines = document(text, tmp_path=tmp_path, name="given.json")["lines"]
+
+    assert [(line["key"], line["line"]) for line in lines] == [("acks", 4), ("nested", 1), ("no.such", 2), ("other", 4)]
+    assert document("\n{ }", tmp_path=tmp_path, name="given.json")["lines"] == []
+
+
 # Where settings are written
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from ottla.config.properties import check_encoding, numbered_settings
 from ottla.config.translation import Client, Given, client_of
 
 _PRODUCERS: Final = ("Producer", "SerializingProducer", "KafkaProducer", "AIOKafkaProducer", "AIOProducer")
+_BETWEEN: Final = re.compile(r"[\s:,]*")
+"""What is between the names and values of a valid JSON object."""
 
 
 @attrs.frozen
@@ -50,8 +53,26 @@ def _of_json(text: str) -> Iterator[Given]:
         raise ValueError(f"line {error.lineno} is not JSON: {error.msg}") from None
     if not isinstance(document, dict):
         raise ValueError("it must be a JSON object with a member for each setting")
-    for number, (key, value) in enumerate(document.items(), start=1):
-        yield Given(key=key, value=value, line=number)
+    lines = _lines_of_members(text)
+    for key, value in document.items():
+        yield Given(key=key, value=value, line=lines[key])
+
+
+def _lines_of_members(text: str) -> Mapping[str, int]:
+    """The line of each member of a valid JSON object; of members with one name, that of the last, which counts."""
+    decoder, lines = json.JSONDecoder(), {}
+
+    def after_marks(at: int) -> int:
+        marks = _BETWEEN.match(text, at)
+        return marks.end() if marks else at
+
+    at = after_marks(text.index("{") + 1)
+    while text[at] != "}":
+        key, end = decoder.raw_decode(text, at)
+        lines[key] = text.count("\n", 0, at) + 1
+        _value_of_key, end = decoder.raw_decode(text, after_marks(end))
+        at = after_marks(end)
+    return lines
 
 
 def _of_program(text: str) -> tuple[Sequence[Given], Client]:
