@@ -10,7 +10,7 @@ from ottla.config.in_force import GIVEN
 from ottla.config.other_clients import OTHER_CLIENTS, OtherKey
 from ottla.config.properties import MAX_NAME
 from ottla.errors.secret import SourcedSecret, revealed
-from ottla.errors.setting_sources import FileLine
+from ottla.errors.setting_sources import EnvironmentVariable, FileLine
 from ottla.errors.similar_names import most_similar
 
 KEYS_OF_OWN_PLUGINS: Final = frozenset(
@@ -47,6 +47,8 @@ _OWN_PACKAGES: Final[Mapping[str, str]] = {
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)+")
 """What looks like a name: words of small letters, with dots."""
+
+_NOWHERE: Final = "neither Kafka nor a plugin that the configuration chooses has it"
 
 
 def without(settings: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
@@ -127,7 +129,11 @@ def unknown(key: str, *, known: Iterable[str], source: str | None = None) -> str
             "may be part of a secret: a value of several lines needs a backslash at the end of each but the last"
         )
     shown = repr(key) if len(key) <= MAX_NAME else f"a name of {len(key)} characters"
-    return f"{shown} is not a known key; {hint or 'neither Kafka nor a plugin that the configuration chooses has it'}"
+    if isinstance(source, EnvironmentVariable):
+        shown, hint = f"{shown} ({source})", hint or _NOWHERE
+        hint += " If" if hint.endswith("?") else "; if"
+        hint += " it is another program's variable, or a Kubernetes Service's, choose another prefix"
+    return f"{shown} is not a known key; {hint or _NOWHERE}"
 
 
 def _hint(key: str, *, known: Sequence[str]) -> str:

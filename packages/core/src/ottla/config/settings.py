@@ -18,7 +18,7 @@ from ottla.config.properties import MAX_NAME, check_encoding, numbered_settings
 from ottla.config.values import is_secret
 from ottla.errors import ConfigError, printable, with_article
 from ottla.errors.secret import Secret, SourcedSecret
-from ottla.errors.setting_sources import FileLine, SourcedSettings
+from ottla.errors.setting_sources import EnvironmentVariable, FileLine, SourcedSettings
 
 __all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file", "read"]
 
@@ -57,11 +57,12 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
 
 
 def from_environment(prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str | Secret[str]]:
-    """Return the settings in environment variables that begin with *prefix*, for example `"KAFKA_"`.
+    """Return the settings in environment variables that begin with *prefix*, for example `"SHOP_KAFKA_"`.
 
-    After the prefix, `_` stands for a dot and `__` for an underscore; case does not matter: `KAFKA_LINGER_MS` is
-    `linger.ms`. The prefix must belong to the producer: `KAFKA_HOME` would be the unknown setting `home`. Raises
-    ConfigError if two variables are the same setting.
+    After the prefix, `_` stands for a dot and `__` for an underscore; case does not matter: `SHOP_KAFKA_LINGER_MS` is
+    `linger.ms`. The prefix must belong to the producer. With `"KAFKA_"`, the variable `KAFKA_HOME` of Kafka's scripts
+    would be the unknown setting `home`, and so would `KAFKA_PORT`, which Kubernetes sets for a Service that is called
+    kafka. Raises ConfigError if two variables are the same setting.
     """
     if not prefix:
         raise ConfigError(["the prefix is empty: every environment variable would be a setting"])
@@ -75,7 +76,7 @@ def from_environment(prefix: str, environment: Mapping[str, str] | None = None) 
         if key in found:
             raise ConfigError([f"{key} is given twice, the second time by the environment variable {printable(name)}"])
         found[key] = variables[name]
-        sources[key] = f"environment variable {printable(name)}"
+        sources[key] = EnvironmentVariable(printable(name))
     return _protected(found, sources)
 
 

@@ -20,6 +20,16 @@ class FileLine(str):
     line: int
 
 
+class EnvironmentVariable(str):
+    """The source of a setting: an environment variable, which may be another program's."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str) -> EnvironmentVariable:
+        """Return the text that describes it."""
+        return super().__new__(cls, f"environment variable {name}")
+
+
 class SourcedSettings(dict[str, Any]):
     """A dict of settings; `|` keeps the sources of both sides. A setting that was replaced has no source."""
 
