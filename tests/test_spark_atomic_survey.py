@@ -90,7 +90,9 @@ def test_unknown_ids_are_shown_as_missing(kafka: KafkaCluster) -> None:
     result = run(kafka, "unknown-prefix-")
 
     assert result.exit_code == 0
-    assert result.output == "No coordinator knows a transactional id that begins with 'unknown-prefix-'.\n"
+    assert result.output == (
+        "No coordinator knows a transactional id that begins with 'unknown-prefix-', or this user may describe none.\n"
+    )
 
 
 def test_without_a_broker_the_exit_code_says_so() -> None:

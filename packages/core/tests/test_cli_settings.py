@@ -112,3 +112,24 @@ def test_a_command_of_another_client_is_refused_with_what_helps(name: str, hint:
 
     assert result.exit_code == USAGE
     assert f"No such command '{name}'. {hint}" in result.output
+
+
+def test_without_servers_a_similar_key_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.properties").write_text("bootstrap.server=kafka:9092\nlinger.ms=5\n")
+    result = run(("doctor",), "--command-config", str(tmp_path / "a.properties"))
+
+    assert result.exit_code == USAGE
+    assert "'bootstrap.server' is not a known key: did you mean 'bootstrap.servers'?" in " ".join(result.output.split())
+    assert "did you mean" not in run(("doctor",), "-c", "linger.ms=5").output
+
+
+def test_variables_of_other_programs_are_named_with_the_remedy() -> None:
+    """Kubernetes sets these in each pod for a Service that is called kafka."""
+    variables = {"KAFKA_PORT": "tcp://10.0.0.7:9092", "KAFKA_SERVICE_PORT": "9092", "KAFKA_ACKS": "all"}
+    result = run(("config", "show"), "--environment", "KAFKA_", **variables)
+
+    assert result.exit_code == 1
+    for key, name in (("port", "KAFKA_PORT"), ("service.port", "KAFKA_SERVICE_PORT")):
+        [line] = [line for line in result.output.splitlines() if f"'{key}'" in line]
+        assert line.startswith(f"- '{key}' (environment variable {name}) is not a known key; ")
+        assert line.endswith(" it is another program's variable, or a Kubernetes Service's, choose another prefix")

@@ -56,7 +56,8 @@ def show_(
     --command-config (Java properties, or TOML), the environment variables that begin with PREFIX, -c, and
     --bootstrap-servers. No broker is asked, and secrets are not printed.
 
-    The exit code is 0, 1 if a producer would refuse the settings, 2 for wrong usage.
+    The exit code is 0, 1 if a producer would refuse the settings, 2 for wrong usage. Missing servers do not count:
+    their line says so.
     """
     try:
         with printed_to_stderr():

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, TypeAlias
 import click
 
 from ottla.config.settings import from_environment, from_file
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, quoted
 from ottla.errors.setting_sources import SourcedSettings
+from ottla.errors.similar_names import most_similar
 
 Servers: TypeAlias = Literal["required", "optional", "none"]
 """Whether a command needs servers to connect to; "none": it has no option for them."""
@@ -24,7 +25,7 @@ _FILE: Final = click.option(
     help="Settings, also secret ones: Java properties, or TOML (.toml).",
 )
 _ENVIRONMENT: Final = click.option(
-    "--environment", metavar="PREFIX", help="Read environment variables: KAFKA_ for KAFKA_ACKS."
+    "--environment", metavar="PREFIX", help="Read environment variables: SHOP_KAFKA_ for SHOP_KAFKA_ACKS."
 )
 _PAIRS: Final = click.option(
     "--config", "-c", "pairs", metavar="KEY=VALUE", multiple=True, help="A setting of the producer."
@@ -53,9 +54,7 @@ def settings_options(servers: Servers) -> Callable[[Callable[..., Any]], Callabl
         ) -> Any:
             settings = _read(command_config, environment, pairs, bootstrap_servers)
             if servers == "required" and not _names_servers(settings):
-                raise click.UsageError(
-                    f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file"
-                )
+                raise click.UsageError(_no_servers(settings))
             return command(*arguments, settings=settings, **others)
 
         for option in (_PAIRS, _ENVIRONMENT, _FILE, *(() if servers == "none" else (_BOOTSTRAP,))):
@@ -95,3 +94,10 @@ def _pair(written: str) -> tuple[str, str]:
 def _names_servers(settings: dict[str, Any]) -> bool:
     servers = settings.get(_SERVERS)
     return bool(servers.strip() if isinstance(servers, str) else servers)
+
+
+def _no_servers(settings: dict[str, Any]) -> str:
+    """The error for settings without servers; it names a key that may be meant."""
+    close = most_similar(_SERVERS, settings.keys() - {_SERVERS})
+    meant = f"; {quoted(close)} is not a known key: did you mean {_SERVERS!r}?" if close else ""
+    return f"name the servers: --bootstrap-servers, or {_SERVERS} in the --command-config file{meant}"

@@ -18,6 +18,8 @@ from ottla.transactions import TransactionListing
 _WIDTH_OF_A_FILE: Final = 500
 """Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
+_NONE: Final = "No coordinator knows a transactional id that begins with {!r}, or this user may describe none."
+
 _OFFSETS: Final = "offsets of the group of the same name"
 
 _SHOWN: Final = 100
@@ -30,7 +32,7 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
     if not found:
-        console.print(Text(f"No coordinator knows a transactional id that begins with {prefix!r}."))
+        console.print(Text(_NONE.format(prefix)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", _OFFSETS):
