@@ -50,7 +50,7 @@ def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[Bl
 
 
 class BlockingClient:
-    """A client that sends requests on the caller's thread, with *timeout* seconds for all of them together.
+    """A client that sends requests on the caller's thread, with *timeout* seconds for all of them until a `restart`.
 
     Raises TransactionTimeoutError when time is up, TransactionError when a broker refuses.
     """
@@ -64,6 +64,11 @@ class BlockingClient:
         self._deadline = self._clock() + timeout
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
+
+    def restart(self) -> None:
+        """Give the requests that follow *timeout* seconds of their own, and forget earlier errors."""
+        self._deadline = self._clock() + self._timeout
+        self._last_error = None
 
     def level(self) -> int:
         """The cluster's `transaction.version`; 0 before the first response of a broker."""

@@ -40,7 +40,8 @@ class Ended:
 def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
     """A context manager with a client that begins and ends shared transactions: a `Sharing`.
 
-    All its calls together take at most *timeout* seconds; *config* is a producer's configuration.
+    Each of its calls takes at most *timeout* seconds, however long the block lasts; *config* is a producer's
+    configuration.
     """
     with blocking_client(config, timeout=timeout) as client:
         yield Sharing(client)
@@ -70,6 +71,7 @@ class Sharing:
         With *after*, an earlier transaction that was ended, the id is kept and not taken over. Raises
         ProducerFencedError if another owner has the id now.
         """
+        self._client.restart()
         current = None if after is None else ProducerIdAndEpoch(id=after.producer_id, epoch=after.epoch)
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
         response = self._run(request, transactional_id)
@@ -82,6 +84,7 @@ class Sharing:
 
     def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
         """Add offsets by (topic, partition) to the transaction; the partitions have to exist."""
+        self._client.restart()
         sending = OffsetsToSend.checked(offsets, group_metadata)
         group, producer_id_and_epoch = sending.group.group_id, _producer_id_and_epoch(shared)
         txn_v2 = shared.level >= TXN_V2
@@ -110,6 +113,7 @@ class Sharing:
         The outcome of a commit is ALREADY_ABORTED if the transaction had timed out. If it was committed before, the
         outcome of an abort is ALREADY_COMMITTED.
         """
+        self._client.restart()
         request = EndTxn(
             transactional_id=shared.transactional_id,
             producer_id_and_epoch=_producer_id_and_epoch(shared),
