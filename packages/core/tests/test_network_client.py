@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
 from machine import Machine
 from ottla.errors import (
+    CertificateExpiredError,
     ConnectionFailedError,
     ConnectionRetiredError,
     ErrorCode,
@@ -20,6 +22,7 @@ from ottla.errors import (
 from ottla.interfaces import Target
 from ottla.network import Completion, Request
 from ottla.network.api_versions import read_api_versions
+from ottla.network.selector_interface import Address
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 
@@ -683,6 +686,50 @@ def test_after_the_first_success_another_protocol_is_only_an_outage() -> None:
     machine.run(3.0)
 
     assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+
+
+def with_addresses(machine: Machine, *hosts: str) -> Machine:
+    """The machine, whose bootstrap server's name has an address for each of these hosts."""
+
+    def resolve(host: str, port: int, *, canonical: bool = False) -> Sequence[Address]:
+        return [Address(host=each, target=Target(0, each)) for each in (hosts if host == "seed" else [host])]
+
+    machine.network.resolve = resolve  # type: ignore[method-assign]
+    return machine
+
+
+UNTRUSTED = CertificateExpiredError("its certificate has expired")
+
+
+@pytest.mark.rule("network.refused")
+@pytest.mark.parametrize("protocol", [True, False], ids=["other protocol", "certificate"])
+def test_a_refusal_at_one_address_of_a_name_is_no_refusal_yet(protocol: bool) -> None:
+    machine = with_addresses(machine_of(1), "bad", "good")
+    machine.cluster.create("t", 1)
+    if protocol:
+        machine.network.hosts.other_protocol.add("bad")
+    else:
+        machine.network.hosts.untrusted["bad"] = UNTRUSTED
+    machine.metadata.use("t", machine.clock())
+    while machine.metadata.cluster.bootstrap:
+        machine.round()
+        assert machine.metadata.fatal_error is None
+    machine.run(1.0)
+
+    assert machine.metadata.wait_for("t", partition=None, timeout=0.0).leaders == (1,)
+
+
+@pytest.mark.rule("network.refused")
+@pytest.mark.parametrize("hosts", [("bad", "down"), ("down", "bad"), ("bad", "bad")])
+def test_a_certificate_refused_at_one_address_and_no_other_is_raised(hosts: tuple[str, ...]) -> None:
+    machine = with_addresses(machine_of(1), *hosts)
+    machine.network.hosts.untrusted["bad"] = UNTRUSTED
+    machine.network.hosts.refusing.add("down")
+    rounds(machine, 10)
+
+    with pytest.raises(CertificateExpiredError):
+        machine.metadata.wait_for("t", partition=None, timeout=3600.0)
+    assert machine.clock() < 1.0
 
 
 @pytest.mark.rule("network.lost.wordless")

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, SecurityError
 from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
@@ -56,7 +56,10 @@ class Connection:
     throttled_until: float = float("-inf")
     closing: bool = False
     reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
-    refusal: OttlaError | None = None  # a reason that a retry cannot fix
+    refusal: OttlaError | None = (
+        None  # a reason that a retry cannot fix: at the last of its addresses, or at one of them
+    )
+    refused: OttlaError | None = None  # such a reason at an address of the name, while others are still to be tried
     unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
     received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
@@ -139,7 +142,7 @@ class Connection:
             self.opened_at = now
         self.stage, self.ready_at = Stage.READY, now
         self.use(now)
-        self.refusal = None
+        self.refusal = self.refused = None
         self.failed_setups = 0
         self.received_any = False
         self.reached = True
@@ -155,6 +158,18 @@ class Connection:
             return False
         self.failures = 0
         return True
+
+    def note_failure(self, error: OttlaError, *, final: bool) -> None:
+        """Note why an address failed; if it was the last one, whether the broker refuses us.
+
+        If one address has refused the login or certificate, it is enough that the others failed, as with brokers.
+        """
+        if final:
+            self.refused = error
+        elif not isinstance(self.refused, SecurityError):
+            self.refused = None
+        if not self.addresses:
+            self.refusal, self.refused = self.refused, None
 
     def count_life(self, now: float, *, by_broker: bool) -> bool:
         """Count the end of a connection; return whether the broker ended it soon after it became ready."""

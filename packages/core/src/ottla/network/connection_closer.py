@@ -180,12 +180,12 @@ class ConnectionCloser:
 
     def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError) -> None:
         """Report a fatal error to waiting callers if no server ever accepted us and all of them refuse us."""
-        if self._connections.accepted:
-            return
         final = isinstance(error, ProtocolMismatchError | SecurityError) or (
             isinstance(error, NameResolutionError) and error.final
         )
-        connection.refusal = error if final else None
+        connection.note_failure(error, final=final)
+        if self._connections.accepted:
+            return
         refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())
         if refusal is not None:
             self._metadata.fail_fatally(refusal)
