@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from broker_on_a_socket import SocketBroker
 
 from ottla.doctor import Examination, Finding, Status, Step, examine
 from ottla.plugins.registry.installed import announced
+from ottla_testkit.simulation import SimulatedCluster
 from wrong_peers import Conduct, closes_connection, says, serving, stays_silent
 
 TLS_ALERT = bytes.fromhex("15030300020246")
@@ -141,6 +143,34 @@ def test_a_failing_address_next_to_a_working_one_is_only_a_warning(monkeypatch: 
     ]
     assert "another address of this name works" in of(examination, Step.TCP)[0].message
     assert [finding.step for finding in examination.failures] == [Step.API_VERSIONS]
+
+
+@pytest.mark.parametrize("conduct", [closes_connection, says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), stays_silent])
+def test_a_wrong_server_at_one_address_of_a_name_is_only_a_warning(
+    conduct: Conduct, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = SimulatedCluster.of(1)
+    there.create("t", 1)
+    with serving(conduct) as wrong, SocketBroker(there.brokers[1]).serving() as servers, monkeypatch.context() as patch:
+        right = servers.rsplit(":", 1)
+
+        def both(host: str, port: int, *, flags: int = 0, **_asked: object) -> list[object]:
+            if flags & socket.AI_NUMERICHOST:
+                raise socket.gaierror(socket.EAI_NONAME, "not in digits")
+            return [
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in (wrong, (right[0], int(right[1])))
+            ]
+
+        there.address = None
+        there.brokers[1].address = ("two.invalid", 1)
+        patch.setattr(socket, "getaddrinfo", both)
+        examination = examine({"bootstrap.servers": "two.invalid:1"}, topic="t", send=True, timeout=14.0)
+
+    first, second = of(examination, Step.API_VERSIONS)
+    assert (first.status, second.status) == (Status.WARNING, Status.OK)
+    assert first.message.endswith("; another address of this name works")
+    assert of(examination, Step.RECORD)[0].message.startswith("acknowledged: ")
+    assert examination.healthy
 
 
 def test_a_numeric_address_needs_no_dns_and_ipv6_is_shown_in_brackets() -> None:

@@ -62,18 +62,20 @@ def _reach(
             note(found.server, found.problem)
         else:
             endpoints += [Endpoint(server=found.server, address=address, own=found.own) for address in found.addresses]
-    opened: dict[Server, Connected] = {}
+    opened: list[Connected] = []
     for attempt in connect(endpoints, setting=SETTING, bounds=bounds):
         if isinstance(attempt, NotConnected):
             note(attempt.endpoint.server, attempt.problem)
-        elif opened.setdefault(attempt.endpoint.server, attempt) is not attempt:
-            attempt.sock.close()
-    results = do_handshakes(list(opened.values()), transport=transport, bounds=bounds)
+        else:
+            opened.append(attempt)
+    results = do_handshakes(opened, transport=transport, bounds=bounds)
     brokers = [result for result in results if isinstance(result, KafkaBroker)]
     for result in results:
         if not isinstance(result, KafkaBroker):
             note(result.endpoint.server, result.problem)
-    for broker, outcome in zip(brokers, _clusters(brokers, protocol, bounds), strict=True):
+    answers = list(zip(brokers, _clusters(brokers, protocol, bounds), strict=True))
+    # Last come those that work: a problem at one address of a name counts only if there is one at each.
+    for broker, outcome in sorted(answers, key=lambda answer: not isinstance(answer[1], Problem)):
         release = broker_versions.release(broker.versions)
         match outcome:
             case Problem():

@@ -12,7 +12,7 @@ from ottla.config import DnsLookup
 from ottla.doctor import broker_versions, security
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.configuration import Checked
-from ottla.doctor.findings import Finding, Status, Step
+from ottla.doctor.findings import Finding, Status, Step, excused
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, do_handshakes
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
@@ -40,7 +40,7 @@ def connected(endpoints: Sequence[Endpoint], bounds: Bounds) -> Generator[Findin
     attempts = connect(endpoints, setting=SETTING, bounds=bounds)
     served = {attempt.endpoint.server for attempt in attempts if isinstance(attempt, Connected)}
     for attempt in attempts:
-        yield _attempted(attempt, served=attempt.endpoint.server in served)
+        yield excused(_attempted(attempt), attempt.endpoint.server in served)
     return [attempt for attempt in attempts if isinstance(attempt, Connected)]
 
 
@@ -50,10 +50,13 @@ def brokers_found(
     """The brokers that answered; the caller closes their sessions."""
     results = do_handshakes(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
-    yield from map(_handshake_finding, results)
+    served = {result.endpoint.server for result in results if isinstance(result, KafkaBroker)}
+    for result in results:
+        yield excused(_handshake_finding(result), result.endpoint.server in served)
     yield from security.tls(protocol, results)
     answered = [result for result in results if not isinstance(result, NoHandshake)]
-    yield from map(_answered, answered)
+    for result in answered:
+        yield excused(_answered(result), result.endpoint.server in served)
     if not answered:
         yield Finding.skipped(Step.API_VERSIONS, "no handshake was completed")
     return [result for result in answered if isinstance(result, KafkaBroker)]
@@ -72,18 +75,10 @@ def _shown(sockaddr: object) -> str:
     return str(sockaddr[0]) if isinstance(sockaddr, tuple) else str(sockaddr)
 
 
-def _attempted(attempt: Attempt, *, served: bool) -> Finding:
+def _attempted(attempt: Attempt) -> Finding:
     subject = str(attempt.endpoint)
     if isinstance(attempt, Connected):
         return Finding(step=Step.TCP, subject=subject, status=Status.OK, seconds=attempt.seconds, message="connected")
-    if served:
-        return Finding(
-            step=Step.TCP,
-            subject=subject,
-            status=Status.WARNING,
-            seconds=attempt.seconds,
-            message=f"{attempt.problem.message}; another address of this name works",
-        )
     return Finding.failed(Step.TCP, subject, attempt.problem, seconds=attempt.seconds)
 
 

@@ -33,5 +33,5 @@ class Bounds:
         return min(self.clock() + self.timeout, self.ends_at)
 
     def remaining(self) -> float:
-        """The longest time of a wait that begins now, in seconds; 0 if the time for everything is over."""
-        return max(self.deadline() - self.clock(), 0.0)
+        """The time until the end of everything, in seconds: for the last step. 0 if it is over."""
+        return max(self.ends_at - self.clock(), 0.0)

@@ -14,7 +14,7 @@ from ottla.doctor.advertised import advertised
 from ottla.doctor.bounds import Bounds
 from ottla.doctor.cluster_view import ClusterView, ask_clusters, several_clusters
 from ottla.doctor.configuration import Checked
-from ottla.doctor.findings import Examination, Finding, Status, Step
+from ottla.doctor.findings import Examination, Finding, Status, Step, excused
 from ottla.doctor.handshake import KafkaBroker
 from ottla.doctor.names import Server
 from ottla.doctor.sample_record import send_record
@@ -117,16 +117,13 @@ class _Steps:
         """The first usable metadata of these brokers; the reason if there is none, or if it is of several clusters."""
         answers = ask_clusters(brokers, topic=self._topic, protocol=protocol, bounds=self._bounds)
         mixed = several_clusters(answers)
-        views: list[ClusterView] = []
-        servers: list[Server] = []
+        views = {answer.endpoint.server: view for answer in answers if isinstance(view := answer.outcome, ClusterView)}
         for answer in answers:
             subject, seconds, outcome = str(answer.endpoint), answer.seconds, answer.outcome
             if not isinstance(outcome, ClusterView):
-                yield Finding.failed(Step.METADATA, subject, outcome, seconds=seconds)
-                continue
-            views.append(outcome)
-            servers.append(answer.endpoint.server)
-            if mixed is None:
+                finding = Finding.failed(Step.METADATA, subject, outcome, seconds=seconds)
+                yield excused(finding, answer.endpoint.server in views)
+            elif mixed is None:
                 yield Finding(
                     step=Step.METADATA, subject=subject, status=Status.OK, seconds=seconds, message=str(outcome)
                 )
@@ -136,7 +133,7 @@ class _Steps:
             return f"{bootstrap.SETTING} names several clusters"
         if not views:
             return "no bootstrap server returned metadata of its cluster"
-        return _Seen(view=views[0], servers=list(dict.fromkeys(servers)))
+        return _Seen(view=next(iter(views.values())), servers=list(views))
 
     def _on_topic(self, seen: _Seen) -> Iterator[Finding]:
         if self._topic is None:

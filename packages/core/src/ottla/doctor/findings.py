@@ -108,6 +108,14 @@ class Finding:
         return text if text.endswith("?") else f"{text}."
 
 
+def excused(finding: Finding, another_works: bool) -> Finding:
+    """The finding about an address; a failure is only a warning if another address of its name works."""
+    if not another_works or finding.status is not Status.FAILED:
+        return finding
+    message = f"{finding.message}; another address of this name works"
+    return attrs.evolve(finding, status=Status.WARNING, message=message, remedy="")
+
+
 @attrs.frozen(kw_only=True)
 class Examination:
     """All findings, in the order of the steps."""

@@ -20,6 +20,9 @@ _LEAST_MS: Final = 1_000
 _WAITS: Final = 2
 """`send` may wait for metadata, then the record for its response."""
 
+_ADDRESSES: Final = 4
+"""In each of these waits, so many addresses can be tried that are silent."""
+
 
 def send_record(topic: str, settings: Mapping[str, Any], *, servers: Sequence[Server], bounds: Bounds) -> Finding:
     """Send the record, and wait until it is acknowledged.
@@ -52,11 +55,14 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
 
 def _time_limits(within: int) -> Mapping[str, Any]:
     """Settings that replace the user's: timeouts, and serializers, because the record is bytes."""
+    setup = max(within // _ADDRESSES, _LEAST_MS)
     return {
         "linger.ms": 0,
         "request.timeout.ms": within,
         "delivery.timeout.ms": within,
         "max.block.ms": within,
+        "socket.connection.setup.timeout.ms": setup,
+        "socket.connection.setup.timeout.max.ms": setup,
         "key.serializer": "bytes",
         "value.serializer": "bytes",
     }

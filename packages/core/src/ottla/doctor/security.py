@@ -6,9 +6,9 @@ from collections.abc import Generator, Iterator, Sequence
 
 from ottla.config import SecurityProtocol
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.findings import Finding, Status, Step
+from ottla.doctor.findings import Finding, Status, Step, excused
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake
-from ottla.doctor.login import Admitted, log_in
+from ottla.doctor.login import Admitted, Answer, log_in
 from ottla.errors import printable
 from ottla.interfaces import Mechanism, SupportsIdentity, supports
 from ottla.network.authentication import login_errors
@@ -48,22 +48,20 @@ def sasl(
     if mechanism is None:
         yield Finding.skipped(Step.SASL, f"not used with security.protocol={protocol}")
         return brokers
-    admitted: list[KafkaBroker] = []
-    for broker in brokers:
-        answer = log_in(broker, mechanism, bounds)
-        subject = str(broker.endpoint)
-        if isinstance(answer, Admitted):
-            admitted.append(broker)
-            yield Finding(
-                step=Step.SASL,
-                subject=subject,
-                status=Status.OK,
-                seconds=answer.seconds,
-                message=_description(mechanism, answer),
-            )
-        else:
-            yield Finding.failed(Step.SASL, subject, answer.problem, seconds=answer.seconds)
+    answers = [log_in(broker, mechanism, bounds) for broker in brokers]
+    admitted = [answer.broker for answer in answers if isinstance(answer, Admitted)]
+    served = {broker.endpoint.server for broker in admitted}
+    for answer in answers:
+        yield excused(_login(mechanism, answer), answer.broker.endpoint.server in served)
     return admitted
+
+
+def _login(mechanism: Mechanism, answer: Answer) -> Finding:
+    subject = str(answer.broker.endpoint)
+    if not isinstance(answer, Admitted):
+        return Finding.failed(Step.SASL, subject, answer.problem, seconds=answer.seconds)
+    message = _description(mechanism, answer)
+    return Finding(step=Step.SASL, subject=subject, status=Status.OK, seconds=answer.seconds, message=message)
 
 
 def _description(mechanism: Mechanism, answer: Admitted) -> str:
