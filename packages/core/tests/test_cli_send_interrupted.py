@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from broker_on_a_socket import SocketBroker
 from interrupted_anywhere import Interruption
 from long_forms import LONG
 
-from ottla import Producer
+from ottla import DeliveryError, Producer
+from ottla.cli.interruption import StoppedError
 from ottla.cli.send import inputs
 from ottla.cli.send.columns import Parts
 from ottla.cli.send.counts import Counts
@@ -64,3 +68,31 @@ def test_an_interrupt_at_any_step_leaves_no_record_out_of_the_counts(
             number += STRIDE
 
     assert {0, LINES} < counted
+
+
+def test_an_error_that_many_records_share_is_named_once() -> None:
+    """Also: the signal that interrupted them has its name."""
+    error = DeliveryError(
+        f"2 rows for topic 't' were not queued: interrupted by {StoppedError(signal.SIGTERM)!r}",
+        topic="t",
+        partition=-1,
+        attempts=0,
+        possibly_persisted=False,
+    )
+    own = DeliveryError("too large", topic="t", partition=-1, attempts=0, possibly_persisted=False)
+    failed: Any = SimpleNamespace(
+        rows=3,
+        done=lambda: True,
+        exception=lambda: SimpleNamespace(result=SimpleNamespace(acknowledged=0, failed=3)),
+        failed_rows=lambda: {0: error, 1: own, 2: error},
+    )
+    counts = Counts()
+    block: Any = SimpleNamespace(first=7, count=3, size=30)
+    counts.add(failed, "-", block)
+    counts.wait()
+
+    assert counts.failed == 3
+    assert counts.failures == (
+        "record 8 of -: too large",
+        "record 7 of -: 2 rows for topic 't' were not queued: interrupted by SIGTERM",
+    )

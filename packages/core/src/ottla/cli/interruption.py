@@ -23,7 +23,11 @@ class StoppedError(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.exit_code = 128 + number
-        super().__init__()
+        super().__init__(signal.Signals(number).name)
+
+    def __repr__(self) -> str:
+        """The signal's name: errors of records that were not queued say what interrupted them."""
+        return str(self)
 
 
 class Interruption:

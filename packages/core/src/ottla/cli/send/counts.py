@@ -159,7 +159,7 @@ class Counts:
         result = delivery.result() if error is None else error.result
         named: tuple[str, ...] = ()
         if error is not None and len(totals.failures) < _NAMED:
-            failed = itertools.islice(_own_first(delivery.failed_rows()), _NAMED - len(totals.failures))
+            failed = itertools.islice(_each_error_once(delivery.failed_rows()), _NAMED - len(totals.failures))
             named = tuple(counted.failed(row, why) for row, why in failed)
         self._totals = Totals(
             through=counted.number,
@@ -176,3 +176,12 @@ def _own_first(failed: Mapping[int, DeliveryError]) -> list[tuple[int, DeliveryE
     """The failed rows, those first that have an error of their own: the others failed with a batch because of these."""
     shared = Counter(map(id, failed.values()))
     return sorted(failed.items(), key=lambda item: shared[id(item[1])] > 1)
+
+
+def _each_error_once(failed: Mapping[int, DeliveryError]) -> Iterator[tuple[int, DeliveryError]]:
+    """The failed rows, without those that share the error of an earlier one: it says how many rows it is about."""
+    seen: set[int] = set()
+    for row, why in _own_first(failed):
+        if id(why) not in seen:
+            seen.add(id(why))
+            yield row, why
