@@ -328,3 +328,14 @@ def test_the_test_record_asks_only_servers_that_passed() -> None:
     assert {finding.step for finding in examination.failures} == {Step.API_VERSIONS}
     assert examination.cause is not None
     assert examination.cause.subject == "{}:{}".format(*frozen[0])
+
+
+def test_a_silent_broker_lengthens_only_its_own_time() -> None:
+    with serving(stays_silent) as (host, port):
+        silent = MetadataResponseBroker(node_id=2, host=host, port=port)
+        with serving(ScriptedBroker(metadata=cluster(silent))) as (own, own_port):
+            examination = examine({"bootstrap.servers": f"{own}:{own_port}"}, timeout=14.0)
+
+    first, second = (finding for finding in examination.findings if finding.step is Step.ADVERTISED)
+    assert (first.status, second.status) == (Status.OK, Status.FAILED)
+    assert first.seconds < 2.0 <= second.seconds

@@ -13,7 +13,7 @@ import attrs
 from ottla.config import SecurityProtocol
 from ottla.doctor import broker_versions
 from ottla.doctor.bounds import Bounds
-from ottla.doctor.cluster_view import ClusterView, Outcome, ask_clusters
+from ottla.doctor.cluster_view import Answer, ClusterView, ask_clusters
 from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.doctor.handshake import KafkaBroker, do_handshakes
 from ottla.doctor.names import Server, Unresolved, look_up
@@ -50,50 +50,54 @@ def advertised(
 def _reach(
     servers: Sequence[Server], transport: Transport, protocol: SecurityProtocol, bounds: Bounds
 ) -> Mapping[Server, _Reached]:
-    started = bounds.clock()
     reached: dict[Server, _Reached] = {}
-
-    def note(server: Server, outcome: str | Problem, cluster_id: str | None = None) -> None:
-        reached[server] = _Reached(outcome, bounds.clock() - started, cluster_id)
-
     endpoints: list[Endpoint] = []
     for found in look_up(servers, transport=transport, canonical=False, setting=SETTING, bounds=bounds):
         if isinstance(found, Unresolved):
-            note(found.server, found.problem)
+            reached[found.server] = _Reached(found.problem, found.seconds)
         else:
             endpoints += [Endpoint(server=found.server, address=address, own=found.own) for address in found.addresses]
-    opened: list[Connected] = []
+    opened: dict[Endpoint, Connected] = {}
     for attempt in connect(endpoints, setting=SETTING, bounds=bounds):
         if isinstance(attempt, NotConnected):
-            note(attempt.endpoint.server, attempt.problem)
+            reached[attempt.endpoint.server] = _Reached(attempt.problem, attempt.seconds)
         else:
-            opened.append(attempt)
-    results = do_handshakes(opened, transport=transport, bounds=bounds)
-    brokers = [result for result in results if isinstance(result, KafkaBroker)]
-    for result in results:
-        if not isinstance(result, KafkaBroker):
-            note(result.endpoint.server, result.problem)
-    answers = list(zip(brokers, _clusters(brokers, protocol, bounds), strict=True))
+            opened[attempt.endpoint] = attempt
+    brokers: list[KafkaBroker] = []
+    for result in do_handshakes(list(opened.values()), transport=transport, bounds=bounds):
+        if isinstance(result, KafkaBroker):
+            brokers.append(result)
+        else:
+            seconds = opened[result.endpoint].seconds + result.seconds
+            reached[result.endpoint.server] = _Reached(result.problem, seconds)
+    answers = [
+        _answered(broker, answer, opened[broker.endpoint].seconds)
+        for broker, answer in zip(brokers, _clusters(brokers, protocol, bounds), strict=True)
+    ]
     # Last come those that work: a problem at one address of a name counts only if there is one at each.
-    for broker, outcome in sorted(answers, key=lambda answer: not isinstance(answer[1], Problem)):
-        release = broker_versions.release(broker.versions)
-        match outcome:
-            case Problem():
-                note(broker.endpoint.server, outcome)
-            case ClusterView(cluster_id=cluster_id):
-                note(broker.endpoint.server, release, cluster_id)
-            case None:
-                note(broker.endpoint.server, release)
+    for server, one in sorted(answers, key=lambda pair: isinstance(pair[1].outcome, str)):
+        reached[server] = one
     return reached
 
 
-def _clusters(brokers: Sequence[KafkaBroker], protocol: SecurityProtocol, bounds: Bounds) -> Sequence[Outcome | None]:
+def _answered(broker: KafkaBroker, answer: Answer | None, connected_after: float) -> tuple[Server, _Reached]:
+    """The result for a broker that answered ApiVersions and, without SASL, was asked for its cluster."""
+    server, release = broker.endpoint.server, broker_versions.release(broker.versions)
+    seconds = connected_after + broker.handshake_seconds + broker.seconds
+    if answer is None:
+        return server, _Reached(release, seconds)
+    seconds += answer.seconds
+    if isinstance(answer.outcome, Problem):
+        return server, _Reached(answer.outcome, seconds)
+    return server, _Reached(release, seconds, answer.outcome.cluster_id)
+
+
+def _clusters(brokers: Sequence[KafkaBroker], protocol: SecurityProtocol, bounds: Bounds) -> Sequence[Answer | None]:
     """What each broker says about its cluster; None with SASL. Ends the sessions."""
     try:
         if protocol.sasl:
             return [None] * len(brokers)
-        answers = ask_clusters(brokers, topic=None, protocol=protocol, bounds=bounds)
-        return [answer.outcome for answer in answers]
+        return ask_clusters(brokers, topic=None, protocol=protocol, bounds=bounds)
     finally:
         for broker in brokers:
             broker.session.close()
