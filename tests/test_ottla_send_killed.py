@@ -156,7 +156,7 @@ def test_a_resumed_run_says_where_it_begins_and_that_nothing_is_left(kafka: Kafk
     assert "nothing to do" not in first
     assert "continuing" not in first_log
     assert second.rstrip().endswith("nothing to do: runs before this one have committed all records")
-    assert "input.txt is committed before record 3; continuing there" in second_log
+    assert "input.txt is committed before record 3; this run begins there" in second_log
 
 
 def test_a_state_is_refused_for_another_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:

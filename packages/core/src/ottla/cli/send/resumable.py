@@ -111,7 +111,9 @@ def continuation(inputs: Sequence[Input], state: State) -> str | None:
     """A line that says where this run begins, unless it is the first."""
     if state.position == Position():
         return None
-    return f"{inputs[state.position.input].name} is committed before record {state.position.record}; continuing there"
+    return (
+        f"{inputs[state.position.input].name} is committed before record {state.position.record}; this run begins there"
+    )
 
 
 def _ending(error: str, inputs: Sequence[Input], path: Path, *, interrupted: bool = False) -> Ending:
