@@ -71,7 +71,9 @@ with Producer(settings.from_file("producer.properties") | {"client.id": "shop"})
 
 `Producer.from_properties("producer.properties", client_id="shop")` is the same in one call; keywords replace settings
 of the file. With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting
-`linger.ms`.
+`linger.ms`. No other variable may have the prefix: with `KAFKA_`, `KAFKA_HOME` of Kafka's scripts would be the unknown
+setting `home`, and so would the variables that Kubernetes sets in each pod for a Service that is called `kafka`, such
+as `KAFKA_PORT`, unless the pod has `enableServiceLinks: false`.
 
 A value of several lines, such as a key in PEM, needs `\\n\\` at the end of each line but the last, as in Java's files.
 If it was pasted without, the error names the line and quotes nothing.
