@@ -42,6 +42,21 @@ def test_a_topic_that_was_learned_on_the_same_connection_says_nothing() -> None:
     assert ids.update([topic("t", 3), topic("new", 2)], now=13.0, connected_at=11.0)
 
 
+def test_a_topic_that_was_learned_later_says_nothing_about_the_time_before() -> None:
+    """It is of the new cluster already, where the first topic was not in use yet."""
+    ids = learned(topic("t", 1))
+    assert not ids.update([topic("new", 2)], now=12.0, connected_at=11.0)
+
+    assert ids.check({"t": bytes([3]) * 16, "new": bytes([2]) * 16}, 14.0) is CheckResult.OTHER
+
+
+def test_a_topic_that_is_older_shows_that_the_cluster_is_the_same() -> None:
+    ids = learned(topic("t", 1), topic("u", 2))
+    ids.update([topic("u", 2)], now=12.0, connected_at=11.0)
+
+    assert ids.check({"t": bytes([3]) * 16, "u": bytes([2]) * 16}, 14.0) is CheckResult.SAME
+
+
 def test_a_topic_that_is_missing_for_a_while_keeps_its_id() -> None:
     ids = learned(topic("t", 1))
     assert not ids.update([Topic(name="t")], now=12.0, connected_at=11.0)

@@ -23,9 +23,10 @@ MOST_KNOWN: Final = 1_000
 
 
 class _Known(NamedTuple):
-    """The id of a topic, and when a broker had it the last time."""
+    """The id of a topic, and when a broker had it for the first and for the last time."""
 
     id: bytes
+    since: float
     seen_at: float
 
 
@@ -55,11 +56,11 @@ class TopicIds:
     def update(self, topics: Iterable[Topic], *, now: float, connected_at: float) -> bool:
         """Learn the ids of a response. Return whether they may be those of another cluster.
 
-        Only ids that were seen before its connection was made, at *connected_at*, say something about that: since then
-        its broker has been running, and it does not change its cluster.
+        Its connection was made at *connected_at*: since then its broker has been running, and it does not change its
+        cluster.
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
-        other = self._differ(found, seen_until=connected_at)
+        other = self._differ(found, connected_at)
         self._updated = True
         self._see(found, now)
         return other
@@ -91,16 +92,18 @@ class TopicIds:
 
     def _see(self, found: Mapping[str, bytes], now: float) -> None:
         for name, topic_id in found.items():
-            self._known.pop(name, None)  # so that the order is that of the last time
-            self._known[name] = _Known(topic_id, now)
+            known = self._known.pop(name, None)  # so that the order is that of the last time
+            since = now if known is None or known.id != topic_id else known.since
+            self._known[name] = _Known(topic_id, since, now)
         for name in list(itertools.islice(self._known, max(0, len(self._known) - MOST_KNOWN))):
             del self._known[name]
 
-    def _differ(self, found: Mapping[str, bytes], *, seen_until: float = float("inf")) -> bool:
-        """Return whether known topics have other ids, and none has its own. Topics that are not found do not count."""
-        kept = [
-            found[name] == known.id
-            for name, known in self._known.items()
-            if name in found and known.seen_at <= seen_until
-        ]
-        return bool(kept) and not any(kept)
+    def _differ(self, found: Mapping[str, bytes], connected_at: float = float("inf")) -> bool:
+        """Return whether a topic has another id than it had, and nothing shows that the cluster is the same since then.
+
+        That would be another topic that has kept its id since then, or a connection that is older. Topics that are not
+        found do not count.
+        """
+        known = [(each, found[name]) for name, each in self._known.items() if name in found]
+        oldest = min((each.since for each, topic_id in known if each.id == topic_id), default=float("inf"))
+        return any(each.id != topic_id and each.seen_at < min(oldest, connected_at) for each, topic_id in known)
