@@ -9,10 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from long_forms import LONG, share
 
+from ottla.cli.send.state import Position, State
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.kafka_cluster.admin_requests import delete_topics
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from transactions_kit import chance, new_id, read
 
@@ -162,13 +165,60 @@ def test_a_resumed_run_says_where_it_begins_and_that_nothing_is_left(kafka: Kafk
 def test_a_state_is_refused_for_another_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:
     topic, lines, arguments = prepared(kafka, tmp_path, 3)
     assert run("", arguments) == 0
-    state = json.loads((tmp_path / "STATE").read_text())
-    (tmp_path / "STATE").write_text(json.dumps({**state, "cluster": "another", "position": {"input": 0, "record": 0}}))
+    state = State.load(tmp_path / "STATE")
+    elsewhere = attrs.evolve(state.target, cluster="another")
+    attrs.evolve(state, target=elsewhere, position=Position()).save(tmp_path / "STATE")
     with child("", arguments) as process:
         _out, log = process.communicate(timeout=HANG_GUARD)
 
     assert process.returncode == USAGE
-    assert f"is for cluster another, and bootstrap.servers is cluster {state['cluster']}" in " ".join(log.split())
+    assert f"is for cluster another, and bootstrap.servers is cluster {state.target.cluster}" in " ".join(log.split())
+    assert everything(kafka, topic) == lines
+
+
+def test_a_state_is_refused_for_a_topic_that_was_created_again(kafka: KafkaCluster, tmp_path: Path) -> None:
+    topic, _lines, arguments = prepared(kafka, tmp_path, 3_000)
+    assert run(f"SIGKILL {BETWEEN}", arguments) == KILLED
+    before = State.load(tmp_path / "STATE")
+    outputs = []
+    for again in (False, True):
+        if again:
+            kafka.create_topic(topic, partitions=PARTITIONS)
+        else:
+            delete_topics(kafka.address(1), [topic])
+        with child("", arguments) as process:
+            _out, log = process.communicate(timeout=HANG_GUARD)
+        outputs.append(" ".join(log.split()))
+        assert process.returncode == USAGE
+
+    assert before.position.record > 0
+    assert f"{topic!r} with the id {before.target.topic_id}, which does not exist any more" in outputs[0]
+    assert f"{topic!r} with the id {before.target.topic_id}, which has the id" in outputs[1]
+    assert "use a new file to send everything" in outputs[1]
+    assert State.load(tmp_path / "STATE") == before
+    assert everything(kafka, topic) == []
+
+
+def test_a_state_learns_the_id_of_a_topic_that_its_records_create(tmp_path: Path) -> None:
+    with KafkaCluster(config={"auto.create.topics.enable": "true"}) as kafka:
+        topic, _lines, arguments = prepared(kafka, tmp_path, 3)
+        delete_topics(kafka.address(1), [topic])
+        assert run("", arguments) == 0
+        learned = State.load(tmp_path / "STATE").target.topic_id
+        delete_topics(kafka.address(1), [topic])
+        kafka.create_topic(topic, partitions=PARTITIONS)
+
+        assert learned is not None
+        assert run("", arguments) == USAGE
+
+
+def test_a_topic_may_be_created_again_before_its_first_record(kafka: KafkaCluster, tmp_path: Path) -> None:
+    topic, lines, arguments = prepared(kafka, tmp_path, 3)
+    assert run("SIGKILL before send_block 1", arguments) == KILLED
+    delete_topics(kafka.address(1), [topic])
+    kafka.create_topic(topic, partitions=PARTITIONS)
+
+    assert run("", arguments) == 0
     assert everything(kafka, topic) == lines
 
 

@@ -29,6 +29,7 @@ from ottla.cli.send.columns import InputError, Parts, sendable
 from ottla.cli.send.inputs import Input
 from ottla.cli.send.lines import json_table, line_blocks, split
 from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
+from ottla.cli.send.target import Target
 from ottla.transactions import PreparedTransaction
 
 USAGE, INTERRUPTED = 2, 130
@@ -183,7 +184,7 @@ def test_columns_that_are_missing_or_unfit_are_named() -> None:
 
 def state(tmp_path: Path) -> State:
     transaction = PreparedTransaction(transactional_id="t", producer_id=1, epoch=2, level=2)
-    found = State.new(subject_of("orders", [], {"key": None}), "a cluster")
+    found = State.new(subject_of("orders", [], {"key": None}), Target(cluster="a cluster", topic_id="a topic"))
     return attrs.evolve(
         found, position=Position(1, 2), prepared=Prepared(transaction=transaction, position=Position(1, 9))
     )
@@ -245,7 +246,7 @@ def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:
 
 def test_a_state_is_saved_where_files_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "STATE"
-    state = State(subject={}, cluster="c", transactional_id="t", position=Position())
+    state = State.new({}, Target(cluster="c", topic_id=None))
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "fcntl", None)
     monkeypatch.setattr(os, "open", refuse)

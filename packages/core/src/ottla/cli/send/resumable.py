@@ -27,9 +27,9 @@ from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Block, Input
 from ottla.cli.send.plain import Ending, reason
 from ottla.cli.send.state import Position, Prepared, State, differences
-from ottla.errors import AbortableTransactionError, OttlaError, counted
+from ottla.cli.send.target import Target
+from ottla.errors import AbortableTransactionError, OttlaError, counted, quoted
 from ottla.transactions import Outcome, complete
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, blocking_client
 
 TRANSACTION_BYTES: Final = 32 * 1024 * 1024
 TRANSACTION_SECONDS: Final = 10.0
@@ -41,18 +41,15 @@ def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any
     found = State.load(path) if path.exists() else None
     if found is not None and (changed := differences(found.subject, subject)):
         raise InputError(f"{path} is for another run: {', '.join(changed)} differ; use a new file for a new run")
-    with blocking_client(settings, timeout=DEFAULT_TIMEOUT) as client:
-        cluster = client.cluster_id()
+    topic: str = subject["topic"]
+    exists = found is not None and found.begun and found.target.topic_id is not None
+    target = Target.asked(settings, topic, exists=exists)
     if found is None:
-        state = State.new(subject, cluster)
+        state = State.new(subject, target)
         state.save(path)  # before its first transaction, which the next run must abort
         return state
-    state = found
-    if state.cluster != cluster:
-        raise InputError(
-            f"{path} is for cluster {state.cluster}, and bootstrap.servers is cluster {cluster}: name the servers of "
-            "the run before, or use a new file to send everything to another cluster"
-        )
+    _check_target(path, topic, found, target)
+    state = attrs.evolve(found, target=target)
     if state.prepared is None:
         return state
     outcome = complete(settings, state.prepared.transaction, commit=True)
@@ -70,6 +67,24 @@ def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any
             )
     state.save(path)
     return state
+
+
+def _check_target(path: Path, topic: str, state: State, now: Target) -> None:
+    """Raise InputError if the committed records are not where this run would send the rest."""
+    before = state.target
+    if before.cluster != now.cluster:
+        raise InputError(
+            f"{path} is for cluster {before.cluster}, and bootstrap.servers is cluster {now.cluster}: name the servers "
+            "of the run before, or use a new file to send everything to another cluster"
+        )
+    if not state.begun or before.topic_id in (None, now.topic_id):
+        return
+    has = f"has the id {now.topic_id} now" if now.topic_id else "does not exist any more"
+    raise InputError(
+        f"{path} is for topic {quoted(topic)} with the id {before.topic_id}, which {has}: it was deleted, or the "
+        "cluster was set up again with the id of the one before, and the committed records are gone with it; "
+        "use a new file to send everything"
+    )
 
 
 def send_resumable(
@@ -93,7 +108,7 @@ def send_resumable(
             try:
                 producer.init_transactions()
                 for blocks in _transactions(inputs, state.position):
-                    state = _sent(producer, topic, blocks, counts, path=path, state=state)
+                    state = _sent(producer, settings, topic, blocks, counts, path=path, state=state)
                     mark = counts.mark()
             except BaseException as error:
                 _stop(producer, path, flush_timeout if isinstance(error, KeyboardInterrupt) else None)
@@ -161,6 +176,7 @@ def _positioned(inputs: Sequence[Input], position: Position) -> Iterator[tuple[I
 
 def _sent(
     producer: Producer,
+    settings: Mapping[str, Any],
     topic: str,
     blocks: Iterator[tuple[Input, Block, Position]],
     counts: Counts,
@@ -184,6 +200,8 @@ def _sent(
     if counts.failed:  # records that were refused before they were queued do not fail the transaction
         more = f"; and {counted(counts.failed - 1, 'more record')} failed" if counts.failed > 1 else ""
         raise InputError(f"{counts.failures[0]}{more}")
+    if not state.begun and state.target.topic_id is None:  # the first record may have created the topic
+        state = attrs.evolve(state, target=Target.asked(settings, topic, exists=False))
     state = attrs.evolve(state, prepared=Prepared(transaction=prepared, position=position))
     state.save(path)
     producer.commit_transaction()

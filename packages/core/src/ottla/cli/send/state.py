@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import attrs
 
 from ottla.cli.send.columns import InputError
+from ottla.cli.send.target import Target
 from ottla.transactions import PreparedTransaction
 
 _FORM: Final = 3
@@ -44,25 +45,31 @@ class Prepared:
 class State:
     """What a run has to know of the one before. *subject* is what it sends, which must not change.
 
-    *cluster* is the cluster's id, or None if its brokers have none.
+    *target* has the ids of the cluster and of the topic that the committed records are in.
     """
 
     subject: Mapping[str, Any]
-    cluster: str | None
+    target: Target
     transactional_id: str
     position: Position = attrs.field(factory=Position)
     prepared: Prepared | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether the topic has, or may have, committed records of this run."""
+        return self.position != Position() or self.prepared is not None
+
     @classmethod
-    def new(cls, subject: Mapping[str, Any], cluster: str | None) -> Self:
+    def new(cls, subject: Mapping[str, Any], target: Target) -> Self:
         """The state before the first record, with a transactional id that no other producer has."""
-        return cls(subject=subject, cluster=cluster, transactional_id=f"ottla-send-{uuid.uuid4()}")
+        return cls(subject=subject, target=target, transactional_id=f"ottla-send-{uuid.uuid4()}")
 
     def save(self, path: Path) -> None:
         """Write the state, so that it survives a crash of the machine."""
         document: dict[str, Any] = {
             "subject": self.subject,
-            "cluster": self.cluster,
+            "cluster": self.target.cluster,
+            "topic_id": self.target.topic_id,
             "transactional_id": self.transactional_id,
             "position": attrs.asdict(self.position),
             "prepared": self.prepared
@@ -96,7 +103,7 @@ class State:
         prepared = document["prepared"]
         return cls(
             subject=document["subject"],
-            cluster=document["cluster"],
+            target=Target(cluster=document["cluster"], topic_id=document["topic_id"]),
             transactional_id=document["transactional_id"],
             position=Position(**document["position"]),
             prepared=prepared
