@@ -93,7 +93,8 @@ def transactions(
     """Show the transactional ids that begin with PREFIX, their transactions, and what happens to these next.
 
     Also shows committed offsets of the consumer groups with the same names, such as the markers of Spark's batches.
-    Changes nothing. The exit code is 0, 1 if the cluster could not be queried, 2 for wrong usage.
+    Changes nothing. The exit code is 0, 1 if the cluster or one of its brokers could not be asked, 2 for wrong usage.
+    What the other brokers know is shown.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -105,6 +106,8 @@ def transactions(
                 click.echo(transactions_document(found))
             else:
                 show_transactions(found, prefix)
+        if found.missing:
+            raise click.exceptions.Exit(_SOMETHING_IS_WRONG)
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOMETHING_IS_WRONG) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ottla.errors import printable
-from ottla.transactions import TransactionListing
+from ottla.transactions import FoundTransactions, TransactionListing
+from ottla.transactions.admin.found_transactions import not_asked
 
 _WIDTH_OF_A_FILE: Final = 500
 """Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
@@ -26,8 +28,10 @@ _SHOWN: Final = 100
 """Partitions in one cell of the table; the JSON contains all."""
 
 
-def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
-    """Print the transactional ids to the standard output."""
+def show_transactions(found: FoundTransactions[TransactionListing], prefix: str) -> None:
+    """Print the transactional ids to the standard output, and to the standard error which brokers were not asked."""
+    for node, error in found.missing.items():
+        print(not_asked(node, error), file=sys.stderr)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
@@ -45,14 +49,18 @@ def show_transactions(found: Sequence[TransactionListing], prefix: str) -> None:
     console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
 
 
-def transactions_document(found: Sequence[TransactionListing]) -> str:
-    """The ids as JSON text: an object whose `transactional_ids` lists an object for each."""
+def transactions_document(found: FoundTransactions[TransactionListing]) -> str:
+    """The ids as JSON text: an object whose `transactional_ids` lists an object for each.
+
+    `missing` lists the brokers that could not be asked.
+    """
     now_ms = time.time_ns() // 1_000_000
     entries = [
         {**attrs.asdict(_escaped(each)), "open": each.open, "next_event": each.next_event(now_ms=now_ms)}
         for each in found
     ]
-    return json.dumps({"transactional_ids": entries}, indent=2)
+    missing = [{"broker": node, "error": str(error)} for node, error in found.missing.items()]
+    return json.dumps({"transactional_ids": entries, "missing": missing}, indent=2)
 
 
 def _escaped(each: TransactionListing) -> TransactionListing:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ottla.transactions.admin.completion import Outcome, complete
+    from ottla.transactions.admin.found_transactions import FoundTransactions
     from ottla.transactions.admin.group_offsets import GroupOffset, committed_offset, end_offsets, partition_counts
     from ottla.transactions.admin.listing import TransactionListing, list_transactions
     from ottla.transactions.admin.open_transactions import OpenTransaction, abort, find_open_transactions
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConsumerGroupMetadata",
     "Ended",
+    "FoundTransactions",
     "GroupOffset",
     "OffsetAndMetadata",
     "OpenTransaction",
@@ -45,6 +47,7 @@ __all__ = [
 _IMPORTED_LATE: Final = {
     "ConsumerGroupMetadata": "group_metadata",
     "Ended": "admin.transaction_owner",
+    "FoundTransactions": "admin.found_transactions",
     "GroupOffset": "admin.group_offsets",
     "OffsetAndMetadata": "offsets",
     "OpenTransaction": "admin.open_transactions",

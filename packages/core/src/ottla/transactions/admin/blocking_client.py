@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import attrs
+
 from ottla.errors import (
     BrokerError,
     ConnectionFailedError,
@@ -198,13 +200,7 @@ class BlockingClient:
         while True:
             chosen = self._ready(node)
             completions: list[Completion] = []
-            request = Request(
-                message=message,
-                body=lambda version: [message.request(version).encode(content(version))],
-                on_complete=completions.append,
-                floor=floor,
-                ceiling=ceiling,
-            )
+            request = _request(message, content, completions, floor=floor, ceiling=ceiling)
             self._client.send(chosen, request, self._clock())
             while not completions:
                 named = f"broker {chosen}" if chosen >= 0 else "a bootstrap server"
@@ -217,6 +213,53 @@ class BlockingClient:
             self._last_error = error
             if node is not None:
                 raise _ConnectionLostError(error)
+
+    def ask_each(
+        self, message: Message[Any, Any], contents: Mapping[int, Callable[[int], Any]], code_of: Callable[[Any], int]
+    ) -> tuple[Mapping[int, Any], Mapping[int, OttlaError]]:
+        """The responses of several brokers, all asked at once, and why the others gave none.
+
+        A broker is asked again after a lost connection or a retriable code. If some have answered, the others have half
+        of the time that is left, or until they leave the cluster. Raises UnsupportedVersionError.
+        """
+        started_at = self._clock()
+        until = started_at + (self._deadline - started_at) / 2
+        answers: dict[int, Any] = {}
+        questions = {node: _Question(content) for node, content in contents.items()}
+        while questions:
+            now = self._clock()
+            for node, question in list(questions.items()):
+                if question.asked is None and now >= question.retry_at and self._client.ready(node, now):
+                    question.asked = []
+                    self._client.send(node, _request(message, question.content, question.asked), now)
+                elif question.asked:
+                    response = question.read(code_of, now, self._backoff)
+                    if response is not None:
+                        answers[node] = response
+                        del questions[node]
+                    else:
+                        self._last_error = question.error
+            cluster = self._metadata.cluster
+            gone = not cluster.bootstrap and questions and not questions.keys() & cluster.brokers.keys()
+            if answers and (gone or now >= until):
+                break
+            if questions:
+                self._pass(f"no response to {message.name} from broker {', '.join(map(str, questions))}")
+        return answers, {
+            node: self._silence(node, question, until - started_at) for node, question in questions.items()
+        }
+
+    def _silence(self, node: int, question: _Question, seconds: float) -> OttlaError:
+        """Why a broker has not answered."""
+        broker = self._metadata.cluster.brokers.get(node)
+        if broker is None and not self._metadata.cluster.bootstrap:
+            return ConnectionFailedError(f"broker {node} is not part of the cluster")
+        named = broker or f"broker {node}"
+        return (
+            self._client.failure(node)
+            or question.error
+            or ConnectionFailedError(f"{named} did not answer within {seconds:.1f} s")
+        )
 
     def once(self, node: int, message: Message[Any, Any], content: Any) -> Any | None:
         """The response of one broker to one request; None if the connection is lost or the request not supported."""
@@ -273,6 +316,51 @@ class BlockingClient:
 def _no_topics(version: int) -> MetadataRequest:
     """A request for the cluster alone. Versions that cannot forbid the creation of topics need not: they name none."""
     return MetadataRequest(topics=[], allow_auto_topic_creation=version < _FIRST_WITHOUT_CREATION)
+
+
+def _request(
+    message: Message[Any, Any],
+    content: Callable[[int], Any],
+    completions: list[Completion],
+    *,
+    floor: int = 0,
+    ceiling: int | None = None,
+) -> Request:
+    return Request(
+        message=message,
+        body=lambda version: [message.request(version).encode(content(version))],
+        on_complete=completions.append,
+        floor=floor,
+        ceiling=ceiling,
+    )
+
+
+@attrs.define(eq=False)
+class _Question:
+    """A request to one broker of several: its completion once it has one, and the error before a repetition."""
+
+    content: Callable[[int], Any]
+    asked: list[Completion] | None = None
+    error: OttlaError | None = None
+    failures: int = 0
+    retry_at: float = float("-inf")
+
+    def read(self, code_of: Callable[[Any], int], now: float, backoff: Backoff) -> Any | None:
+        """The response, or None if the request has to be repeated after the backoff."""
+        assert self.asked
+        completion, self.asked = self.asked[0], None
+        if isinstance(completion.error, UnsupportedVersionError):
+            raise completion.error
+        if completion.error is None:
+            code = error_code(code_of(completion.response))
+            if not code.retriable:
+                return completion.response
+            self.error = BrokerError(code)
+        else:
+            self.error = completion.error
+        self.retry_at = now + backoff.delay(self.failures)
+        self.failures += 1
+        return None
 
 
 class _ConnectionLostError(Exception):

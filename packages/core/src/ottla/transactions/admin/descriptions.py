@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
+import attrs
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError, TransactionError, error_code, quoted
 from ottla.protocol.messages.describe_transactions import (
     DESCRIBE_TRANSACTIONS,
     DescribeTransactionsRequest,
@@ -70,14 +73,10 @@ def _can_describe(client: BlockingClient, transactional_id: str) -> bool:
 def listed(client: BlockingClient, node: int, prefix: str, *, only_open: bool) -> Sequence[str]:
     """Transactional ids with *prefix* that one broker coordinates; *only_open*: those with an open transaction."""
 
-    def content(version: int) -> ListTransactionsRequest:
-        request = ListTransactionsRequest(state_filters=[ONGOING] if only_open else [])
-        if version >= _FIRST_WITH_PATTERN and prefix:
-            request.transactional_id_pattern = literal_pattern(prefix) + ".*"
-        return request
-
     def one() -> ListTransactionsResponse:
-        response: ListTransactionsResponse = client.ask(node, LIST_TRANSACTIONS, content)
+        response: ListTransactionsResponse = client.ask(
+            node, LIST_TRANSACTIONS, partial(_list_request, prefix, only_open)
+        )
         return response
 
     response = client.until_answered("", one, lambda response: error_code(response.error_code))
@@ -85,6 +84,63 @@ def listed(client: BlockingClient, node: int, prefix: str, *, only_open: bool) -
     return [
         state.transactional_id for state in response.transaction_states if state.transactional_id.startswith(prefix)
     ]
+
+
+@attrs.frozen(kw_only=True)
+class Described:
+    """The transactional ids of the coordinators that answered; *missing*: the other brokers, with their errors."""
+
+    states: Sequence[TransactionState]
+    missing: Mapping[int, OttlaError]
+
+
+def described_everywhere(client: BlockingClient, prefix: str, *, only_open: bool) -> Described:
+    """The ids that begin with *prefix*, as their coordinators describe them, with two requests for each broker.
+
+    Raises TransactionTimeoutError if no broker answers.
+    """
+    ids, missing = _listed_everywhere(client, prefix, only_open=only_open)
+    asked = {node: DescribeTransactionsRequest(transactional_ids=sorted(mine)) for node, mine in ids.items() if mine}
+    contents = {node: lambda _version, request=request: request for node, request in asked.items()}
+    answers, silent = client.ask_each(DESCRIBE_TRANSACTIONS, contents, lambda _response: 0)
+    states = {
+        state.transactional_id: state
+        for node in answers
+        for state in answers[node].transaction_states
+        if not state.error_code
+    }
+    # The others have expired since, or have moved to another coordinator.
+    for each in {each for node in answers for each in asked[node].transactional_ids} - states.keys():
+        if (state := described(client, each)) is not None:
+            states[each] = state
+    return Described(states=[states[each] for each in sorted(states)], missing={**missing, **silent})
+
+
+def _listed_everywhere(
+    client: BlockingClient, prefix: str, *, only_open: bool
+) -> tuple[Mapping[int, Collection[str]], Mapping[int, OttlaError]]:
+    """The ids by coordinator. If a broker leaves the cluster, all are asked again: others take over what it had."""
+    while True:
+        contents = {node: partial(_list_request, prefix, only_open) for node in client.brokers()}
+        answers, missing = client.ask_each(LIST_TRANSACTIONS, contents, lambda response: response.error_code)
+        if missing.keys() <= set(client.brokers()):
+            break
+    for node, response in answers.items():
+        _check(error_code(response.error_code), f"list the transactions of broker {node}")
+    ids = {
+        node: {
+            each.transactional_id for each in response.transaction_states if each.transactional_id.startswith(prefix)
+        }
+        for node, response in answers.items()
+    }
+    return ids, missing
+
+
+def _list_request(prefix: str, only_open: bool, version: int) -> ListTransactionsRequest:
+    request = ListTransactionsRequest(state_filters=[ONGOING] if only_open else [])
+    if version >= _FIRST_WITH_PATTERN and prefix:
+        request.transactional_id_pattern = literal_pattern(prefix) + ".*"
+    return request
 
 
 def partitions_of(state: TransactionState) -> tuple[tuple[str, int], ...]:

@@ -5,13 +5,15 @@ For an operator who investigates a writer; changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
 
+from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
-from ottla.transactions.admin.descriptions import described, listed, partitions_of
+from ottla.transactions.admin.descriptions import described_everywhere, partitions_of
+from ottla.transactions.admin.found_transactions import FoundTransactions, log_missing
 from ottla.transactions.admin.group_offsets import GroupOffset, committed_by_group
 
 
@@ -60,34 +62,34 @@ class TransactionListing:
 
 def list_transactions(
     config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
-) -> Sequence[TransactionListing]:
+) -> FoundTransactions[TransactionListing]:
     """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
-    Every broker is asked; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Every broker is asked; all have to be 3.0 or later. Those that do not answer in half of the time are in `missing`
+    of the result, and in the log. Raises UnsupportedVersionError, TransactionTimeoutError if no broker answers, or
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return listed_transactions(client, prefix)
+        return log_missing(listed_transactions(client, prefix))
 
 
-def listed_transactions(client: BlockingClient, prefix: str) -> Sequence[TransactionListing]:
+def listed_transactions(client: BlockingClient, prefix: str) -> FoundTransactions[TransactionListing]:
     """`list_transactions` over existing connections."""
-    ids = sorted({found for node in client.brokers() for found in listed(client, node, prefix, only_open=False)})
-    found = [_inspected(client, transactional_id) for transactional_id in ids]
-    return sorted(filter(None, found), key=lambda each: not each.open)
+    described = described_everywhere(client, prefix, only_open=False)
+    found = [_inspected(client, state, described.missing) for state in described.states]
+    return FoundTransactions(sorted(found, key=lambda each: not each.open), described.missing)
 
 
-def _inspected(client: BlockingClient, transactional_id: str) -> TransactionListing | None:
-    state = described(client, transactional_id)
-    if state is None:
-        return None  # expired since it was listed
+def _inspected(client: BlockingClient, state: TransactionState, missing: Collection[int]) -> TransactionListing:
+    group = state.transactional_id
+    known = client.coordinator(group, group=True) not in missing
     return TransactionListing(
-        transactional_id=transactional_id,
+        transactional_id=state.transactional_id,
         state=state.transaction_state,
         producer_id=state.producer_id,
         epoch=state.producer_epoch,
         started_ms=state.transaction_start_time_ms,
         timeout_ms=state.transaction_timeout_ms,
         partitions=partitions_of(state),
-        offsets=tuple(committed_by_group(client, transactional_id)),
+        offsets=tuple(committed_by_group(client, group)) if known else (),
     )

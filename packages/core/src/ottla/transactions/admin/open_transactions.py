@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,7 +11,8 @@ from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import Outcome, outcome_of
-from ottla.transactions.admin.descriptions import ONGOING, described, listed, partitions_of
+from ottla.transactions.admin.descriptions import ONGOING, described_everywhere, partitions_of
+from ottla.transactions.admin.found_transactions import FoundTransactions, log_missing
 from ottla.transactions.coordinator_request import InitProducerId
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.transaction_requests import EndTxn
@@ -31,22 +32,22 @@ class OpenTransaction:
 
 def find_open_transactions(
     config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
-) -> Sequence[OpenTransaction]:
+) -> FoundTransactions[OpenTransaction]:
     """The open transactions whose ids begin with *prefix*, oldest first, including those of running producers.
 
-    Every broker is asked; all have to be 3.0 or later. Raises UnsupportedVersionError, TransactionTimeoutError, or
+    Every broker is asked; all have to be 3.0 or later. Those that do not answer in half of the time are in `missing`
+    of the result, and in the log. Raises UnsupportedVersionError, TransactionTimeoutError if no broker answers, or
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return found(client, prefix)
+        return log_missing(found(client, prefix))
 
 
-def found(client: BlockingClient, prefix: str) -> Sequence[OpenTransaction]:
+def found(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransaction]:
     """`find_open_transactions` over existing connections."""
-    ids = {name for node in client.brokers() for name in listed(client, node, prefix, only_open=True)}
-    states = [described(client, name) for name in sorted(ids)]
-    still = [_transaction(state) for state in states if state is not None and state.transaction_state == ONGOING]
-    return sorted(still, key=lambda transaction: transaction.started_ms)
+    described = described_everywhere(client, prefix, only_open=True)
+    still = [_transaction(state) for state in described.states if state.transaction_state == ONGOING]
+    return FoundTransactions(sorted(still, key=lambda transaction: transaction.started_ms), described.missing)
 
 
 def abort(config: Mapping[str, Any], transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
