@@ -732,6 +732,23 @@ def test_a_certificate_refused_at_one_address_and_no_other_is_raised(hosts: tupl
     assert machine.clock() < 1.0
 
 
+@pytest.mark.rule("network.refused")
+def test_a_refusal_at_every_address_names_each_with_its_error() -> None:
+    machine = with_addresses(machine_of(1), "other", "down", "bad", "worse")
+    machine.network.hosts.other_protocol.add("other")
+    machine.network.hosts.refusing.add("down")
+    machine.network.hosts.untrusted.update(dict.fromkeys(("bad", "worse"), UNTRUSTED))
+    machine.metadata.use("t", machine.clock())
+    machine.run(5.0)
+
+    error = machine.metadata.fatal_error
+    assert isinstance(error, CertificateExpiredError)
+    assert error.__cause__ is UNTRUSTED
+    own, *others = str(error).split("; at ")
+    assert own == f"{UNTRUSTED}; so at bad, worse"
+    assert [each.partition(":")[0] for each in others] == ["other", "down"]
+
+
 @pytest.mark.rule("network.lost.wordless")
 def test_a_disconnect_before_any_response_suggests_tls_or_sasl(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_of(1)

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import OttlaError, SecurityError
+from ottla.network.address_failures import AddressFailures
 from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
@@ -64,7 +65,9 @@ class Connection:
     received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
-    addresses: Sequence[Address] = ()
+    address: Address | None = None  # the one that the last attempt was for, once the name was resolved
+    addresses: Sequence[Address] = ()  # that are still to be tried
+    failed_addresses: AddressFailures = attrs.field(factory=AddressFailures)
 
     def may_connect(self, now: float) -> bool:
         """Return whether a new attempt is allowed now."""
@@ -147,6 +150,7 @@ class Connection:
         self.received_any = False
         self.reached = True
         self.addresses = ()
+        self.failed_addresses.clear()
 
     def note_working(self) -> bool:
         """Note that the broker answers; return whether this ends failures.
@@ -160,7 +164,7 @@ class Connection:
         return True
 
     def note_failure(self, error: OttlaError, *, final: bool) -> None:
-        """Note why an address failed; if it was the last one, whether the broker refuses us.
+        """Note why an address failed; if it was the last one, whether the broker refuses us, with the errors of all.
 
         If one address has refused the login or certificate, it is enough that the others failed, as with brokers.
         """
@@ -168,8 +172,11 @@ class Connection:
             self.refused = error
         elif not isinstance(self.refused, SecurityError):
             self.refused = None
+        self.failed_addresses.note(self.address, error)
         if not self.addresses:
-            self.refusal, self.refused = self.refused, None
+            self.refusal = None if self.refused is None else self.failed_addresses.named(self.refused)
+            self.refused = None
+            self.failed_addresses.clear()
 
     def count_life(self, now: float, *, by_broker: bool) -> bool:
         """Count the end of a connection; return whether the broker ended it soon after it became ready."""

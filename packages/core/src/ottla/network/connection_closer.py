@@ -130,6 +130,7 @@ class ConnectionCloser:
             self._completions.fail_all(connection, error, now)
             self._end(connection, error)
             connection.addresses = ()
+            connection.failed_addresses.clear()
             connection.setup_deadline = float("inf")
 
     def close_forgotten(self, error: NetworkError) -> None:

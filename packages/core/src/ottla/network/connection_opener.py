@@ -134,12 +134,14 @@ class ConnectionOpener:
         broker = connection.broker
         try:
             if not connection.addresses:
+                connection.address = None
                 canonical = self._canonical_bootstrap and broker.id < 0
                 addresses = self._selector.resolve(broker.host, broker.port, canonical=canonical)
                 if addresses is None:
                     return
                 connection.addresses = addresses
             address, connection.addresses = connection.addresses[0], connection.addresses[1:]
+            connection.address = address
             logger.debug("%s: connecting to %s", self._client_id, broker)
             connection.stage, connection.host = Stage.CONNECTING, address.host
             self._selector.connect(broker.id, address.target, address.host, broker.port)
