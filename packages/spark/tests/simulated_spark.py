@@ -285,7 +285,9 @@ class SteppedCluster:
         def produce() -> None:
             found = brokers.ids[name]
             if (found.producer_id, found.epoch) != (lease.producer_id, lease.epoch):
-                raise LeaseLostError("the ledger was taken over")
+                lost = LeaseLostError("the ledger was taken over")
+                lost.refused = True
+                raise lost
             brokers.begin(name, [])
             brokers.waiting = entry
 

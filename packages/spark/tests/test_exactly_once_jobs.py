@@ -12,9 +12,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ottla import Producer
+from ottla.transactions import find_open_transactions
 from ottla_spark import InvalidWriteError, last_report
-from ottla_spark.exactly_once import LedgerMismatchError, accept_loss, forget, jobs, write_once
-from ottla_spark.sink.job import job_input
+from ottla_spark.exactly_once import LeaseLostError, LedgerMismatchError, accept_loss, forget, jobs, write_once
+from ottla_spark.exactly_once.__main__ import main
+from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.exactly_once.writer import BatchWriter
+from ottla_spark.sink.job import JobInput, job_input, run_job
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from spark_kit import WITHIN
@@ -130,6 +135,73 @@ def test_a_job_skips_all_rows_of_a_task(spark: SparkSession, options: dict[str, 
     assert (report.records, report.refused) == (len(left), 100 - len(left))
     assert (first.written, first.records, again.written, again.records) == (True, len(left), False, len(left))
     assert visible(options) == Counter(b"%d" % number for number in left)
+
+
+def test_a_run_that_lost_its_job_to_another_one_keeps_no_reader_waiting(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one ends after this run has planned, and before its tasks begin: Spark runs fenced tasks again."""
+
+    def late(given: JobInput, writer: BatchWriter) -> Any:
+        monkeypatch.setattr(jobs, "run_job", run_job)
+        write_once(numbers(spark, 100), options, job_id="monday")
+        return run_job(given, writer)
+
+    monkeypatch.setattr(jobs, "run_job", late)
+    with pytest.raises(LeaseLostError, match="another driver has taken the ledger over"):
+        write_once(numbers(spark, 100), options, job_id="monday")
+
+    assert find_open_transactions(connection(options), options["transactional.id.prefix"]) == []
+    assert visible(options) == Counter(b"%d" % number for number in range(100))
+
+
+def test_a_failed_run_that_lost_its_job_leaves_nothing_open(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of its tasks fails."""
+
+    def late(given: JobInput, writer: BatchWriter) -> Any:
+        monkeypatch.setattr(jobs, "run_job", run_job)
+        write_once(numbers(spark, 100), options, job_id="monday")
+        return run_job(given, writer)
+
+    monkeypatch.setattr(jobs, "run_job", late)
+    broken = numbers(spark, 100, "if(id = 99, raise_error('broken row'), cast(id as string))")
+    with pytest.raises((PySparkException, Py4JJavaError), match="broken row"):
+        write_once(broken, options, job_id="monday")
+
+    assert find_open_transactions(connection(options), options["transactional.id.prefix"]) == []
+
+
+@pytest.mark.parametrize("remedy", ["run it again", "forget it"])
+def test_a_finished_job_ends_what_an_earlier_run_left_open(
+    spark: SparkSession, options: dict[str, str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix = options["transactional.id.prefix"]
+    arguments = [prefix, "--job-id", "monday", "--bootstrap-servers", options["kafka.bootstrap.servers"]]
+    write_once(numbers(spark, 10), options, job_id="monday")
+    left = task_id(f"{prefix}/job/monday", process="0" * 32, number=0)
+    with Producer({**connection(options), "transactional.id": left}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(options["topic"], b"never seen").result(timeout=WITHIN)
+        producer.prepare_transaction()
+    main(arguments)
+    said = capsys.readouterr().out
+    if remedy == "run it again":
+        assert not write_once(numbers(spark, 10), options, job_id="monday").written
+    else:
+        assert forget(options, job_id="monday") is not None
+    main(arguments)
+
+    assert f"{left}: open; not in the ledger, and the job is finished" in said
+    assert "Run the job again with the same job_id: it writes nothing, and aborts it" in said
+    assert "no transaction is open" in capsys.readouterr().out
+    assert find_open_transactions(connection(options), prefix) == []
+
+
+def connection(options: dict[str, str]) -> dict[str, str]:
+    return {"bootstrap.servers": options["kafka.bootstrap.servers"]}
 
 
 @pytest.mark.thorough("test_exactly_once_rules.py has it with a simulated Kafka")

@@ -21,11 +21,11 @@ from simulated_spark import (
     some_spark,
 )
 
-from ottla.errors import InvalidRecordError
-from ottla.transactions import PreparedTransaction
+from ottla.errors import InvalidRecordError, TransactionTimeoutError
+from ottla.transactions import Outcome, PreparedTransaction
 from ottla_spark.exactly_once.driver.cluster import Open
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
-from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, abort_superseded, commit
+from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.driver.recovery import end_recorded_batch
 from ottla_spark.exactly_once.errors import (
     BatchIncompleteError,
@@ -65,9 +65,17 @@ class _Undisturbed:
         action()
 
 
-def written(spark: Spark, cluster: Direct, *, batch: int = 0, tasks: int = 2, seconds: float = 0.0) -> list[Attempt]:
-    """A batch that is planned, and written by its tasks in so many seconds."""
-    given = plan(cluster, NAME)
+def written(
+    spark: Spark,
+    cluster: Direct,
+    *,
+    batch: int = 0,
+    tasks: int = 2,
+    seconds: float = 0.0,
+    given: Plan | None = None,
+) -> list[Attempt]:
+    """A batch that is planned now unless it was before, and written by its tasks in so many seconds."""
+    given = given or plan(cluster, NAME)
     return [
         Attempt(
             lease=given.lease,
@@ -171,6 +179,78 @@ def test_a_batch_that_another_driver_aborted_names_the_prefix(spark: Spark, clus
     with pytest.raises(LeaseLostError, match=r"another query has the same transactional\.id\.prefix"):
         commit(cluster, attempts, batch=0)
     assert spark.brokers.ledger == []
+
+
+def test_a_driver_whose_entry_is_refused_aborts_its_own_transactions(spark: Spark, cluster: Direct) -> None:
+    """Spark ran its tasks again after another driver had taken the lease, and that one is writing."""
+    older = plan(cluster, NAME)
+    winner = Spark(spark.brokers, spark.checkpoint)
+    winner.new_workers()
+    of_winner = written(winner, cluster)
+    late = written(spark, cluster, given=older)
+
+    with pytest.raises(LeaseLostError, match="taken over"):
+        commit(cluster, late, batch=0)
+    still_open = {each.transactional_id for each in cluster.open_transactions(NAME)}
+    commit(cluster, of_winner, batch=0)
+
+    assert still_open == {each.prepared.transactional_id for each in of_winner if each.prepared is not None}
+    assert cluster.open_transactions(NAME) == []
+    assert spark.brokers.visible == Counter(["0.0", "0.1"])
+
+
+def test_a_driver_whose_entry_may_be_written_ends_no_transaction(spark: Spark, cluster: Direct) -> None:
+    """Another driver takes the lease while the entry is committed, finds it, and commits what it lists."""
+
+    class CutOff(Direct):
+        def append(self, lease: Lease, entry: Entry | None) -> Lease:
+            super().append(lease, entry)
+            raise LeaseLostError("the first response was lost")
+
+    with pytest.raises(LeaseLostError, match="lost"):
+        commit(CutOff(spark), written(spark, cluster), batch=0)
+    last = plan(cluster, NAME).last
+
+    assert last is not None
+    assert last.status is Status.DONE
+    assert spark.brokers.visible == Counter(["0.0", "0.1"])
+
+
+def test_an_abort_that_fails_does_not_hide_a_lost_lease(
+    spark: Spark, cluster: Direct, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unreachable(Direct):
+        def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+            raise TransactionTimeoutError("no broker answered")
+
+    older = plan(cluster, NAME)
+    plan(cluster, NAME)
+    late = written(spark, cluster, given=older)
+
+    with pytest.raises(LeaseLostError, match="taken over"):
+        commit(Unreachable(spark), late, batch=0)
+    assert "the transactions of batch 0 of 'orders', which is not committed, could not all be aborted" in caplog.text
+
+
+def test_a_finished_job_aborts_the_open_transactions_of_its_other_runs(spark: Spark, cluster: Direct) -> None:
+    older = plan(cluster, NAME)
+    commit(cluster, written(spark, cluster), batch=0)
+    written(spark, cluster, given=older)
+    abort_superseded(cluster, NAME)
+
+    assert cluster.open_transactions(NAME) == []
+    assert spark.brokers.visible == Counter(["0.0", "0.1"])
+
+
+def test_no_transaction_of_a_job_that_is_being_written_is_aborted(spark: Spark, cluster: Direct) -> None:
+    """Also if the job was finished and forgotten before."""
+    for _ in range(2):
+        attempts = written(spark, cluster)
+        abort_superseded(cluster, NAME)
+        commit(cluster, attempts, batch=0)
+        erase(cluster, NAME)
+
+    assert spark.brokers.visible == Counter(["0.0", "0.1"] * 2)
 
 
 def test_a_clock_of_the_driver_that_is_ahead_refuses_no_batch(spark: Spark, cluster: Direct) -> None:
@@ -370,6 +450,25 @@ def test_other_rows_of_a_recorded_batch_can_be_accepted_too(spark: Spark, cluste
 def test_without_a_batch_in_kafka_there_are_no_rows_to_accept(cluster: Direct) -> None:
     with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         take_any_rows(cluster, NAME)
+
+
+def test_the_open_transactions_of_a_forgotten_batch_are_aborted(
+    spark: Spark, cluster: Direct, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unreachable(Direct):
+        def abort(self, found: Open) -> None:
+            raise TransactionTimeoutError("no broker answered")
+
+    recorded(spark, cluster)
+    erase(Unreachable(spark), NAME)
+    left = len(cluster.open_transactions(NAME))
+    erase(cluster, NAME)
+
+    assert left == 2
+    assert "is forgotten, but not every open transaction could be aborted: no broker answered" in caplog.text
+    assert cluster.open_transactions(NAME) == []
+    assert run_until_done(spark) is None
+    assert spark.brokers.visible == expected(spark)
 
 
 def test_a_forgotten_batch_may_be_written_again(spark: Spark, cluster: Direct) -> None:

@@ -25,4 +25,9 @@ class DataLossError(OttlaError):
 
 
 class LeaseLostError(OttlaError):
-    """Another driver now writes under this name, and this one cannot write any more. The other one continues."""
+    """Another driver now writes under this name, and this one cannot write any more. The other one continues.
+
+    `refused`: brokers refused the entry before it was to be committed, so it is not in the ledger and never will be.
+    """
+
+    refused = False

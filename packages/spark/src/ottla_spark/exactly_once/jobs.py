@@ -16,7 +16,7 @@ from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.exactly_once.task import BatchName
-from ottla_spark.exactly_once.writer import BatchWriter
+from ottla_spark.exactly_once.writer import BatchWriter, end_superseded
 from ottla_spark.options.options import read_hidden
 from ottla_spark.options.write_options import GivenOptions, WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
@@ -51,11 +51,12 @@ def write_once(frame: DataFrame, options: GivenOptions, *, job_id: str) -> JobOu
     given, settings = _read(options, job_id)
     done = _done(settings)
     if done is not None:
+        end_superseded(settings)
         return _earlier(job_id, done)
     rows = job_input(frame, given)
     of = BatchName(query=settings.name, batch=_BATCH)
     with traced(rows.options) as named:
-        writer = BatchWriter(settings, named, rows.columns, of=of, what=f"job {settings.name}")
+        writer = BatchWriter(settings, named, rows.columns, of=of, what=f"job {settings.name}", only_batch=True)
         writer.plan()
         # Another run of the job may have ended since its entry was read above.
         if (done := writer.last_done()) is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from ottla.errors import OttlaError
 from ottla.errors.secret import hide_settings
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
@@ -16,6 +18,8 @@ from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.settings import Settings, read_settings
 from ottla_spark.options.options import read_hidden
 from ottla_spark.options.write_options import GivenOptions
+
+_log = logging.getLogger(__name__)
 
 
 def accept_loss(options: GivenOptions, *, job_id: str | None = None) -> Entry:
@@ -42,7 +46,10 @@ def accept_other_rows(options: GivenOptions) -> Entry:
 
 
 def forget(options: GivenOptions, *, job_id: str | None = None) -> Entry | None:
-    """Forget the last entry under this prefix or of this job, so that its batch can come again; return the entry."""
+    """Forget the last entry under this prefix or of this job, so that its batch can come again; return the entry.
+
+    Aborts the open transactions of the query or the job, which only a driver of that entry could have committed.
+    """
     options = hide_settings(options)
     settings = _settings(options, job_id)
     with connected(settings) as cluster:
@@ -97,9 +104,16 @@ def take_any_rows(cluster: ClusterClient, name: str) -> Entry:
 
 def erase(cluster: ClusterClient, name: str) -> Entry | None:
     """Delete the ledger entry of *name*, even an unreadable one. Returns it; None if it was unreadable or missing."""
+    # Listed before the lease is taken, so each was begun under an earlier lease and can no longer be recorded.
+    before = cluster.open_transactions(name)
     lease = cluster.take_lease(name)
     last = cluster.ledger(name).last
     cluster.append(lease, None)
+    try:
+        for found in before:
+            cluster.abort(found)
+    except OttlaError as error:
+        _log.warning("the entry of %r is forgotten, but not every open transaction could be aborted: %s", name, error)
     return last
 
 

@@ -26,6 +26,13 @@ from ottla_spark.options.write_options import GivenOptions
 
 DEFAULT_TIMEOUT: Final = 60.0
 
+_NOT_RECORDED: Final = "open; not in the ledger: the next driver aborts it, unless the current one records it"
+
+_LEFT_BY_A_JOB: Final = (
+    "open; not in the ledger, and the job is finished: readers wait for it until it times out. Run the job again with "
+    "the same job_id: it writes nothing, and aborts it"
+)
+
 
 @attrs.frozen(kw_only=True)
 class LedgerStatus:
@@ -64,13 +71,18 @@ def ledger_status(
     settings = read_settings(read, job=job_id)
     connections = connect(settings.connection)
     try:
-        return _inspected(BlockingClient(connections, timeout=timeout), settings)
+        return _inspected(BlockingClient(connections, timeout=timeout), settings, of_job=job_id is not None)
     finally:
         connections.close()
 
 
 def predicted(
-    name: str, entry: Entry | None, open_ids: Sequence[str], outcomes: Sequence[TransactionOutcome]
+    name: str,
+    entry: Entry | None,
+    open_ids: Sequence[str],
+    outcomes: Sequence[TransactionOutcome],
+    *,
+    of_job: bool = False,
 ) -> LedgerStatus:
     """Return the status that follows from *outcomes* and *open_ids*.
 
@@ -80,11 +92,10 @@ def predicted(
     of_entry = entry.listed if entry is not None and entry.status is Status.RECORDED else ()
     for each, outcome in zip(of_entry, outcomes, strict=False):
         found[each.prepared.transactional_id] = f"{outcome.value}; {_prediction(outcomes)}"
+    finished = of_job and entry is not None and entry.status is Status.DONE
     for transactional_id in open_ids:
         # These include the transactions of a batch that is being written.
-        found.setdefault(
-            transactional_id, "open; not in the ledger: the next driver aborts it, unless the current one records it"
-        )
+        found.setdefault(transactional_id, _LEFT_BY_A_JOB if finished else _NOT_RECORDED)
     return LedgerStatus(name=name, entry=entry, transactions=found)
 
 
@@ -114,7 +125,7 @@ def _described(entry: Entry | None) -> str:
             return f"{what} was aborted, and is still to be written again"
 
 
-def _inspected(client: BlockingClient, settings: Settings) -> LedgerStatus:
+def _inspected(client: BlockingClient, settings: Settings, *, of_job: bool) -> LedgerStatus:
     ledger = LedgerLookup(settings).read(client, _place(client, settings))
     entry = ledger.last
     ids = {each for node in client.brokers() for each in listed(client, node, f"{settings.name}/", only_open=True)}
@@ -122,7 +133,9 @@ def _inspected(client: BlockingClient, settings: Settings) -> LedgerStatus:
     outcomes = [_outcome(client, each.prepared) for each in entry.listed] if entry is not None else []
     other_writers = check_writers(client, settings)
     return attrs.evolve(
-        predicted(settings.name, entry, mine, outcomes), doubt=ledger.doubt, other_writers=other_writers
+        predicted(settings.name, entry, mine, outcomes, of_job=of_job),
+        doubt=ledger.doubt,
+        other_writers=other_writers,
     )
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from ottla import OttlaError
 from ottla_spark.data_source_api import WriterCommitMessage
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
+from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, abort_superseded, commit
 from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.errors import LeaseLostError
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -100,16 +101,27 @@ class PlannedWriter:
 
 
 class BatchWriter(PlannedWriter):
-    """The writer of a batch whose name the driver knows, for `sink.job`; *what* names it in the report."""
+    """The writer of a batch whose name the driver knows, for `sink.job`; *what* names it in the report.
+
+    *only_batch*: no other batch follows under this name, as for a job.
+    """
 
     message: ClassVar = TaskPrepared
 
     def __init__(
-        self, settings: Settings, options: WriteOptions, columns: ColumnPositions, *, of: BatchName, what: str
+        self,
+        settings: Settings,
+        options: WriteOptions,
+        columns: ColumnPositions,
+        *,
+        of: BatchName,
+        what: str,
+        only_batch: bool = False,
     ) -> None:
         super().__init__(settings, options, columns)
         self._of = of
         self._what = what
+        self._only_batch = only_batch
 
     @property
     def description(self) -> str:
@@ -123,20 +135,41 @@ class BatchWriter(PlannedWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make the batch visible. Raises BatchNotCommittedError, BatchIncompleteError or LeaseLostError."""
-        self.make_visible(messages, batch=self._of.batch, what=self._what)
+        try:
+            self.make_visible(messages, batch=self._of.batch, what=self._what)
+        except LeaseLostError:
+            if self._only_batch:
+                end_superseded(self._settings)
+            raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions of the failed job, which readers would wait for. An error is only logged."""
         assert self._orders is not None, "a job begins with a plan"
         try:
             with self.cluster() as cluster:
-                abort_left_open(cluster, self._orders.plan.lease)
+                held = abort_left_open(cluster, self._orders.plan.lease)
+                if self._only_batch and not held:
+                    abort_superseded(cluster, self._settings.name)
         except OttlaError as error:
             _log.warning(
                 "could not abort the transactions of %s, so the next driver or their time-out does: %s",
                 self._what,
                 error,
             )
+
+
+def end_superseded(settings: Settings) -> None:
+    """Abort what other runs of a finished job left open, which readers would wait for. An error is only logged."""
+    try:
+        with connected(settings) as cluster:
+            abort_superseded(cluster, settings.name)
+    except OttlaError as error:
+        _log.warning(
+            "could not abort the transactions that other runs of %r may have left open, so readers may wait until they "
+            "time out: %s",
+            settings.name,
+            error,
+        )
 
 
 def attempts(messages: Sequence[WriterCommitMessage | None]) -> list[Attempt | None]:

@@ -81,7 +81,10 @@ class ClusterClient(Protocol):
         """Return the ledger as written under all earlier leases."""
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
-        """Write an entry, or with None delete the last one; return the lease to use next. Raises LeaseLostError."""
+        """Write an entry, or with None delete the last one; return the lease to use next.
+
+        Raises LeaseLostError, after which the entry may be written or not, unless it was refused.
+        """
 
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """Return the status of each transaction."""

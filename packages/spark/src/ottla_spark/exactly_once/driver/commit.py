@@ -87,7 +87,12 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     _check_open(cluster, attempts, what=f"batch {batch} of {name!r}")
     entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed, rows=rows)
-    lease = cluster.append(first.lease, entry)
+    try:
+        lease = cluster.append(first.lease, entry)
+    except LeaseLostError as error:
+        if error.refused:  # else the winner may be committing them
+            _abort_own(cluster, listed, what=f"batch {batch} of {name!r}")
+        raise
     finish(cluster, listed, what=f"batch {batch} of {name!r}")
     for orphan in orphans:
         cluster.abort(orphan)
@@ -106,13 +111,42 @@ def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -
             cluster.end(attempt.prepared, commit=False)
 
 
-def abort_left_open(cluster: ClusterClient, lease: Lease) -> None:
-    """Abort what the tasks of a failed job left open, if `commit` was not called and no other driver has the lease."""
+def abort_left_open(cluster: ClusterClient, lease: Lease) -> bool:
+    """Abort what the tasks of a failed job left open, if `commit` was not called and no other driver has the lease.
+
+    Return whether no other driver has it.
+    """
     # Listed before the lease is checked: if it is still held then, no other driver had begun any of them.
     found = cluster.open_transactions(lease.name)
-    if cluster.holds(lease):
+    held = cluster.holds(lease)
+    if held:
         for each in found:
             cluster.abort(each)
+    return held
+
+
+def abort_superseded(cluster: ClusterClient, name: str) -> None:
+    """Abort the open transactions of a job that is in Kafka already: those of runs that lost it to another run.
+
+    For a job only, whose one batch is its last: no driver will record any of them.
+    """
+    # Listed before the ledger is read. What was begun by then and could still be recorded belongs to the run of the
+    # newest lease. That run saw no finished job when it took the lease, so no other run has finished the job since.
+    found = cluster.open_transactions(name)
+    last = cluster.ledger(name).certain() if found else None
+    if last is not None and last.status is Status.DONE:
+        for each in found:
+            if not any(each.is_of(task.prepared) for task in last.listed):
+                cluster.abort(each)
+
+
+def _abort_own(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:
+    """Abort exactly these transactions, which no ledger entry will ever list. An error is only logged."""
+    try:
+        for each in listed:
+            cluster.end(each.prepared, commit=False)
+    except OttlaError as error:
+        _log.warning("the transactions of %s, which is not committed, could not all be aborted: %s", what, error)
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:

@@ -46,7 +46,10 @@ _LOST: Final = frozenset(
 
 
 def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
-    """Write an entry, committed; return the lease to use next. After LeaseLostError the entry may be written or not."""
+    """Write an entry, committed; return the lease to use next.
+
+    After LeaseLostError the entry may be written or not, unless the error says that it was refused.
+    """
     if value is not None and len(value) > LARGEST_ENTRY - _RESERVED_FOR_KEY:
         raise LedgerMismatchError(
             f"an entry of {lease.name!r} has {len(value)} bytes, more than the {LARGEST_ENTRY - _RESERVED_FOR_KEY} "
@@ -56,10 +59,10 @@ def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, va
     txn_v2 = lease.level >= TXN_V2
     if not txn_v2:
         code = _join(client, place, lease)
-        _check(lease, code, "join its transaction", right=transactions_right(lease.name))
+        _check(lease, code, "join its transaction", right=transactions_right(lease.name), refused=True)
     code = _append(client, place, lease, value, txn_v2=txn_v2)
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose response was lost
-        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}")
+        _check(lease, code, "be written", right=f"Write for topic {place.topic!r}", refused=True)
     end = EndTxn(
         transactional_id=lease.transactional_id, producer_id_and_epoch=_producer(lease), commit=True, txn_v2=txn_v2
     )
@@ -109,12 +112,15 @@ def _producer(lease: Lease) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
 
 
-def _check(lease: Lease, code: ErrorCode, what: str, *, right: str) -> None:
+def _check(lease: Lease, code: ErrorCode, what: str, *, right: str, refused: bool = False) -> None:
+    """Raise the error for a code. *refused*: no request that commits the entry has been sent."""
     if code in _LOST:
-        raise LeaseLostError(
+        lost = LeaseLostError(
             f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken the ledger over, or "
             "this driver paused for too long. The next driver reads what was written; if two drivers run, stop this one"
         )
+        lost.refused = refused
+        raise lost
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
         response = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
