@@ -26,6 +26,7 @@ from ottla.cli.commands import ottla
 from ottla.cli.interruption import StoppedError
 from ottla.cli.send import inputs
 from ottla.cli.send.columns import InputError, Parts, sendable
+from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.inputs import Input
 from ottla.cli.send.lines import json_table, line_blocks, split
 from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
@@ -140,6 +141,14 @@ def test_a_value_may_be_any_field() -> None:
     lines = [b'{"v": "text"}', b'{"v": {"a": [1.0, null]}}', b'{"v": null}']
 
     assert json_table(lines, Parts(value="v"), 0)["value"].to_pylist() == ["text", '{"a":[1.0,null]}', None]
+
+
+def test_a_row_of_csv_with_too_few_columns_is_named_by_its_number(tmp_path: Path) -> None:
+    """The line with the names is number 1. The row may be in any block."""
+    (tmp_path / "a.csv").write_text("id,name\n" + "1,a\n" * 1000 + "2\n" + "3,c\n")
+
+    with pytest.raises(InputError, match=r"a\.csv cannot be read as CSV: .*Row #1002: Expected 2 columns, got 1: 2"):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
 
 
 # Positions

@@ -96,3 +96,34 @@ def test_an_error_that_many_records_share_is_named_once() -> None:
         "record 8 of -: too large",
         "record 7 of -: 2 rows for topic 't' were not queued: interrupted by SIGTERM",
     )
+
+
+def test_rows_that_one_signal_has_stopped_are_named_once(tmp_path: Path) -> None:
+    """They wait for room in the buffer, because the broker is gone."""
+
+    def stop(number: int, _frame: object) -> None:
+        raise StoppedError(number)
+
+    file = tmp_path / "lines"
+    file.write_bytes(b"a longer line than others\n" * 20_000)
+    given = [Input.of(str(file), None, Parts(), None)]
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1, 1)
+    broker, counts = SocketBroker(cluster.brokers[1]), Counts()
+    with broker.serving() as servers:
+        producer = Producer(bootstrap_servers=servers, buffer_memory=40_000, batch_size=10_000)
+        producer.partitions_for("t")
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        ending = send_all(producer, "t", given, counts, flush_timeout=0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        producer.close(timeout=0)
+
+    assert ending.interrupted
+    stopped = [text for text in counts.failures if "interrupted by" in text]
+    assert len(stopped) == 1
+    assert stopped[0].endswith("rows for topic 't' were not queued: interrupted by SIGALRM")
+    assert counts.failed > len(counts.failures)

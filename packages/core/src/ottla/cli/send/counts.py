@@ -19,7 +19,7 @@ from ottla.errors import DeliveryError, TableDeliveryError, printable
 from ottla.tables.table_delivery import TableDelivery
 
 _NAMED: Final = 5
-"""Failed records that are named; the others are counted."""
+"""Failed records that are named, one for each error; the others are counted."""
 
 
 @attrs.frozen(kw_only=True)
