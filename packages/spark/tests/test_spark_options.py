@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from pyspark.sql.types import StringType, StructType
 
 from ottla import OttlaError, PluginError
+from ottla.errors.secret import hide_settings
 from ottla_spark import InvalidWriteError, OttlaDataSource
 from ottla_spark.data_source_api import HAS_ARROW_STREAMS, HAS_DATA_SOURCES
 from ottla_spark.options import formats, producer_settings
 from ottla_spark.options.column_formats import JSON
-from ottla_spark.options.options import read_options
+from ottla_spark.options.options import read_hidden, read_options
 from ottla_spark.options.write_options import ErrorTolerance, Guarantee, WriteOptions
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 
@@ -47,6 +48,16 @@ def test_the_prefix_is_read_from_the_producer_settings() -> None:
     assert problems == []
     assert options.producer["acks"] == "1"
     assert options.producer["bootstrap.servers"] == "localhost:9092"
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_the_functions_take_a_list_where_a_producer_does(kind: Callable[[list[str]], Sequence[str]]) -> None:
+    problems: list[str] = []
+    servers = kind(["one:9092", "two:9093"])
+    options = read_hidden(hide_settings({"kafka.bootstrap.servers": servers, "topic": "t"}), problems=problems)
+
+    assert problems == []
+    assert options.producer["bootstrap.servers"] == "one:9092,two:9093"
 
 
 @pytest.mark.parametrize("given", [{}, {"value_format": "json"}, {"value_format": "JSON", "key_format": "json"}])

@@ -135,7 +135,9 @@ def read_hidden(options: Mapping[str, Any], *, problems: list[str]) -> WriteOpti
 
 
 def _text(value: Any) -> str:
-    """Return a value as Spark's `option` passes it on."""
+    """Return a value as Spark's `option` passes it on; a list, which a producer takes, as text with commas."""
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

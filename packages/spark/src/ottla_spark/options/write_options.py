@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -13,8 +13,8 @@ from ottla_spark.options.column_formats import Formats
 
 DEFAULT_IDLE_MS: Final = 300_000
 
-GivenOptions: TypeAlias = Mapping[str, str | int | float | bool]
-"""Options as programs write them: of the types that Spark's `option` takes."""
+GivenOptions: TypeAlias = Mapping[str, str | int | float | bool | Sequence[str]]
+"""Options as programs write them: of the types that Spark's `option` takes, and lists, which a producer takes."""
 
 
 class Guarantee(Enum):
