@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.transactions import PreparedTransaction
+from ottla_spark.exactly_once import accept_loss
 from ottla_spark.exactly_once.__main__ import main
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -90,6 +91,20 @@ def test_each_state_says_how_the_next_driver_continues(setup: Setup, capsys: pyt
 
     setup.record(Status.DONE, listed)
     assert "batch 7 of query q is in Kafka\n  no transaction is open" in said()
+
+
+def test_after_an_accepted_loss_no_transaction_is_open(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = setup.kafka.bootstrap_servers
+    late, in_time, left = (setup.prepare(number) for number in range(3))
+    setup.record(Status.RECORDED, late, in_time, left)
+    setup.abort(late)
+    setup.brokers.end(in_time, commit=True)
+    accepted = accept_loss({"kafka.bootstrap.servers": servers, "transactional.id.prefix": setup.name})
+    main([setup.name, "--bootstrap-servers", servers])
+
+    assert accepted.status is Status.DONE
+    assert "batch 7 of query q is in Kafka\n  no transaction is open" in capsys.readouterr().out
+    assert setup.brokers.open_transactions(setup.name) == []
 
 
 def test_an_invisible_batch_is_aborted_and_an_unknown_one_is_undecided() -> None:

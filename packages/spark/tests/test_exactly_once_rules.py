@@ -343,8 +343,8 @@ def test_transactions_of_an_earlier_driver_are_aborted_before_the_tasks(spark: S
 # What becomes of a recorded batch
 
 
-def recorded(spark: Spark, cluster: Direct) -> tuple[Lease, Entry]:
-    attempts = written(spark, cluster)
+def recorded(spark: Spark, cluster: Direct, *, tasks: int = 2) -> tuple[Lease, Entry]:
+    attempts = written(spark, cluster, tasks=tasks)
     listed = [
         TaskTransaction(prepared=each.prepared, partition=each.partition, records=1)
         for each in attempts
@@ -407,6 +407,30 @@ def test_after_an_accepted_loss_the_query_continues(spark: Spark, cluster: Direc
     assert went_on is None
     with pytest.raises(LedgerMismatchError, match="nothing to accept"):
         take_as_done(cluster, NAME)
+
+
+def test_an_accepted_loss_aborts_what_is_still_open(spark: Spark, cluster: Direct) -> None:
+    """Nothing else would: to later drivers its transactions are those of a batch in Kafka."""
+    spark.new_workers(3)
+    lease, batch = recorded(spark, cluster, tasks=3)
+    late, in_time, left = (each.prepared for each in batch.listed)
+    spark.brokers.end(late, commit=False)
+    spark.brokers.end(in_time, commit=True)
+    with pytest.raises(DataLossError):
+        end_recorded_batch(cluster, lease, batch)
+    take_as_done(cluster, NAME)
+
+    assert cluster.open_transactions(NAME) == []
+    assert spark.brokers.end(left, commit=True) is Outcome.ALREADY_ABORTED
+
+
+def test_an_acceptance_without_a_loss_aborts_nothing(spark: Spark, cluster: Direct) -> None:
+    """Its driver may be committing the batch at this moment."""
+    _lease, batch = recorded(spark, cluster)
+    spark.brokers.end(batch.listed[0].prepared, commit=True)
+    take_as_done(cluster, NAME)
+
+    assert spark.brokers.end(batch.listed[1].prepared, commit=True) is Outcome.COMMITTED
 
 
 def run_again(spark: Spark, cluster: Direct, *, rows: int) -> None:

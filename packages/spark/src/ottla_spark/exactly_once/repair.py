@@ -11,7 +11,7 @@ import attrs
 from ottla.errors import OttlaError
 from ottla.errors.secret import hide_settings
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.exactly_once.driver.cluster import ClusterClient
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionOutcome
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 def accept_loss(options: GivenOptions, *, job_id: str | None = None) -> Entry:
     """Let the query or job continue after a batch that DataLossError reported; return the new ledger entry.
 
-    *options* are those of the write. The batch's visible rows stay visible, and its other rows are missing.
+    *options* are those of the write. The batch's visible rows stay visible, and its other rows are missing: of its
+    transactions, those that are still open are aborted.
     """
     options = hide_settings(options)
     settings = _settings(options, job_id)
@@ -83,9 +84,22 @@ def take_as_done(cluster: ClusterClient, name: str) -> Entry:
     last = cluster.ledger(name).certain()
     if last is None or last.status is not Status.RECORDED:
         raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no unfinished batch")
+    _abort_rest(cluster, last)
     accepted = last.with_status(Status.DONE)
     cluster.append(lease, accepted)
     return accepted
+
+
+def _abort_rest(cluster: ClusterClient, entry: Entry) -> None:
+    """Abort the open transactions of a batch that has lost a part: no later driver would end them.
+
+    Without a loss a driver may still be committing them.
+    """
+    statuses = cluster.statuses([each.prepared for each in entry.listed])
+    if any(status.outcome in (TransactionOutcome.ABORTED, TransactionOutcome.UNKNOWN) for status in statuses):
+        for each, status in zip(entry.listed, statuses, strict=True):
+            if status.is_open:
+                cluster.end(each.prepared, commit=False)
 
 
 def take_any_rows(cluster: ClusterClient, name: str) -> Entry:
