@@ -29,10 +29,6 @@ class StoppedError(KeyboardInterrupt):
         """The signal's name: errors of records that were not queued say what interrupted them."""
         return str(self)
 
-    def __repr__(self) -> str:
-        """The signal's name: errors of records that it interrupts quote it."""
-        return signal.Signals(self.exit_code - 128).name
-
 
 class Interruption:
     """The signal that interrupted a command, and its exit code."""
