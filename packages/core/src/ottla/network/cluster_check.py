@@ -42,7 +42,7 @@ class ClusterCheck:
         The request for a producer id follows without waiting: if it is another cluster, the connection ends before the
         response is read. Those of transactions wait. A bootstrap server gets no records.
         """
-        if not self._metadata.checks_clusters or self._metadata.cluster_id is None or connection.broker.id < 0:
+        if not self._metadata.checks_clusters or self._metadata.cluster_ids.current is None or connection.broker.id < 0:
             return
         topics = self._metadata.topic_ids.sample(self._metadata.cluster.topics)
         request = cluster_request(topics, on_complete=partial(self._complete, connection))
@@ -56,7 +56,7 @@ class ClusterCheck:
     def _complete(self, connection: Connection, completion: Completion) -> None:
         if completion.error is not None or connection.closing:
             return  # the connection is lost
-        response, known = completion.response, self._metadata.cluster_id
+        response, known = completion.response, self._metadata.cluster_ids.current
         topics = {topic.name: topic.topic_id for topic in response.topics if topic.topic_id != ZERO_UUID}
         if response.cluster_id and response.cluster_id != known:  # brokers before 0.10.1 have none
             self._closer.close(

@@ -15,6 +15,7 @@ from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import Broker, Cluster, Topic
+from ottla.network.cluster_ids import ClusterIds
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.network.topic_errors import missing_partition, no_servers, not_available
@@ -71,8 +72,7 @@ class Metadata:
         self._clock = clock
         self.on_change: Callable[[], object] = lambda: None
         """Called after `cluster` was replaced, without any lock that a caller might need."""
-        self.cluster_id: str | None = None
-        """The id of the cluster that the last response was from, if it had one."""
+        self.cluster_ids = ClusterIds()
         self.checks_clusters = False
         """Whether a broker gets records only after it has named the cluster of this metadata, whose ids are used."""
         self.checks_before_all = False
@@ -312,8 +312,7 @@ class Metadata:
         A *partial* response has some topics only, and does not reset the age of the others. Its connection was made at
         *connected_at*. Return whether its topics may be those of another cluster with the same id.
         """
-        before, self.cluster_id = self.cluster_id, cluster_id or self.cluster_id
-        other_cluster = before not in (None, self.cluster_id)
+        other_cluster = self.cluster_ids.learn(cluster_id)
         if other_cluster:
             self.topic_ids.forget()
         other_topics = self.topic_ids.update(topics.values(), now=now, connected_at=connected_at)

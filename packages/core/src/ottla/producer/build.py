@@ -158,7 +158,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         config, selector, environment, sender=lambda: sender, client=lambda: client, queueing=lambda: queueing
     )
     metadata = build_metadata(config, io_handoff.wake, backoff, environment)
-    transactions = build_transactions(config, backoff, client_id, environment)
+    transactions = build_transactions(config, backoff, client_id, metadata.cluster_ids, environment)
     latency_stats = NodeLatencyStats(config.partitioning.availability_timeout)
     queueing = build_queueing(
         config,

@@ -396,7 +396,8 @@ class Producer:
 
         Call it instead of `init_transactions` and `begin_transaction`, on a producer with the same `transactional.id`,
         once for each transaction to join. Sends no request: whether the transaction is still open is known only from
-        the response to the first records.
+        the response to the first records. If the brokers are those of another cluster, no record is sent there, and
+        this call raises TransactionError, or `leave_transaction` if the cluster is not known yet.
         """
         self._transactional("join_transaction").join(shared)
 

@@ -10,6 +10,7 @@ from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import Environment
 from ottla.config import Idempotence, ProducerConfig
 from ottla.network.backoff import Backoff
+from ottla.network.cluster_ids import ClusterIds
 from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 from ottla.transactions.request_source import RequestSource
 
@@ -27,9 +28,9 @@ class TransactionParts:
 
 
 def build_transactions(
-    config: ProducerConfig, backoff: Backoff, client_id: str, environment: Environment
+    config: ProducerConfig, backoff: Backoff, client_id: str, cluster_ids: ClusterIds, environment: Environment
 ) -> TransactionParts:
-    """Build the parts that a configuration needs."""
+    """Build the parts that a configuration needs; *cluster_ids* are those of metadata."""
     if config.transactions.idempotence is Idempotence.OFF:
         return TransactionParts(sequences=Sequences(off=True))
     if config.transactions.transactional_id is None:
@@ -49,6 +50,7 @@ def build_transactions(
         transactional_id=config.transactions.transactional_id,
         client_id=client_id,
         sequences=sequences,
+        cluster_ids=cluster_ids,
         environment=environment,
     )
     requests = TransactionRequestSource(

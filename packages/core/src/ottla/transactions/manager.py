@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import attrs
 
-from ottla.errors import AbortableTransactionError, IllegalStateError, NetworkError, OttlaError
+from ottla.errors import AbortableTransactionError, IllegalStateError, NetworkError, OttlaError, TransactionError
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.other_cluster import other_cluster
 from ottla.transactions.pending_result import TransactionalRequestResult
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla.transactions.shared_transaction import SharedTransaction
@@ -63,6 +64,9 @@ class TransactionManager:
         with self._state.lock:
             if self._state.state not in (State.UNINITIALIZED, State.FATAL_ERROR):
                 why = "the brokers are those of another cluster now, which does not have its transaction"
+                ids = self._state.cluster_ids
+                if self._state.state in (State.JOINED, State.LEAVING) and ids.joined and ids.current:
+                    why = other_cluster(self.transactional_id, wanted=ids.joined, found=ids.current)
                 self._state.transition_to_fatal(NetworkError(why))
 
     def abort_with_other_topics(self) -> None:
@@ -90,6 +94,7 @@ class TransactionManager:
                 return repeated
             state.require("init_transactions", State.UNINITIALIZED)
             state.keep_prepared = keep_prepared
+            state.cluster_ids.joined = None
             state.transition_to(State.INITIALIZING)
             return state.begin_result("init_transactions")
 
@@ -172,6 +177,11 @@ class TransactionManager:
                     f"join_transaction: the transaction has transactional.id {shared.transactional_id!r}, but this "
                     f"producer has {state.transactional_id!r}; create the producer with the transaction's id"
                 )
+            if not state.cluster_ids.join(shared.cluster_id):
+                wanted, found = shared.cluster_id or "", state.cluster_ids.current or ""
+                raise TransactionError(
+                    f"join_transaction: {other_cluster(shared.transactional_id, wanted=wanted, found=found)}"
+                )
             state.sequences.begin_transaction()
             state.sequences.take_producer_id(ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch))
             state.current = CurrentTransaction(version=shared.level, started=True)
@@ -206,6 +216,7 @@ class TransactionManager:
             epoch=producer_id_and_epoch.epoch,
             level=current.version or 0,
             written=current.started,
+            cluster_id=self._state.cluster_id,
         )
 
     @property

@@ -16,7 +16,8 @@ class PreparedTransaction:
     """A prepared transaction. `ottla.transactions.complete` ends it, in any process, within `transaction.timeout.ms`.
 
     `written` is False if the transaction has neither records nor offsets, so that there is nothing to end. `level` is
-    the level of the feature `transaction.version` that it uses (KIP-890).
+    the level of the feature `transaction.version` that it uses (KIP-890). `cluster_id` is the id of its cluster, which
+    `complete` compares; None if the brokers have none, or if an earlier version of Ottla wrote the value.
     """
 
     transactional_id: str
@@ -24,6 +25,7 @@ class PreparedTransaction:
     epoch: int
     level: int
     written: bool = True
+    cluster_id: str | None = None
 
     def to_bytes(self) -> bytes:
         """Serialize the transaction, for a file, a message or a database."""
@@ -39,7 +41,7 @@ class PreparedTransaction:
             _check_form(fields)
         except (ValueError, TypeError, KeyError) as cause:
             raise InvalidRecordError(f"this is not a prepared transaction: {cause}") from cause
-        return cls(**{name: fields[name] for name in _TYPES})
+        return cls(**{name: fields[name] for name in _TYPES}, cluster_id=fields.get("cluster_id"))
 
     @classmethod
     def from_string(cls, text: str) -> Self:
@@ -68,3 +70,5 @@ def _check_form(fields: Any) -> None:
     for name, kind in _TYPES.items():
         if type(fields.get(name)) is not kind:
             raise ValueError(f"{name} is not {kind.__name__}")
+    if not isinstance(fields.get("cluster_id"), str | None):
+        raise ValueError("cluster_id is not str")

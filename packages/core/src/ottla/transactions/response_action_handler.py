@@ -73,6 +73,7 @@ class ResponseActionHandler:
     def _take_producer_id(self, action: ProducerIdAssigned) -> None:
         state, sequences = self._state, self._state.sequences
         sequences.take_producer_id(action.producer_id_and_epoch)
+        state.cluster_id = state.cluster_ids.current
         state.current = state.current.take_epoch()
         if state.state is not State.INITIALIZING:
             return

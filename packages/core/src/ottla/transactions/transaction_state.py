@@ -23,6 +23,7 @@ from ottla.errors import (
     TransactionError,
 )
 from ottla.errors.robust_logger import robust_logger
+from ottla.network.cluster_ids import ClusterIds
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
@@ -39,12 +40,14 @@ class TransactionState:
     `cause` is the error that calls raise after a failure. `result` is the result of the last call that changed the
     state.
     `keep_prepared`: InitProducerId must keep a prepared transaction (KIP-939). `cluster_version` is the cluster's
-    `transaction.version` now, for the next transaction.
+    `transaction.version` now, for the next transaction. `cluster_id` is the id of the cluster that has given the
+    producer id.
     """
 
     transactional_id: str
     client_id: str
     sequences: Sequences
+    cluster_ids: ClusterIds = attrs.field(factory=ClusterIds)
     environment: Environment = SYSTEM
     lock: LoggingLock = attrs.field(init=False, default=attrs.Factory(lambda self: LoggingLock(self.environment), True))
     state: State = attrs.field(default=State.UNINITIALIZED, init=False)
@@ -56,6 +59,7 @@ class TransactionState:
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
     keep_prepared: bool = attrs.field(default=False, init=False)
     cluster_version: int = attrs.field(default=0, init=False)
+    cluster_id: str | None = attrs.field(default=None, init=False)
     begun: int = attrs.field(default=0, init=False)
     """How many transactions were begun or joined."""
 

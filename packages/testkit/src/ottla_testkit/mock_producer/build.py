@@ -55,7 +55,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
     metadata = _metadata(backoff, clock)
     client_id = plugins.client_id
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
-    transactions = build_transactions(config, backoff, client_id, SYSTEM)
+    transactions = build_transactions(config, backoff, client_id, metadata.cluster_ids, SYSTEM)
     coordinator = _coordinator(transactions)
     queueing = build_queueing(
         config,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -30,6 +30,7 @@ from ottla.protocol.messages.metadata import METADATA, MetadataRequest, Metadata
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla.transactions.coordinator_request import CoordinatorRequest
+from ottla.transactions.other_cluster import other_cluster
 from ottla.transactions.transaction_requests import FindCoordinator, coordinator_in, invalid_node
 
 DEFAULT_TIMEOUT = 60.0
@@ -38,6 +39,16 @@ _FIRST_WITH_CLUSTER_ID = 2
 _FIRST_WITHOUT_CREATION = 4
 
 T = TypeVar("T")
+
+
+class OfCluster(Protocol):
+    """A transaction that only brokers of its cluster know; without an id of the cluster, any brokers may."""
+
+    @property
+    def transactional_id(self) -> str: ...
+
+    @property
+    def cluster_id(self) -> str | None: ...
 
 
 @contextmanager
@@ -66,6 +77,7 @@ class BlockingClient:
         self._deadline = self._clock() + timeout
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
+        self._wanted: OfCluster | None = None
 
     def restart(self) -> None:
         """Give the requests that follow *timeout* seconds of their own, and forget earlier errors."""
@@ -90,6 +102,24 @@ class BlockingClient:
         """
         answer: MetadataResponse = self.ask(None, METADATA, _no_topics, floor=_FIRST_WITH_CLUSTER_ID)
         return answer.cluster_id
+
+    @contextmanager
+    def only_in_cluster_of(self, transaction: OfCluster | None) -> Iterator[None]:
+        """A context manager whose requests to brokers raise TransactionError if *transaction* is in another cluster.
+
+        Nothing is changed there: the first request on a connection that changes something waits until the broker has
+        named its cluster, which takes a round trip.
+        """
+        has_id = transaction is not None and transaction.cluster_id is not None
+        before, self._wanted = self._wanted, transaction if has_id else None
+        try:
+            yield
+        finally:
+            self._wanted = before
+
+    def known_cluster_id(self) -> str | None:
+        """The id of the cluster that metadata is from, which is that of all brokers that have responded since."""
+        return self._metadata.cluster_ids.current
 
     def topic(self, name: str) -> Topic:
         """The metadata of a topic; waits until every partition has a leader."""
@@ -181,8 +211,9 @@ class BlockingClient:
             failures += 1
 
     def send(self, node: int | None, request: CoordinatorRequest) -> Any:
-        """The response to one request, as `ask` returns it."""
-        return self.ask(node, request.message, request.build, floor=request.floor, ceiling=request.ceiling)
+        """The response to one request, which may change something, as `ask` returns it."""
+        message, build, checked = request.message, request.build, self._wanted is not None
+        return self.ask(node, message, build, floor=request.floor, ceiling=request.ceiling, checked=checked)
 
     def ask(
         self,
@@ -192,13 +223,15 @@ class BlockingClient:
         *,
         floor: int = 0,
         ceiling: int | None = None,
+        checked: bool = False,
     ) -> Any:
         """The response to one request; with None as *node* from any broker, repeating lost requests.
 
-        Raises UnsupportedVersionError.
+        If *checked*, the request is sent to a *node* only after that has named the cluster that metadata is from. In
+        any case there is no response from a node of another cluster. Raises UnsupportedVersionError.
         """
         while True:
-            chosen = self._ready(node)
+            chosen = self._ready(node, checked=checked)
             completions: list[Completion] = []
             request = _request(message, content, completions, floor=floor, ceiling=ceiling)
             self._client.send(chosen, request, self._clock())
@@ -272,7 +305,7 @@ class BlockingClient:
         """Return whether a broker supports these requests."""
         return self._client.supported_versions(self._ready(node), message) is not None
 
-    def _ready(self, node: int | None) -> int:
+    def _ready(self, node: int | None, *, checked: bool = False) -> int:
         """A broker that takes a request now: *node*, or any if it is None, bootstrap servers included."""
         while True:
             now = self._clock()
@@ -282,7 +315,8 @@ class BlockingClient:
                 found = self._client.least_loaded(now, metadata_first=False)
                 if found is not None:
                     return found
-            elif self._client.ready(node, now):
+            elif self._client.ready(node, now, for_records=checked):
+                self._check_cluster()
                 return node
             elif node not in self._metadata.cluster.brokers and not self._metadata.cluster.bootstrap:
                 self._metadata.request_update()
@@ -293,9 +327,16 @@ class BlockingClient:
                 raise _ConnectionLostError(self._client.failure(node) or unknown)
             self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
 
+    def _check_cluster(self) -> None:
+        wanted, found = self._wanted, self._metadata.cluster_ids.current
+        if wanted is None or wanted.cluster_id is None or found is None or found == wanted.cluster_id:
+            return
+        raise TransactionError(other_cluster(wanted.transactional_id, wanted=wanted.cluster_id, found=found))
+
     def _pass(self, why: str) -> None:
         """Run network I/O for at most 100 ms. Raises TransactionTimeoutError with *why* once time is up."""
         now = self._clock()
+        self._check_cluster()
         fatal = self._metadata.fatal_error
         if fatal is not None:
             raise TransactionError(f"no broker can be reached: {fatal}") from fatal

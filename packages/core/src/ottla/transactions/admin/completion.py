@@ -44,11 +44,12 @@ def complete(
     """Commit or abort a prepared transaction; *config*, a producer's configuration, says how to connect.
 
     Safe to repeat, also concurrently from elsewhere. Raises TransactionTimeoutError when no response came in time,
-    after which the transaction may have ended or not, and TransactionError when the cluster refuses.
+    after which the transaction may have ended or not, and TransactionError when the cluster refuses, or is not the one
+    in which the transaction was prepared.
     """
     if not prepared.written:
         return Outcome.COMMITTED if commit else Outcome.ABORTED
-    with blocking_client(config, timeout=timeout) as client:
+    with blocking_client(config, timeout=timeout) as client, client.only_in_cluster_of(prepared):
         return ended(client, prepared, commit=commit, open_before=_is_open(client, prepared))
 
 
@@ -60,7 +61,8 @@ def ended(client: BlockingClient, prepared: PreparedTransaction, *, commit: bool
         commit=commit,
         txn_v2=prepared.level >= TXN_V2,
     )
-    _answer, code = client.run(request, prepared.transactional_id)
+    with client.only_in_cluster_of(prepared):
+        _answer, code = client.run(request, prepared.transactional_id)
     return outcome_of(code, commit=commit, open_before=open_before)
 
 

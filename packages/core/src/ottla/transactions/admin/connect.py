@@ -58,6 +58,7 @@ def _client_and_metadata(config: ProducerConfig, plugins: Plugins) -> ClientAndM
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, SYSTEM)
     selector = build_selector(config.connection, plugins.transport, SYSTEM)
     metadata = build_metadata(config, selector.wakeup, backoff, SYSTEM)
+    metadata.checks_clusters = True
     authentication = build_authentication(plugins.mechanism, plugins.client_id, selector.wakeup, SYSTEM)
     client = build_client(config, selector, metadata, authentication, plugins.client_id, SYSTEM)
     return ClientAndMetadata(

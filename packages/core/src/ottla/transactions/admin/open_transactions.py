@@ -20,7 +20,10 @@ from ottla.transactions.transaction_requests import EndTxn
 
 @attrs.frozen(kw_only=True)
 class OpenTransaction:
-    """An open transaction: its id, its start (ms since 1970), its timeout, and its partitions."""
+    """An open transaction: its id, its start (ms since 1970), its timeout, its partitions, and its cluster's id.
+
+    `abort` compares the `cluster_id`, unless it is None.
+    """
 
     transactional_id: str
     producer_id: int
@@ -28,6 +31,7 @@ class OpenTransaction:
     started_ms: int
     timeout_ms: int
     partitions: tuple[tuple[str, int], ...]
+    cluster_id: str | None = None
 
 
 def find_open_transactions(
@@ -46,18 +50,27 @@ def find_open_transactions(
 def found(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransaction]:
     """`find_open_transactions` over existing connections."""
     described = described_everywhere(client, prefix, only_open=True)
-    still = [_transaction(state) for state in described.states if state.transaction_state == ONGOING]
+    cluster_id = client.known_cluster_id()
+    still = [_transaction(state, cluster_id) for state in described.states if state.transaction_state == ONGOING]
     return FoundTransactions(sorted(still, key=lambda transaction: transaction.started_ms), described.missing)
 
 
 def abort(config: Mapping[str, Any], transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
-    """Abort exactly this transaction, and fence its producer; a later transaction of the same id is not aborted."""
+    """Abort exactly this transaction, and fence its producer; a later transaction of the same id is not aborted.
+
+    Raises TransactionTimeoutError, or TransactionError when the cluster refuses, or is not the transaction's.
+    """
     with blocking_client(config, timeout=timeout) as client:
         return aborted(client, transaction)
 
 
 def aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     """`abort` over existing connections."""
+    with client.only_in_cluster_of(transaction):
+        return _aborted(client, transaction)
+
+
+def _aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     producer_id_and_epoch = ProducerIdAndEpoch(id=transaction.producer_id, epoch=transaction.epoch)
     client.coordinator(transaction.transactional_id)
     txn_v2 = client.level() >= TXN_V2
@@ -80,7 +93,7 @@ def aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     return outcome
 
 
-def _transaction(state: TransactionState) -> OpenTransaction:
+def _transaction(state: TransactionState, cluster_id: str | None) -> OpenTransaction:
     return OpenTransaction(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
@@ -88,4 +101,5 @@ def _transaction(state: TransactionState) -> OpenTransaction:
         started_ms=state.transaction_start_time_ms,
         timeout_ms=state.transaction_timeout_ms,
         partitions=partitions_of(state),
+        cluster_id=cluster_id,
     )

@@ -51,7 +51,8 @@ class Sharing:
     """Opens and ends shared transactions. Made by `sharing`.
 
     All methods raise TransactionTimeoutError when time runs out, after which the operation may have happened or not;
-    ProducerFencedError when another owner has the id; TransactionError when the cluster refuses.
+    ProducerFencedError when another owner has the id; TransactionError when the cluster refuses, or is not the one in
+    which the transaction was opened.
     """
 
     def __init__(self, client: BlockingClient) -> None:
@@ -74,12 +75,13 @@ class Sharing:
         self._client.restart()
         current = None if after is None else ProducerIdAndEpoch(id=after.producer_id, epoch=after.epoch)
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=transaction_timeout_ms, current=current)
-        response = self._run(request, transactional_id)
+        response = self._run(request, transactional_id, of=after)
         return SharedTransaction(
             transactional_id=transactional_id,
             producer_id=response.producer_id,
             epoch=response.producer_epoch,
             level=self._client.level(),
+            cluster_id=self._client.known_cluster_id(),
         )
 
     def commit_offsets(self, shared: SharedTransaction, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
@@ -89,7 +91,8 @@ class Sharing:
         group, producer_id_and_epoch = sending.group.group_id, _producer_id_and_epoch(shared)
         txn_v2 = shared.level >= TXN_V2
         if not txn_v2:
-            self._run(AddOffsetsToTxn(shared.transactional_id, producer_id_and_epoch, group), shared.transactional_id)
+            adding = AddOffsetsToTxn(shared.transactional_id, producer_id_and_epoch, group)
+            self._run(adding, shared.transactional_id, of=shared)
         request = TxnOffsetCommit(
             transactional_id=shared.transactional_id,
             producer_id_and_epoch=producer_id_and_epoch,
@@ -103,7 +106,8 @@ class Sharing:
             response: TxnOffsetCommitResponse = self._client.send(node, request)
             return response
 
-        code = _deciding_code(self._client.until_answered(group, one, _deciding_code))
+        with self._client.only_in_cluster_of(shared):
+            code = _deciding_code(self._client.until_answered(group, one, _deciding_code))
         right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
         self._check(request, code, shared.transactional_id, right=right)
 
@@ -120,7 +124,8 @@ class Sharing:
             commit=commit,
             txn_v2=shared.level >= TXN_V2,
         )
-        response, code = self._client.run(request, shared.transactional_id)
+        with self._client.only_in_cluster_of(shared):
+            response, code = self._client.run(request, shared.transactional_id)
         outcome = outcome_of(code, commit=commit, open_before=True)
         if outcome is Outcome.FENCED:
             raise _fenced(code, shared.transactional_id)
@@ -129,8 +134,9 @@ class Sharing:
             following = attrs.evolve(shared, producer_id=response.producer_id, epoch=response.producer_epoch)
         return Ended(outcome=outcome, following=following)
 
-    def _run(self, request: CoordinatorRequest, transactional_id: str) -> Any:
-        response, code = self._client.run(request, transactional_id)
+    def _run(self, request: CoordinatorRequest, transactional_id: str, *, of: SharedTransaction | None) -> Any:
+        with self._client.only_in_cluster_of(of):
+            response, code = self._client.run(request, transactional_id)
         self._check(request, code, transactional_id)
         return response
 
