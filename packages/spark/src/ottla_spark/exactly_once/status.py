@@ -149,7 +149,8 @@ def _place(client: BlockingClient, settings: Settings) -> partition.LedgerPartit
 def _outcome(client: BlockingClient, prepared: PreparedTransaction) -> TransactionOutcome:
     """Return the outcome that the coordinator reports, without a request to end the transaction."""
     state = described(client, prepared.transactional_id)
-    if state is None or state.producer_id != prepared.producer_id:
+    elsewhere = prepared.cluster_id not in (None, client.known_cluster_id())
+    if elsewhere or state is None or state.producer_id != prepared.producer_id:
         return TransactionOutcome.UNKNOWN
     if state.transaction_state == ONGOING and state.producer_epoch == prepared.epoch:
         return TransactionOutcome.OPEN

@@ -46,12 +46,13 @@ class TransactionStatus:
 
 @attrs.frozen(kw_only=True)
 class Open:
-    """A transaction that a task began and that has not ended."""
+    """A transaction that a task began and that has not ended, and the id of its cluster if that has one."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     timeout_ms: int = 0
+    cluster_id: str | None = None
 
     def is_of(self, prepared: PreparedTransaction) -> bool:
         """Return whether this is exactly the transaction that a task prepared."""

@@ -152,9 +152,15 @@ def _abort_own(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, wha
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
     """Return the step of the attempts. Raises BatchNotCommittedError unless they are one of each task of one plan."""
     partitions = sorted(attempt.partition for attempt in attempts)
+    clusters = {str(attempt.prepared.cluster_id) for attempt in attempts if attempt.prepared is not None}
     problem = None
     if len({(attempt.query, attempt.lease, attempt.step) for attempt in attempts}) > 1:
         problem = "they have different plans, so some are of an earlier attempt of this batch"
+    elif len(clusters) > 1:
+        problem = (
+            f"their transactions are in several clusters, {', '.join(sorted(clusters))}: a name or load balancer in "
+            "kafka.bootstrap.servers leads to all of them"
+        )
     elif any(attempt.batch != batch for attempt in attempts):
         problem = f"their batch numbers are {', '.join(sorted({str(attempt.batch) for attempt in attempts}))}"
     elif partitions != list(range(len(attempts))):

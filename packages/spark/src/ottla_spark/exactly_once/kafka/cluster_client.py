@@ -112,10 +112,13 @@ class KafkaClusterClient:
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
         """See `ClusterClient`."""
         client = self._blocking_client()
-        ids = {each for node in client.brokers() for each in self._listed(node, name)}
+        nodes, cluster_id = client.brokers(), client.known_cluster_id()
+        ids = {each for node in nodes for each in self._listed(node, name)}
         mine = sorted(each for each in ids if each not in but and is_task_id(name, each))
         states = described_together(client, mine)
-        return [_open(state) for state in states if state is not None and state.transaction_state == ONGOING]
+        return [
+            _open(state, cluster_id) for state in states if state is not None and state.transaction_state == ONGOING
+        ]
 
     def take_lease(self, name: str) -> Lease:
         """See `ClusterClient`. Creates the ledger topic when it is missing."""
@@ -180,8 +183,9 @@ class KafkaClusterClient:
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """See `ClusterClient`."""
         client = self._blocking_client()
-        states = described_together(client, [each.transactional_id for each in transactions])
-        return [_status(client, each, state) for each, state in zip(transactions, states, strict=True)]
+        with client.only_in_cluster_of(next(iter(transactions), None)):  # all of a batch are in one
+            states = described_together(client, [each.transactional_id for each in transactions])
+            return [_status(client, each, state) for each, state in zip(transactions, states, strict=True)]
 
     def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
         """See `ClusterClient`."""
@@ -196,6 +200,7 @@ class KafkaClusterClient:
             started_ms=-1,
             timeout_ms=found.timeout_ms,
             partitions=(),
+            cluster_id=found.cluster_id,
         )
         aborted(self._blocking_client(), transaction)
 
@@ -264,12 +269,13 @@ def _naming_rights(name: str) -> Iterator[None]:
         raise
 
 
-def _open(state: TransactionState) -> Open:
+def _open(state: TransactionState, cluster_id: str | None) -> Open:
     return Open(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
         epoch=state.producer_epoch,
         timeout_ms=state.transaction_timeout_ms,
+        cluster_id=cluster_id,
     )
 
 

@@ -59,8 +59,9 @@ class TaskTransaction:
 class Entry:
     """The state of one batch of one query; all its transactions become visible, or none.
 
-    `rows` counts the rows that Spark had for the batch. If it is None, Spark may have any number of them when it runs
-    the batch again: the entry is of an earlier version, or the user has accepted other rows.
+    All transactions are of one cluster, whose id they have unless an earlier version wrote the entry. `rows` counts the
+    rows that Spark had for the batch. If it is None, Spark may have any number of them when it runs the batch again:
+    the entry is of an earlier version, or the user has accepted other rows.
     """
 
     query: str
@@ -89,6 +90,8 @@ class Entry:
         fields: dict[str, Any] = {"form": _FORM, "query": self.query, "batch": self.batch, "status": self.status.value}
         if self.rows is not None:
             fields["rows"] = self.rows
+        if self.listed and self.listed[0].prepared.cluster_id is not None:
+            fields["cluster"] = self.listed[0].prepared.cluster_id
         return json.dumps({**fields, "transactions": transactions}, separators=(",", ":")).encode()
 
     @classmethod
@@ -100,11 +103,12 @@ class Entry:
         """
         fields = _fields(data)
         try:
+            cluster_id = _as(str, fields["cluster"]) if "cluster" in fields else None
             return cls(
                 query=_as(str, fields["query"]),
                 batch=_number(fields["batch"], _INT64),
                 status=Status(fields["status"]),
-                listed=tuple(_listed(name, *each) for each in fields["transactions"]),
+                listed=tuple(_listed(name, cluster_id, *each) for each in fields["transactions"]),
                 rows=_number(fields["rows"], _INT64) if "rows" in fields else None,
             )
         except (ValueError, TypeError, KeyError) as cause:
@@ -211,7 +215,14 @@ def _no_entry(cause: Exception) -> InvalidRecordError:
 
 
 def _listed(
-    name: str, transactional_id: Any, producer_id: Any, epoch: Any, level: Any, partition: Any, records: Any
+    name: str,
+    cluster_id: str | None,
+    transactional_id: Any,
+    producer_id: Any,
+    epoch: Any,
+    level: Any,
+    partition: Any,
+    records: Any,
 ) -> TaskTransaction:
     if not is_task_id(name, _as(str, transactional_id)):
         raise ValueError(f"{transactional_id!r} is not a transactional id of a task of {name!r}")
@@ -220,6 +231,7 @@ def _listed(
         producer_id=_number(producer_id, _INT64),
         epoch=_number(epoch, _INT16),
         level=_number(level, _INT16),
+        cluster_id=cluster_id,
     )
     return TaskTransaction(prepared=prepared, partition=_number(partition, _INT32), records=_number(records, _INT64))
 
