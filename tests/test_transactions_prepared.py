@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from ottla import transactions
-from ottla.errors import AbortableTransactionError, FatalTransactionError, UnsupportedVersionError
+from ottla.errors import AbortableTransactionError, FatalTransactionError, TransactionError, UnsupportedVersionError
 from ottla.transactions import Outcome, PreparedTransaction
 from ottla_testkit.java.release import release
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -96,6 +97,27 @@ def test_a_prepared_transaction_of_a_killed_program_can_be_ended_later(
     assert outcome == ("committed" if commit else "aborted")
     assert committed(broker, topic) == [[b"prepared"] if commit else []] * 3
     assert group_offsets(broker.bootstrap_servers, name, topic) == [42 if commit else -1]
+
+
+@pytest.mark.generations("all")
+def test_a_transaction_of_another_cluster_is_not_ended(broker: KafkaCluster, topic: str) -> None:
+    config, name = {"bootstrap.servers": broker.bootstrap_servers}, new_id()
+    prepared = left_prepared(broker, topic, name)
+    other = attrs.evolve(prepared, cluster_id="another")
+    with pytest.raises(TransactionError, match=f"in the cluster 'another', but these .* '{prepared.cluster_id}'"):
+        complete(broker, other, commit=True)
+    if tells(broker):
+        [found] = transactions.find_open_transactions(config, name)
+        assert found.cluster_id == prepared.cluster_id
+        with pytest.raises(TransactionError, match="in the cluster 'another'"):
+            transactions.abort(config, attrs.evolve(found, cluster_id="another"))
+    with transactions.sharing(config) as owner:
+        shared = owner.open(new_id())
+        with pytest.raises(TransactionError, match="in the cluster 'another'"):
+            owner.end(attrs.evolve(shared, cluster_id="another"), commit=True)
+
+    assert shared.cluster_id == prepared.cluster_id
+    assert complete(broker, prepared, commit=True) is Outcome.COMMITTED
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
