@@ -44,7 +44,11 @@ class Brokers:
     asked: list[tuple[str, int]] = attrs.field(factory=list)
     under_way: list[Callable[[], object]] = attrs.field(factory=list)
     at: dict[float, Callable[[], object]] = attrs.field(factory=dict)
-    metadata: Any = attrs.field(factory=lambda: SimpleNamespace(fatal_error=None, last_error=None))
+    metadata: Any = attrs.field(
+        factory=lambda: SimpleNamespace(
+            fatal_error=None, last_error=None, cluster_ids=SimpleNamespace(current="a cluster")
+        )
+    )
 
     def __attrs_post_init__(self) -> None:
         self.consist_of(*self.open_at)
@@ -110,6 +114,7 @@ def test_every_broker_is_asked_with_two_requests() -> None:
     transactions = brokers.found()
 
     assert names(transactions) == ["orders-a", "orders-b", "orders-c"]
+    assert {each.cluster_id for each in transactions} == {"a cluster"}
     assert transactions.missing == {}
     assert brokers.asked == [
         *(("ListTransactions", node) for node in (1, 2, 3)),

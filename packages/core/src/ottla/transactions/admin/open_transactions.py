@@ -49,8 +49,9 @@ def find_open_transactions(
 
 def found(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransaction]:
     """`find_open_transactions` over existing connections."""
-    described = described_everywhere(client, prefix, only_open=True)
+    client.brokers()  # metadata, which has the cluster's id
     cluster_id = client.known_cluster_id()
+    described = described_everywhere(client, prefix, only_open=True)
     still = [_transaction(state, cluster_id) for state in described.states if state.transaction_state == ONGOING]
     return FoundTransactions(sorted(still, key=lambda transaction: transaction.started_ms), described.missing)
 
