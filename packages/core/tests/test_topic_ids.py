@@ -42,7 +42,7 @@ def test_a_topic_that_was_learned_on_the_same_connection_says_nothing() -> None:
     assert ids.update([topic("t", 3), topic("new", 2)], now=13.0, connected_at=11.0)
 
 
-def test_a_topic_that_was_learned_later_says_nothing_about_the_time_before() -> None:
+def test_a_topic_that_was_learned_later_says_nothing_of_before() -> None:
     """It is of the new cluster already, where the first topic was not in use yet."""
     ids = learned(topic("t", 1))
     assert not ids.update([topic("new", 2)], now=12.0, connected_at=11.0)
