@@ -515,7 +515,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "the ids of topics say nothing about their cluster": PlantedBug(
         module="network.topic_ids",
-        before="        other = self._differ(found, seen_until=connected_at)\n",
+        before="        other = self._differ(found, connected_at)\n",
         after="        other = False\n",
         kinds=["replaced"],
     ),

@@ -466,6 +466,28 @@ def test_a_resolved_secret_is_shown_nowhere(folder: Path, caplog: pytest.LogCapt
     assert SECRET not in problems(settings) + caplog.text
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["ssl.truststore.location", "ssl.ca.location", "compression.type", "interceptor.classes", "value.serializer"],
+)
+def test_no_plugin_quotes_what_a_provider_read(folder: Path, key: str) -> None:
+    written = f"${{file:{folder}/kafka.properties:password}}"
+    settings = {**BASE, "config.providers": "file", "security.protocol": "SSL", key: written}
+    with pytest.raises(OttlaError) as refused, Producer(settings):
+        pass
+
+    assert SECRET not in str(refused.value)
+
+
+def test_no_rule_quotes_what_a_provider_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_TEST_NUMBER", "987654")
+    key = "max.in.flight.requests.per.connection"
+
+    reported = problems({"config.providers": "env", "enable.idempotence": True, key: "${env:OTTLA_TEST_NUMBER}"})
+
+    assert f"conflicts with {key}=[hidden]" in reported
+
+
 @pytest.mark.parametrize("key", ["linger.ms", "acks", "queue.buffering.max.ms", "compression.gzip.level"])
 def test_no_problem_quotes_what_a_provider_read(folder: Path, key: str) -> None:
     written = f"${{file:{folder}/kafka.properties:password}}"

@@ -7,7 +7,7 @@ here; `finish` raises one error with all of them, or logs the unused keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -22,7 +22,7 @@ from ottla.config.reference import plain_value
 from ottla.config.rotating_values import problem_of_function
 from ottla.config.rules import reconcile
 from ottla.config.values import HIDDEN, PluginValues, brief, is_secret
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, OttlaError
 from ottla.errors.plugin_origin import faults, text_of
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import hide_settings, revealed
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ottla.interfaces import ConfigKey
 
 _log = robust_logger(__name__)
+
+_HIDDEN_FROM: Final = 4
+"""The fewest characters of a value that is hidden everywhere: a shorter one is a part of other words."""
 
 LikelyOwner: TypeAlias = Callable[[str, Collection[str]], str | None]
 """The plugin that a key seems to belong to, given the known keys; None if there is none."""
@@ -69,7 +72,9 @@ class ConfigDraft:
         before = dict(merged)
         if resolve is not None:
             resolve(merged, problems)
-        provided = {key for key, value in merged.items() if value is not before.get(key)}
+        resolved = {key: value for key, value in merged.items() if value is not before.get(key)}
+        # Others have references without a value, which a problem names.
+        provided = {key for key, value in resolved.items() if plain_value(value) != plain_value(before.get(key))}
         sources |= {key: f"{sources[key]}, read by a config provider" for key in provided & sources.keys()}
         provided |= {name for key, name in add_misnamed(merged).items() if key in provided}
         plain = {key: plain_value(raw) if key in HARMLESS else raw for key, raw in merged.items()}
@@ -152,6 +157,18 @@ class ConfigDraft:
         return attrs.evolve(
             self.config, plugin_values=PluginValues(used, secrets=self._secrets), in_force=self._in_force()
         )
+
+    def without_provided(self, error: OttlaError) -> OttlaError:
+        """The same error, or a ConfigError in its place if it quotes what a config provider read."""
+        texts = sorted(
+            (str(plain_value(self._core.raw.get(key))) for key in self._core.provided), key=len, reverse=True
+        )
+        problems = error.problems if isinstance(error, ConfigError) else [str(error)]
+        shown = list(problems)
+        for text in texts:
+            if len(text) >= _HIDDEN_FROM:
+                shown = [problem.replace(text, HIDDEN) for problem in shown]
+        return error if shown == list(problems) else ConfigError(shown)
 
     def _in_force(self) -> SettingsInForce:
         settings = {each.key: self._core_setting(each) for each in OPTIONS.values()}

@@ -153,9 +153,11 @@ def choose(
     objects = objects or PluginObjects()
     try:
         return _choose(draft, registry, objects)
-    except ConfigError as error:
+    except (ConfigError, PluginError) as error:
         objects.close(CLOSE_SECONDS)
-        refused = error
+        refused = draft.without_provided(error)
+        if not isinstance(refused, ConfigError):
+            raise
     except BaseException:
         objects.close(CLOSE_SECONDS)
         raise
