@@ -121,3 +121,23 @@ def test_the_number_of_known_topics_is_bounded() -> None:
 
     assert not ids.update([topic("t-1", 2)], now=14.0, connected_at=13.0)  # the one that was seen first is forgotten
     assert ids.update([topic("t-0", 2)], now=14.0, connected_at=13.5)
+
+
+def test_a_broker_that_lags_behind_metadata_stays_in_contradiction() -> None:
+    """Topics were created again in a living cluster, and the broker has their old ids for some seconds."""
+    ids = learned(topic("t", 2))
+    old = {"t": bytes([1]) * 16}
+    for at in (12.0, 14.0, 16.0):
+        assert ids.check(old, at) is CheckResult.OTHER
+        assert not ids.update([topic("t", 2)], now=at + 1, connected_at=5.0)  # of a broker that does not lag
+
+    assert ids.check({"t": bytes([2]) * 16}, 18.0) is CheckResult.SAME
+
+
+def test_the_second_contradiction_counts_if_no_topic_is_in_use() -> None:
+    ids = learned(topic("t", 1))
+    other = {"t": bytes([2]) * 16}
+    assert ids.check(other, 12.0) is CheckResult.OTHER
+    assert not ids.update([], now=13.0, connected_at=12.5)
+
+    assert ids.check(other, 14.0) is CheckResult.LEARNED

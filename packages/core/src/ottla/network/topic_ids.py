@@ -47,6 +47,7 @@ class TopicIds:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._contradiction: Mapping[str, bytes] = {}  # of the last connection whose broker had other ids
+        self._contradicted_at = float("-inf")
         self._updated = False  # since that contradiction
 
     def forget(self) -> None:
@@ -69,14 +70,16 @@ class TopicIds:
         """Compare the ids that a broker has, for which a new connection has asked, with those that are known.
 
         If a broker has other ids, metadata is requested, which learns them. If it does not, because its brokers are too
-        old to send ids, the next contradiction counts instead.
+        old to send ids, or no topic of these is in use, the next contradiction counts instead. If metadata has the
+        known ids again, that broker lags behind the others.
         """
         if not self._differ(found):
             kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
             self._see(kept, now)
             return CheckResult.SAME
-        if found != self._contradiction or not self._updated:
-            self._contradiction, self._updated = found, False
+        confirmed = any(self._known[name].seen_at > self._contradicted_at for name in found.keys() & self._known.keys())
+        if found != self._contradiction or not self._updated or confirmed:
+            self._contradiction, self._contradicted_at, self._updated = found, now, False
             return CheckResult.OTHER
         self._see(found, now)
         return CheckResult.LEARNED
