@@ -141,3 +141,14 @@ def test_the_second_contradiction_counts_if_no_topic_is_in_use() -> None:
     assert not ids.update([], now=13.0, connected_at=12.5)
 
     assert ids.check(other, 14.0) is CheckResult.LEARNED
+
+
+def test_a_topic_that_metadata_confirms_does_not_confirm_an_idle_one() -> None:
+    """The cluster was set up again, and the topic in use was learned there."""
+    ids = learned(topic("idle", 1))
+    both = {"idle": bytes([2]) * 16, "new": bytes([3]) * 16}
+    assert not ids.update([topic("new", 3)], now=12.0, connected_at=11.0)
+    assert ids.check(both, 13.0) is CheckResult.OTHER
+    assert not ids.update([topic("new", 3)], now=14.0, connected_at=11.0)
+
+    assert ids.check(both, 15.0) is CheckResult.LEARNED

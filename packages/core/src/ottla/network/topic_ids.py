@@ -77,7 +77,8 @@ class TopicIds:
             kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
             self._see(kept, now)
             return CheckResult.SAME
-        confirmed = any(self._known[name].seen_at > self._contradicted_at for name in found.keys() & self._known.keys())
+        changed = [each for name, each in self._known.items() if found.get(name, each.id) != each.id]
+        confirmed = any(each.seen_at > self._contradicted_at for each in changed)
         if found != self._contradiction or not self._updated or confirmed:
             self._contradiction, self._contradicted_at, self._updated = found, now, False
             return CheckResult.OTHER
