@@ -32,6 +32,7 @@ from ottla.errors import (
 )
 from ottla.interfaces import Header, ProducerRecord, TopicView
 from ottla.tables.table_delivery import TableDelivery
+from ottla_testkit.simulation.planned_faults import StoppedProcess
 
 if TYPE_CHECKING:
     from histories import Run
@@ -320,8 +321,10 @@ class TaskProgram:
         These are those of rows of a table that was given up, and of records whose callback's loop is closed.
         """
         began = self._clock()
+        # While the process is stopped no timer runs: afterwards those of the call and of this wait would end together.
+        stopped = sum(fault.seconds for fault in self._run.plan.faults if isinstance(fault, StoppedProcess))
         try:
-            async with asyncio.timeout(limit + LATER) as waiting:
+            async with asyncio.timeout(limit + LATER + stopped) as waiting:
                 await call
         except UndeliveredError as error:
             unread = self._tables or any(record.abandoned for record in self._run.sent)
