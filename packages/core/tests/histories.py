@@ -157,7 +157,7 @@ class Run:
         self.epochs = LeaderEpochs(hints=any(plan.hints))
         network.on_request = self._on_request
         # A request that is sent before 95 % of the session are over may arrive after its end.
-        self._sessions_may_end_early = plan.kind.secured and plan.session * 0.05 < _farthest(wires)
+        self._sessions_may_end_early = plan.kind.secured and 0 < plan.session * 0.05 < _farthest(wires)
         self._encoder = encoder
         self._numbers = [count() for _ in range(len(plan.programs) + 1)]
         self._open = len(plan.programs)
