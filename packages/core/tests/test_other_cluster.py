@@ -110,10 +110,18 @@ def send(producer: Producer, prefix: bytes, count: int = 10) -> list[Delivery]:
     return deliveries
 
 
-@pytest.mark.rule("metadata.again.other")
+@pytest.mark.rule("metadata.again.other", "metadata.again.topics")
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        ("another id", "of another cluster now, 'second', and were those of 'first'"),
+        ("same id", "no topic in use has kept its id (t): their cluster was set up again"),
+    ],
+    indirect=["moved"],
+)
 @pytest.mark.parametrize("pause", [0.0, 0.3])
 def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
-    moved: tuple[Moved, str], pause: float, caplog: pytest.LogCaptureFixture
+    moved: tuple[Moved, str], said: str, pause: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     place, servers = moved
     with caplog.at_level("WARNING"), made(servers) as producer:
@@ -125,26 +133,7 @@ def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
     assert place.values[OTHERS:] == [b"after %d" % number for number in range(10)]
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
     lines = [record.getMessage() for record in caplog.records]
-    assert sum("of another cluster now, 'second', and were those of 'first'" in line for line in lines) == 1
-
-
-@pytest.mark.rule("metadata.again.topics")
-@pytest.mark.parametrize("moved", ["same id"], indirect=True)
-@pytest.mark.parametrize("pause", [0.0, 0.3])
-def test_a_cluster_that_was_set_up_again_with_its_id_is_another_one(
-    moved: tuple[Moved, str], pause: float, caplog: pytest.LogCaptureFixture
-) -> None:
-    place, servers = moved
-    with caplog.at_level("WARNING"), made(servers) as producer:
-        send(producer, b"before ")
-        place.move()
-        time.sleep(pause)
-        deliveries = send(producer, b"after ")
-
-    assert place.values[OTHERS:] == [b"after %d" % number for number in range(10)]
-    assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
-    lines = [record.getMessage() for record in caplog.records]
-    assert sum("no topic in use has kept its id (t): their cluster was set up again" in line for line in lines) == 1
+    assert sum(said in line for line in lines) == 1
 
 
 @pytest.mark.rule("metadata.again.topics")

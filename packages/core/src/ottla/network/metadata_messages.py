@@ -49,13 +49,21 @@ def metadata_request(topics: Sequence[str], *, on_complete: Callable[[Completion
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)
 
 
+def cluster_question(topics: Collection[str], version: int) -> MetadataRequest:
+    """Ask for the id of the cluster, and those of these topics if the broker has ids of topics (KIP-516).
+
+    Earlier versions are asked for the cluster alone: some of them create topics that they name.
+    """
+    has_ids = version >= FIRST_WITH_TOPIC_IDS
+    wanted = [MetadataRequestTopic(name=name) for name in topics] if has_ids else []
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=not has_ids)
+
+
 def cluster_request(topics: Collection[str], *, on_complete: Callable[[Completion], object]) -> Request:
-    """Request the id of the cluster, and those of these topics if the broker has ids of topics (KIP-516)."""
+    """Request what `cluster_question` asks for."""
 
     def body(version: int) -> Sequence[bytes]:
-        has_ids = version >= FIRST_WITH_TOPIC_IDS
-        wanted = [MetadataRequestTopic(name=name) for name in topics] if has_ids else []
-        return [METADATA.request(version).encode(MetadataRequest(topics=wanted, allow_auto_topic_creation=not has_ids))]
+        return [METADATA.request(version).encode(cluster_question(topics, version))]
 
     return Request(message=METADATA, body=body, on_complete=on_complete, floor=1)  # as above
 

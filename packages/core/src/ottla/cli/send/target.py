@@ -5,23 +5,22 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Self
 
 import attrs
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, quoted
-from ottla.protocol.messages.metadata import (
-    METADATA,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from ottla.network.metadata_messages import cluster_question
+from ottla.protocol.messages.metadata import METADATA, MetadataResponse, MetadataResponseTopic
 from ottla.protocol.notation import ZERO_UUID
-from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
+from ottla.transactions.admin.blocking_client import (
+    DEFAULT_TIMEOUT,
+    FIRST_WITH_CLUSTER_ID,
+    BlockingClient,
+    blocking_client,
+)
 
-_FIRST_WITH_CLUSTER_ID: Final = 2
-_FIRST_WITH_TOPIC_IDS: Final = 10
 _PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the questions for a topic that has to exist: a broker that has just started may not know it yet."""
 
@@ -51,7 +50,7 @@ class Target:
     @classmethod
     def _asked_once(cls, client: BlockingClient, topic: str, *, exists: bool) -> Self:
         response: MetadataResponse = client.ask(
-            None, METADATA, lambda version: _question(topic, version), floor=_FIRST_WITH_CLUSTER_ID
+            None, METADATA, partial(cluster_question, [topic]), floor=FIRST_WITH_CLUSTER_ID
         )
         found = next((each for each in response.topics if each.name == topic), MetadataResponseTopic())
         code = error_code(found.error_code)
@@ -61,9 +60,3 @@ class Target:
         known = found.topic_id != ZERO_UUID
         text = urlsafe_b64encode(found.topic_id).rstrip(b"=").decode() if known else None
         return cls(cluster=response.cluster_id, topic_id=text)
-
-
-def _question(topic: str, version: int) -> MetadataRequest:
-    """Versions before the ids of topics are asked for the cluster alone: some of them create topics that they name."""
-    topics = [MetadataRequestTopic(name=topic)] if version >= _FIRST_WITH_TOPIC_IDS else []
-    return MetadataRequest(topics=topics, allow_auto_topic_creation=version < _FIRST_WITH_TOPIC_IDS)

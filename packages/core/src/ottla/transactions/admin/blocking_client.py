@@ -35,7 +35,7 @@ from ottla.transactions.transaction_requests import FindCoordinator, coordinator
 
 DEFAULT_TIMEOUT = 60.0
 _FIRST_WITH_MANY_KEYS = 4
-_FIRST_WITH_CLUSTER_ID = 2
+FIRST_WITH_CLUSTER_ID = 2
 _FIRST_WITHOUT_CREATION = 4
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class BlockingClient:
 
         Blocks until a broker has answered.
         """
-        answer: MetadataResponse = self.ask(None, METADATA, _no_topics, floor=_FIRST_WITH_CLUSTER_ID)
+        answer: MetadataResponse = self.ask(None, METADATA, _no_topics, floor=FIRST_WITH_CLUSTER_ID)
         return answer.cluster_id
 
     @contextmanager
