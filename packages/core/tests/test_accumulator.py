@@ -159,8 +159,8 @@ def test_a_topic_without_a_leader_is_reported_and_not_ready() -> None:
 
     ready = queues.accumulator.ready(cluster_of(NO_LEADER), queues.clock())
 
-    assert ready.nodes == frozenset()
-    assert ready.leaderless == {"t"}
+    assert ready.nodes == ()
+    assert ready.leaderless == ("t",)
 
 
 def test_the_next_expiry_limits_the_next_ready_check() -> None:

@@ -53,8 +53,9 @@ class Compared:
             found = self._take(lone, cluster, takes=takes, now=now)
             if found is not None:
                 assert ready is not None
-                assert ready.nodes == {found[0]}
-                assert not ready.soon | ready.leaderless
+                assert ready.nodes == (found[0],)
+                assert not ready.soon
+                assert not ready.leaderless
                 assert now < found[1].created_at + lone.times.delivery_timeout
                 assert list(batches.all) == [found[1]]
                 assert batches.next_check_at == ready.next_check_at
@@ -93,7 +94,7 @@ def test_while_all_batches_are_in_flight_a_search_would_find_none(kind: str, mon
             if all_in_flight and found is not None and not batches.has_unchecked:
                 before = batches.oldest, batches.next_check_at
                 ready = accumulator.ready(sender._metadata.cluster, now)
-                assert not ready.nodes | ready.soon | ready.leaderless
+                assert (ready.nodes, ready.soon, ready.leaderless) == ((), (), ())
                 assert not accumulator.expire(now)
                 assert found == min(before[1], sender._in_flight.next_expiry)
                 assert found <= ready.next_check_at

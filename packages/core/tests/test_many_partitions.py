@@ -393,7 +393,7 @@ def test_for_a_broker_without_requests_all_queues_are_checked() -> None:
     for partition in range(501):
         queues.append(partition=partition)
 
-    assert queues.accumulator.ready(cluster, queues.clock()).nodes == {1, 2}
+    assert queues.accumulator.ready(cluster, queues.clock()).nodes == (1, 2)
 
 
 @pytest.mark.rule("accumulator.many.looks", "accumulator.expire.queue")

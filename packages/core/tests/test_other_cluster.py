@@ -187,6 +187,28 @@ def test_an_open_transaction_fails_in_a_new_cluster_with_the_same_id(version: in
 
 
 @pytest.mark.rule("metadata.again.topics")
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 0), (0, 2), (0, 0)])
+def test_transactions_go_on_in_a_cluster_of_another_release(before: int, after: int) -> None:
+    """It has forgotten the transactional id, and its epochs of features begin anew."""
+    first, second = cluster("first"), cluster("first", topics_before=1)
+    first.transaction_version, first.features_epoch = before, 40
+    second.transaction_version = after
+    address = SocketBroker(first.brokers[1])
+    settings = {"transactional.id": "mine", "delivery.timeout.ms": 6_000, "request.timeout.ms": 2_000}
+    with address.serving() as servers, made(servers, **settings) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"before")
+        Moved(address, second).move()
+        with pytest.raises(DeliveryError, match="its topics were deleted"), producer.transaction():
+            producer.send("t", b"lost").result(20)
+        with producer.transaction():
+            producer.send("t", b"after")
+
+    assert second.topics["t"].committed(0) == [b"after"]
+
+
+@pytest.mark.rule("metadata.again.topics")
 def test_no_prepared_transaction_is_committed_in_a_new_cluster(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -69,16 +69,16 @@ def _none(_batch: ProducerBatch) -> None:
 
 @attrs.define(kw_only=True, eq=False, repr=False)  # frozen takes more than twice as long to make, for each round
 class Ready:
-    """Brokers with batches that may leave now, topics that lack a leader, and when to check again.
+    """Brokers with batches that may leave now, topics that lack a leader, and when to check again; each once.
 
     Once every broker has a batch that may leave, `ready` stops early, so `leaderless` and `soon` may be incomplete.
 
     `soon`: brokers whose batches wait only for a producer id, or for their partition to be added to the transaction.
     """
 
-    nodes: frozenset[int]
-    soon: frozenset[int]
-    leaderless: frozenset[str]
+    nodes: tuple[int, ...]
+    soon: tuple[int, ...]
+    leaderless: tuple[str, ...]
     next_check_at: float
 
 
@@ -175,9 +175,10 @@ class RecordAccumulator:
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
-        nodes: set[int] = set()
-        soon: set[int] = set()
-        leaderless: set[str] = set()
+        # With an order of their own: that of sets is another one in each interpreter, and a history would be, too.
+        nodes: dict[int, None] = {}
+        soon: dict[int, None] = {}
+        leaderless: dict[str, None] = {}
         readiness = self._readiness
         urgent = readiness.urgent
         self.keyed_appender.fail_unassigned()
@@ -197,7 +198,7 @@ class RecordAccumulator:
                     oldest = head.created_at
                 leader = cluster.leader(queue.topic.name, queue.partition)
                 if leader is None:
-                    leaderless.add(queue.topic.name)
+                    leaderless[queue.topic.name] = None
                     continue
                 due = readiness.due(queue, head, cluster, urgent=urgent)
                 if due > now:
@@ -205,18 +206,18 @@ class RecordAccumulator:
                         next_check_at = due
                 elif leader not in nodes or self._in_transaction:
                     if readiness.may_leave(head):
-                        nodes.add(leader)
+                        nodes[leader] = None
                     else:
-                        soon.add(leader)
+                        soon[leader] = None
                         if head.held_since is None:
                             head.held_since = now
             self._batches.oldest = oldest
             next_check_at = min(next_check_at, oldest + self._delivery_timeout)
             self._batches.next_check_at = LONG_AGO if all_wanted else next_check_at
         return Ready(
-            nodes=frozenset(nodes),
-            soon=frozenset(soon),
-            leaderless=frozenset(leaderless),
+            nodes=tuple(nodes),
+            soon=tuple(soon),
+            leaderless=tuple(leaderless),
             next_check_at=next_check_at,
         )
 

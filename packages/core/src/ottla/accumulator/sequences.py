@@ -52,6 +52,7 @@ class Sequences:
         """The error of the last request for a producer id, or to add partitions: the cause of records that expire."""
         self.uncertain = False
         """A batch that failed may still be written: this epoch cannot be used for another transaction."""
+        self._other_topics = False  # those of the open transaction were created again
         self._client_id = client_id
         self._partitions: dict[tuple[str, int], PartitionSequences] = {}
         self._in_doubt: dict[tuple[str, int], PartitionSequences] = {}
@@ -209,6 +210,16 @@ class Sequences:
         """Take a new id or epoch; a partition starts from 0 once none of its older batches is in flight."""
         self.producer_id_and_epoch = producer_id_and_epoch
         self.uncertain = False
+        if self._other_topics:
+            self._other_topics = False
+            self._forget_idle()
+
+    def end_with_other_topics(self) -> None:
+        """Number from 0 after the open transaction, even if its id is assigned again: by a cluster that was set up again.
+
+        Before the next transaction begins, `take_producer_id` has to be called.
+        """
+        self.uncertain = self._other_topics = True
 
     def begin_in_other_cluster(self) -> None:
         """Number all partitions from 0 with a new producer id, because brokers are those of another cluster now.
@@ -217,14 +228,17 @@ class Sequences:
         Batches without an outcome are sent to the new cluster, which has none of them. Only without transactions.
         """
         self.producer_id_and_epoch = None
+        self._forget_idle()
+        for partition, numbers in self._partitions.items():
+            numbers.known_to_broker = False
+            numbers.out_of_order = True
+            self._in_doubt[partition] = numbers
+
+    def _forget_idle(self) -> None:
         for partition, numbers in list(self._partitions.items()):
             if numbers.idle:
                 del self._partitions[partition]
                 self._in_doubt.pop(partition, None)
-            else:
-                numbers.known_to_broker = False
-                numbers.out_of_order = True
-                self._in_doubt[partition] = numbers
 
     def _number_in_next_epoch(self, partition: tuple[str, int], numbers: PartitionSequences) -> bool:
         """Number a partition from 0 in another epoch, batches in flight included.

@@ -103,6 +103,10 @@ class NetworkClient:
         """The cluster's finalized features, from ApiVersions responses."""
         return self._opener.features
 
+    def forget_features(self) -> None:
+        """Forget the features of a cluster that may have been set up again: the new ones have smaller epochs."""
+        self._opener.forget_features()
+
     # Brokers for requests
 
     def ready(self, node: int, now: float, *, for_records: bool = False) -> bool:

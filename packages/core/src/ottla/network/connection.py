@@ -9,6 +9,7 @@ import attrs
 
 from ottla.errors import OttlaError, SecurityError
 from ottla.network.address_failures import AddressFailures
+from ottla.network.api_versions import Features
 from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
@@ -64,6 +65,7 @@ class Connection:
     unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
     received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
+    features: Features = attrs.field(factory=Features)
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     address: Address | None = None  # the one that the last attempt was for, once the name was resolved
     addresses: Sequence[Address] = ()  # that are still to be tried
@@ -194,7 +196,7 @@ class Connection:
         self.closing = False
         self.reason = None
         self.unchecked = False
-        self.versions = {}
+        self.versions, self.features = {}, Features()
         self.setup = None
         self.renew_at = self.session_ends_at = float("inf")
         return self.in_flight.take_all()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import assert_never
 
 from ottla.errors import ConnectionRetiredError, NetworkError
@@ -22,7 +23,7 @@ from ottla.network.connection_setup import ConnectionSetup, SetupStep
 from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 from ottla.network.metadata_updater import MetadataUpdater
 from ottla.network.request_writer import RequestWriter
-from ottla.protocol import API_VERSIONS
+from ottla.protocol import API_VERSIONS, METADATA
 
 logger = robust_logger(__name__)
 
@@ -119,6 +120,13 @@ class ConnectionOpener:
         if connection.stage is Stage.RENEWING and not connection.in_flight.precedes_setup:
             connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
 
+    def forget_features(self) -> None:
+        """Keep only what the newest connection knows, because the cluster was set up again: its epochs begin anew."""
+        newest = max(
+            (each for each in self._connections if each.stage is READY), key=attrgetter("opened_at"), default=None
+        )
+        self.features = Features() if newest is None else newest.features
+
     def close(self) -> None:
         """End the worker thread of the logins."""
         if self._authentication is not None:
@@ -192,8 +200,14 @@ class ConnectionOpener:
         if api_versions.ask_again_with is not None:
             self._follow(connection, connection.setup.begin, now)
             return
+        if METADATA.key not in api_versions.versions:
+            raise NetworkError(
+                f"{connection.broker} offers no Metadata requests, so no broker serves this address; a controller's "
+                "listener does not, either: check the port, and the proxy if one is in between"
+            )
         connection.answered = True
         connection.versions = dict(api_versions.versions)
+        connection.features = api_versions.features
         self.features = self.features.newer(api_versions.features)
         self.offered.update(api_versions.versions)
         if self._authentication is not None:

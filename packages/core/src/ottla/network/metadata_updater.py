@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.errors import BrokerError, ErrorCode, NetworkError, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.client_context import ClientContext
@@ -144,6 +144,12 @@ class MetadataUpdater:
         self._metadata.rebootstrap(now)
         self._closer.close_gone(now)
 
+    def _leave_bootstrap_server(self, node: int, error: OttlaError) -> None:
+        """Close a bootstrap server's connection, because the next request would go to it again, not to another one."""
+        if node < 0:
+            connection = self._connections[node]
+            self._closer.close(connection, NetworkError(f"{connection.broker} sends no usable metadata: {error}"))
+
     def _complete(self, completion: Completion, wanted: RequestedTopics) -> None:
         self._in_flight = False
         if completion.error is not None:
@@ -154,6 +160,7 @@ class MetadataUpdater:
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             self.log.failed(error, completion.now)
+            self._leave_bootstrap_server(completion.node, error)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._rebootstrap_as_asked(completion.now)

@@ -26,6 +26,7 @@ from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
+from ottla.transactions.manager import TransactionManager
 from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def build_sender(
         metadata.on_other_cluster = metadata.on_other_topics = transactions.request_source.begin_in_other_cluster
     elif transactions.manager is not None:
         metadata.on_other_cluster = transactions.manager.fail_in_other_cluster
-        metadata.on_other_topics = transactions.manager.abort_with_other_topics
+        metadata.on_other_topics = functools.partial(_begin_with_other_topics, client, transactions.manager)
         metadata.checks_before_all = True
     response_handler = ProduceResponseHandler(
         accumulator=accumulator,
@@ -177,3 +178,9 @@ def build_io_thread(
         name=f"ottla-io-{client_id}",
         environment=environment,
     )
+
+
+def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager) -> None:
+    """Learn the cluster's level of transactions anew, and abort the open transaction: it may have been set up again."""
+    client.forget_features()
+    manager.abort_with_other_topics()

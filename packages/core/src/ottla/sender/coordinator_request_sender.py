@@ -105,11 +105,9 @@ class CoordinatorRequestSender:
             self._log.note(coordinator_request.message.name, self._request_source, now)
             return self._request_source.due_at()
         if self._client.supported_versions(node, coordinator_request.message) is None:
-            self._request_source.on_unsupported_version(
-                coordinator_request,
-                UnsupportedVersionError(f"broker {node} does not offer {coordinator_request.message.name} requests"),
-            )
-            return now
+            server = f"broker {node}" if node >= 0 else "a bootstrap server"
+            missing = UnsupportedVersionError(f"{server} does not offer {coordinator_request.message.name} requests")
+            return self._on_unsupported_version(coordinator_request, missing, node, now)
         self._in_flight = coordinator_request
         self._request_source.begin(coordinator_request)
         request = Request(
@@ -124,9 +122,22 @@ class CoordinatorRequestSender:
         self._client.send(node, request, now)
         return float("inf")
 
+    def _on_unsupported_version(
+        self, request: CoordinatorRequest, error: UnsupportedVersionError, node: int, now: float
+    ) -> float:
+        """Retry at a broker if a bootstrap server lacks a request; else the cluster lacks it. Returns the next time.
+
+        A bootstrap server may be no broker of the cluster: idempotence would be off because of one wrong address.
+        """
+        if node < 0:
+            self._request_source.on_disconnect(request, error, now)
+            return self._request_source.due_at()
+        self._request_source.on_unsupported_version(request, error)
+        return now
+
     def _on_response(self, request: CoordinatorRequest, completion: Completion) -> None:
         if isinstance(completion.error, UnsupportedVersionError):
-            self._request_source.on_unsupported_version(request, completion.error)
+            self._on_unsupported_version(request, completion.error, completion.node, completion.now)
         elif completion.error is not None:
             self._request_source.on_disconnect(request, completion.error, completion.now)
         else:

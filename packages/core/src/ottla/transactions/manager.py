@@ -78,7 +78,7 @@ class TransactionManager:
         state = self._state
         why = "its topics were deleted and created again meanwhile, perhaps with their whole cluster"
         with state.lock:
-            state.sequences.uncertain = True
+            state.sequences.end_with_other_topics()
             if state.state in CAN_SEND | {State.PREPARED}:
                 state.transition_to_abortable(NetworkError(why))
             elif state.state in (State.COMMITTING, State.LEAVING):  # perhaps the first cluster has committed it already

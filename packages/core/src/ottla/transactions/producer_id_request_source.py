@@ -134,9 +134,11 @@ class ProducerIdRequestSource:
             )
             return
         self._sequences.off = True
+        self._sequences.obstacle = None
         logger.info(
-            "%s: idempotence is off, because the brokers are older than 0.11: a retry may write a record twice",
+            "%s: idempotence is off: %s, as brokers before 0.11; a retry may write a record twice",
             self._client_id,
+            error,
         )
 
     def _refuse(self, cause: OttlaError) -> None:

@@ -1,0 +1,57 @@
+"""Bootstrap servers that are no brokers, such as a controller's listener or a proxy that hides requests."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ottla.protocol import METADATA, MetadataResponse
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla_testkit.simulation import SimulatedCluster
+from simulated_producer import simulated
+
+
+def cluster_with_topic() -> SimulatedCluster:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    return cluster
+
+
+def test_a_server_without_metadata_is_left_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = cluster_with_topic()
+    offered = cluster.brokers[1].versions
+    hidden = offered.pop(METADATA.key)
+
+    with caplog.at_level(logging.WARNING, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
+        simulation.metadata.use("t", simulation.clock())
+        simulation.pass_time(3.0)
+        asked = [name for name, _version in cluster.brokers[1].requests]
+        offered[METADATA.key] = hidden
+        simulation.know("t")
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+    assert 2 <= asked.count("ApiVersions") < 20  # with a backoff
+    assert "controller's listener" in caplog.text
+    assert delivery.result().offset == 0
+
+
+def test_a_bootstrap_server_does_not_turn_idempotence_off(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = cluster_with_topic()
+    offered = cluster.brokers[1].versions
+    hidden = offered.pop(INIT_PRODUCER_ID.key)
+
+    with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
+        cluster.brokers[1].outdated_metadata = MetadataResponse(brokers=[], topics=[])  # as of a node that starts
+        simulation.metadata.use("t", simulation.clock())
+        simulation.pass_time(3.0)
+        offered[INIT_PRODUCER_ID.key] = hidden  # at the broker's own address, to which no connection was made so far
+        cluster.brokers[1].outdated_metadata = None
+        simulation.run_until(lambda: not simulation.metadata.cluster.bootstrap)
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+    assert delivery.result().offset == 0
+    assert "idempotence is off" not in caplog.text
+    assert cluster.topics["t"].producers[0].entries
