@@ -215,7 +215,7 @@ class Sequences:
             self._forget_idle()
 
     def end_with_other_topics(self) -> None:
-        """Number from 0 after the open transaction, even if its id is assigned again: by a cluster that was set up again.
+        """Number from 0 after the open transaction, even if a cluster that was set up again assigns its id again.
 
         Before the next transaction begins, `take_producer_id` has to be called.
         """
