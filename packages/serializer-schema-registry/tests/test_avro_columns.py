@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from long_forms import LONG
 
 from ottla_accel.avro_rows import avro_rows
+from ottla_accel.plugin import NativeEncoder
 from ottla_serializer_schema_registry.avro.format import AvroFormat
 from ottla_serializer_schema_registry.avro.rows import ColumnWriter
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
@@ -119,8 +120,35 @@ def test_decimals_are_as_short_as_java_writes_them(write: Any, schema: Any, of: 
     assert column == [one_by_one(schema, value) for value in values]
     for row, value, shortest in zip(column, values, map(bytes.fromhex, SHORTEST.values()), strict=True):
         assert row is not None
-        assert bytes([2 * len(shortest)]) + shortest in row
-        assert fastavro.schemaless_reader(io.BytesIO(row[len(PREFIX) :]), schema) == value
+        if schema is DECIMAL:  # bytes alone have no length
+            assert row == PREFIX + shortest
+        else:
+            assert bytes([2 * len(shortest)]) + shortest in row
+            assert fastavro.schemaless_reader(io.BytesIO(row[len(PREFIX) :]), schema) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "kind", "expected"),
+    [
+        ("bytes", bytearray(b"abc"), pa.binary(), b"abc"),
+        ("bytes", bytes(200), pa.large_binary(), bytes(200)),
+        ({"type": "bytes", "doc": "a photo"}, b"", pa.binary(), b""),
+        ({"type": "bytes", "doc": "a photo"}, bytearray(200), pa.binary(200), bytes(200)),
+        (DECIMAL, Decimal("1.28"), AMOUNT, b"\0\x80"),
+        ({**DECIMAL, "precision": 38}, Decimal(10**35), pa.decimal128(38, 2), (10**37).to_bytes(16, "big")),
+    ],
+)
+@pytest.mark.parametrize("native", [False, True], ids=["python", "c"])
+def test_bytes_alone_have_no_length(native: bool, schema: Any, data: Any, kind: Any, expected: bytes) -> None:
+    """Confluent's readers ask for the type only, and take all that follows the id."""
+    made = AvroFormat()
+    if native:
+        made.use_encoder(NativeEncoder())
+    parsed = made.parse(json.dumps(schema), ())
+
+    assert parsed.encode(data, PREFIX) == PREFIX + expected
+    column = pa.array([data, None], kind)
+    assert rows(schema, column, avro_rows if native else None) == [PREFIX + expected, None]
 
 
 def test_decimals_of_a_schema_that_is_referred_to_are_as_short() -> None:
@@ -133,5 +161,5 @@ def test_fastavro_writes_for_other_programs_as_before() -> None:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, DECIMAL, Decimal("-1.28"))
 
-    assert one_by_one(DECIMAL, Decimal("-1.28")) == PREFIX + b"\2\x80"
+    assert one_by_one(["null", DECIMAL], Decimal("-1.28")) == PREFIX + b"\2\2\x80"
     assert out.getvalue() == b"\4\xff\x80"

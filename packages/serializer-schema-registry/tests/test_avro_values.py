@@ -107,6 +107,9 @@ def test_data_that_is_not_plain_is_left_to_fastavro(schema: Any, data: Any) -> N
     assert written(schema, data) is None
 
 
+CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
 @pytest.mark.parametrize(
     ("schema", "data", "expected"),
     [
@@ -114,9 +117,9 @@ def test_data_that_is_not_plain_is_left_to_fastavro(schema: Any, data: Any) -> N
         ("float", float("inf"), b"\0\0\x80\x7f"),
         (record({"name": "a", "type": ["null", "int"], "default": None}), {"b": 1}, b"\0"),
         ({"type": "long", "logicalType": "timestamp-millis"}, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), b"\xd0\x0f"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("1.28"), b"\4\0\x80"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("-1.28"), b"\2\x80"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\xff\x80", b"\4\xff\x80"),
+        (["null", CENTS], Decimal("1.28"), b"\2\4\0\x80"),
+        (["null", CENTS], Decimal("-1.28"), b"\2\2\x80"),
+        (["null", CENTS], b"\xff\x80", b"\2\4\xff\x80"),
         ({"type": "string", "logicalType": "unknown"}, "x", b"\2x"),
         (["int", "null"], None, b"\2"),
         ({"type": "map", "values": "long"}, {}, b"\0"),

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.errors import RowSerializationError
-from ottla.interfaces import AvroColumn
+from ottla.interfaces import AvroColumn, AvroKind
 from ottla_serializer_schema_registry.avro import plain_rows
 from ottla_serializer_schema_registry.avro.columns import ColumnPlan, planned
 from ottla_serializer_schema_registry.avro.refused_cells import RefusedCells
@@ -40,11 +40,18 @@ class ColumnWriter:
         cells = plan.column(column, refused, is_row=True)
         if refused.rows:
             raise RowSerializationError(refused.rows)
-        if self._schema.is_bytes:
-            its_type = cells.array.type
-            return pc.binary_join_element_wise(pa.scalar(prefix, its_type), cells.array, pa.scalar(b"", its_type))
-        offsets, content = (write or plain_rows.avro_rows)(cells, count=len(column), prefix=prefix)
-        made = pa.Array.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
-        if cells.array is None or not cells.array.null_count:
-            return made
-        return pc.if_else(cells.array.is_valid(), made, pa.scalar(None, pa.binary()))
+        write = write or plain_rows.avro_rows
+        if not self._schema.is_bytes:
+            return _written(cells, len(column), prefix, write)
+        content = cells.array
+        if cells.kind is AvroKind.DECIMAL:  # its at most 16 bytes have a length of one byte
+            content = pc.binary_replace_slice(_written(cells, len(column), b"", write), 0, 1, b"")
+        return pc.binary_join_element_wise(pa.scalar(prefix, content.type), content, pa.scalar(b"", content.type))
+
+
+def _written(cells: AvroColumn, count: int, prefix: bytes, write: AvroRows) -> Any:
+    offsets, content = write(cells, count=count, prefix=prefix)
+    made = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+    if cells.array is None or not cells.array.null_count:
+        return made
+    return pc.if_else(cells.array.is_valid(), made, pa.scalar(None, pa.binary()))

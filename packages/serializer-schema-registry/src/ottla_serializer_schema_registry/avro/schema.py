@@ -38,8 +38,8 @@ class AvroSchema:
         self.schema = schema
         self.named = named
         self.name = str(schema["name"]) if isinstance(schema, Mapping) and "name" in schema else None
-        self.is_bytes = schema == {"type": "bytes"}
-        """Whether the schema is that of bytes alone, which have no length in Confluent's wire format."""
+        self.is_bytes = _is_bytes(schema)
+        """Whether data is bytes alone, a decimal among them: they have no length in Confluent's wire format."""
 
         # fastavro knows named types only below a record, whose bytes are those of its fields.
         self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
@@ -68,7 +68,17 @@ class AvroSchema:
             raise ValueError(
                 f"it does not fit its Avro schema: {type(error).__name__}: {printable(str(error))}"
             ) from error
-        return out.getvalue()
+        return without_length(out.getvalue()) if self.is_bytes else out.getvalue()
+
+
+def _is_bytes(schema: Any) -> bool:
+    """Whether the type of a parsed schema is bytes, whatever else the schema says, as Confluent's readers ask."""
+    return isinstance(schema, Mapping) and schema["type"] == "bytes"
+
+
+def without_length(written: bytes) -> bytes:
+    """Return bytes in Avro's encoding without their length, whose last byte is the first below 128."""
+    return written[next(place for place, byte in enumerate(written) if byte < 128) + 1 :]
 
 
 def is_decimal(schema: Mapping[str, Any]) -> bool:
