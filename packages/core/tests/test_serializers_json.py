@@ -61,6 +61,13 @@ def test_a_value_that_json_cannot_represent_is_refused(data: Any) -> None:
         text(data)
 
 
+@pytest.mark.parametrize("number", ["1E+999999999", "-1E+1000001", "1E-999999999", "0E-999999999"])
+def test_a_short_decimal_does_not_become_a_text_that_fills_the_memory(number: str) -> None:
+    with pytest.raises(ValueError, match="a number with more than 1000000 digits is too long for JSON"):
+        text({"a": Decimal(number)})
+    assert text(Decimal("1E+30")) == "1" + "0" * 30
+
+
 @pytest.mark.parametrize("kind", [pa.duration("s"), pa.struct([("a", pa.month_day_nano_interval())])])
 def test_a_column_that_json_cannot_represent_is_refused_even_if_empty(kind: Any) -> None:
     with pytest.raises(TypeError, match="has no JSON form; JSON takes"):

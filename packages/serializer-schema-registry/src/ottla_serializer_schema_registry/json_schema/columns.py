@@ -17,6 +17,7 @@ from ottla.errors import RowSerializationError, quoted
 from ottla.plugins.serializers import json_columns
 from ottla.plugins.serializers.packed_columns import unpacked, unpacked_type
 from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
+from ottla_serializer_schema_registry.json_schema.nulls import parsed
 from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
 
 _NOTES: Final = frozenset(
@@ -46,15 +47,27 @@ def _checked(schema: JsonSchema, column: Any, made: Any) -> Any:
     for row, text in enumerate(texts):
         if text is None or (problem := schema.problem(text)) is None:
             continue
-        try:
-            texts[row] = schema.encode(column[row].as_py()).decode()
-        except OverflowError:  # of a date that Python lacks
-            problems[row] = problem
-        except (TypeError, ValueError) as error:
-            problems[row] = str(error)
+        fitting = schema.with_needed_nulls(_with_nulls(parsed(text), column.type))
+        if fitting is None:
+            problems[row] = f"it does not fit its JSON schema: {problem}"
+        else:
+            texts[row] = fitting
     if problems:
         raise RowSerializationError(problems)
     return pa.array(texts, made.type)
+
+
+def _with_nulls(data: Any, kind: Any) -> Any:
+    """The parsed JSON of a cell with the fields that its Arrow type has, and its text not: they are null."""
+    packed = unpacked_type(kind)
+    if packed is not None:
+        return _with_nulls(data, packed)
+    if isinstance(data, dict) and pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {field.name: _with_nulls(data.get(field.name), field.type) for field in fields}
+    if isinstance(data, dict):
+        return {name: _with_nulls(item, kind.item_type) for name, item in data.items()}
+    return [_with_nulls(item, kind.value_type) for item in data] if isinstance(data, list) else data
 
 
 def type_problem(schema: Any, kind: Any, path: str) -> str | None:

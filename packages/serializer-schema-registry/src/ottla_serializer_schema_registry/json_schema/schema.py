@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
+from datetime import date, time
 from typing import Any, Final
 from uuid import UUID
 
 from ottla.errors import PluginNotFoundError, printable, quoted
+from ottla.plugins.serializers.json import json_text
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.json_schema import nulls
 from ottla_serializer_schema_registry.registry.references import NamedText
 
 MOST_REASONS: Final = 5
@@ -36,15 +36,33 @@ class JsonSchema:
 
         Fields that are None are left out, as in rows of columns; if the schema does not allow that, they are null.
         """
-        text = json_text(data)
-        # The word may also be in a text, which `_without_nulls` finds out.
-        shorter = _without_nulls(text) if "null" in text else text
-        problem = self.problem(shorter)
-        if problem is None:
-            return shorter.encode()
-        if shorter is not text and (problem := self.problem(text)) is None:
-            return text.encode()
-        raise ValueError(f"it does not fit its JSON schema: {problem}")
+        try:
+            text = _text_without_nulls(data)
+            problem = self.problem(text)
+            if problem is not None:
+                fitting = self.with_needed_nulls(nulls.parsed(json_text(data, nulls=True)))
+                if fitting is None:
+                    raise ValueError(f"it does not fit its JSON schema: {problem}")
+                text = fitting
+        except RecursionError:
+            raise ValueError("it is nested too deeply for JSON, or holds itself") from None
+        return text.encode()
+
+    def with_needed_nulls(self, data: Any) -> str | None:
+        """Return the text of data that `nulls` parsed, with the null fields that it needs to fit; None if none helps."""
+        return nulls.with_needed_nulls(data, self._lacks)
+
+    def _lacks(self, text: str) -> nulls.Lacks | None:
+        sent = json.loads(text)
+        if self._validator.is_valid(sent):
+            return None
+        required, wrong = set(), set()
+        for error in self._validator.iter_errors(sent):
+            path = tuple(error.instance_path)
+            wrong.add(path)
+            if (name := getattr(error.kind, "property", None)) is not None:  # of `required` alone
+                required.add((*path, name))
+        return nulls.Lacks(required=required, wrong=wrong)
 
     def problem(self, text: str) -> str | None:
         """Return why a JSON text does not fit, None if it does. What is sent is checked: dates are text there."""
@@ -71,21 +89,21 @@ def _message(error: Any, sent: Any) -> str:
     return f"Additional properties are not allowed ({names} {'was' if len(sent) == 1 else 'were'} unexpected)"
 
 
-def json_text(data: Any) -> str:
-    """Return data as JSON, with fields that are None. Raises TypeError and ValueError."""
+def _text_without_nulls(data: Any) -> str:
+    """The form of the serializer `json`; the library in C writes it faster where both write the same."""
     try:
-        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain)
-    except RecursionError:
-        raise ValueError("it is nested too deeply for JSON, or holds itself") from None
-    return _upper_case(text)
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_text)
+    except (TypeError, ValueError):
+        return json_text(data)
+    # The word may also be in a text, or be that of an item.
+    return json_text(data) if "null" in text else _upper_case(text)
 
 
-def _without_nulls(text: str) -> str:
-    return _upper_case(json.dumps(json.loads(text, object_hook=_present), ensure_ascii=False, separators=(",", ":")))
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: field for name, field in fields.items() if field is not None}
+def _as_text(data: Any) -> str:
+    """The text that stands for data in JSON. Raises TypeError for data that is no text there."""
+    if isinstance(data, (date, time, bytes, bytearray, memoryview, UUID)):
+        return json_text(data)[1:-1]
+    raise TypeError
 
 
 def _upper_case(text: str) -> str:
@@ -95,25 +113,6 @@ def _upper_case(text: str) -> str:
         if "\\u" in text
         else text
     )
-
-
-def _plain(data: Any) -> Any:
-    match data:
-        case datetime() | time():
-            return data.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        case date():
-            return data.isoformat()
-        case bytes() | bytearray() | memoryview():
-            return b64encode(data).decode()
-        case Decimal():
-            return int(data) if data == data.to_integral_value() else float(data)
-        case Mapping():
-            return dict(data)
-        case Sequence():
-            return list(data)
-        case UUID():
-            return str(data)
-    raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 
 def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> JsonSchema:

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import PluginNotFoundError
 from ottla.hookspecs import hookimpl
@@ -20,6 +20,10 @@ from ottla.interfaces import Header, RecordEncoder, Serializer, SupportsJsonRows
 
 if TYPE_CHECKING:  # it needs pyarrow
     from ottla.plugins.serializers.json_columns import JsonRows
+
+
+MOST_DIGITS: Final = 1_000_000
+"""Digits that are written of a decimal: a short one, such as 1E+999999999, must not take all memory."""
 
 
 class JsonSerializer:
@@ -35,7 +39,7 @@ class JsonSerializer:
     def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
         """The value as JSON; None stays None."""
         try:
-            return None if data is None else _text(data).encode()
+            return None if data is None else json_text(data).encode()
         except RecursionError:
             raise ValueError("it is nested too deeply for JSON, or holds itself") from None
 
@@ -58,7 +62,11 @@ class JsonSerializer:
         return texts(column, rows=self._rows)
 
 
-def _text(data: Any) -> str:
+def json_text(data: Any, *, nulls: bool = False) -> str:
+    """Return data as JSON, with the fields that are None only if *nulls*. Raises TypeError, ValueError, RecursionError.
+
+    Unlike `json.dumps`, it writes decimals with all their digits.
+    """
     match data:
         case None:
             return "null"
@@ -71,7 +79,7 @@ def _text(data: Any) -> str:
         case float():
             return float.__repr__(data) if math.isfinite(data) else _NON_FINITE[str(float(data))]
         case Decimal():
-            return format(data, "f") if data.is_finite() else _NON_FINITE[str(float(data))]
+            return _digits(data) if data.is_finite() else _NON_FINITE[str(float(data))]
         case datetime() | time():
             return f'"{data.isoformat(timespec="milliseconds").replace("+00:00", "Z")}"'
         case date():
@@ -79,10 +87,14 @@ def _text(data: Any) -> str:
         case bytes() | bytearray() | memoryview():
             return f'"{b64encode(data).decode()}"'
         case Mapping():
-            fields = (f"{_name(name)}:{_text(field)}" for name, field in data.items() if field is not None)
+            fields = (
+                f"{_name(name)}:{json_text(field, nulls=nulls)}"
+                for name, field in data.items()
+                if nulls or field is not None
+            )
             return "{" + ",".join(fields) + "}"
         case Sequence():
-            return "[" + ",".join(map(_text, data)) + "]"
+            return "[" + ",".join([json_text(item, nulls=nulls) for item in data]) + "]"
     from uuid import UUID  # which few programs need
 
     if isinstance(data, UUID):
@@ -103,7 +115,13 @@ def _name(name: Any) -> str:
         return _quoted(name)
     if isinstance(name, (bytes, Mapping, list, tuple)) or name is None:
         raise TypeError(f"{type(name).__name__} cannot be the name of a JSON field")
-    return _quoted(_text(name).strip('"'))
+    return _quoted(json_text(name).strip('"'))
+
+
+def _digits(number: Decimal) -> str:
+    if abs(number.adjusted()) > MOST_DIGITS:
+        raise ValueError(f"a number with more than {MOST_DIGITS} digits is too long for JSON")
+    return format(number, "f")
 
 
 def _quoted(text: str) -> str:
