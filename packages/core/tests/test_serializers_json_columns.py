@@ -180,6 +180,24 @@ def test_a_time_of_day_has_the_text_of_send(rows: JsonRows | None, kind: pa.Data
 
 
 @BOTH
+@pytest.mark.parametrize("kind", [pa.decimal32(9, 8), pa.decimal64(18, 7), pa.decimal128(38, 10), pa.decimal256(9, -2)])
+@given(digits=st.lists(st.none() | st.sampled_from([0, 1, -1, 99]) | st.integers(-(10**7), 10**7), max_size=5))
+def test_a_decimal_has_the_text_of_send(rows: JsonRows | None, kind: Any, digits: list[int | None]) -> None:
+    cells = [None if each is None else Decimal(each).scaleb(-kind.scale) for each in digits]
+    column = pa.array(cells, kind)
+
+    def sent(data: Any) -> str | None:
+        made = JsonSerializer().serialize("t", data, ())
+        return None if made is None else made.decode()
+
+    assert texts(column, rows=rows).to_pylist() == [*map(sent, cells)]
+    struct = pa.StructArray.from_arrays([column], ["c"])
+    assert texts(struct, rows=rows).to_pylist() == [sent({"c": cell}) for cell in cells]
+    maps = pa.array([[] if cell is None else [(cell, cell)] for cell in cells], pa.map_(kind, kind))
+    assert texts(maps, rows=rows).to_pylist() == [sent({} if cell is None else {cell: cell}) for cell in cells]
+
+
+@BOTH
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
 def test_numbers_that_json_lacks_are_text_in_every_precision(rows: JsonRows | None, kind: pa.DataType) -> None:
     column = pa.array([1.5, None, math.nan, math.inf, -math.inf], pa.float64()).cast(kind)

@@ -49,7 +49,7 @@ class JsonSchema:
         return text.encode()
 
     def with_needed_nulls(self, data: Any) -> str | None:
-        """Return the text of data that `nulls` parsed, with the null fields that it needs to fit; None if none helps."""
+        """Return the text of data that `nulls` parsed, with those null fields that it needs; None if it never fits."""
         return nulls.with_needed_nulls(data, self._lacks)
 
     def _lacks(self, text: str) -> nulls.Lacks | None:

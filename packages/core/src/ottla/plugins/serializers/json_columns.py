@@ -1,7 +1,7 @@
 """A column as JSON, one text per row, computed column by column, in the format of Spark's `to_json`.
 
 Fields that are null are left out, times have milliseconds and their zone, bytes are base64, and numbers that JSON lacks
-are text. The notation of numbers may differ from Java's or Python's (1e+10 for 1.0E10).
+are text. The notation of floating-point numbers may differ from Java's or Python's (1e+10 for 1.0E10).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from ottla.plugins.serializers.json_times import dates, times, times_of_day
 from ottla.plugins.serializers.packed_columns import texts_of, unpacked, unpacked_type
-from ottla.protocol.binary_arrays import list_offsets, null, number, string
+from ottla.protocol.binary_arrays import list_offsets, null, number, string, strings
 
 _BETWEEN: Final = string("")
 _LEAST_PRINTABLE: Final = 0x20
@@ -123,6 +124,8 @@ def _bare(column: Any, rows: JsonRows | None) -> tuple[Any, str]:
     if _is(kind, *_BINARY):
         return texts_of(column, _base64), '"'  # pyarrow has no base64: an object is made for each row
     text = column.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return _without_exponents(text), ""
     return (_with_non_finite_numbers(column, text) if pa.types.is_floating(kind) else text), ""
 
 
@@ -186,6 +189,16 @@ def _escaped(text: Any) -> Any:
     for code in pc.unique(codes.filter(pc.less(codes, number(_LEAST_PRINTABLE, pa.uint8())))).to_pylist():
         text = pc.replace_substring(text, chr(code), _ESCAPES.get(chr(code), f"\\u{code:04X}"))
     return text
+
+
+def _without_exponents(text: Any) -> Any:
+    """The texts of decimals with all their digits, as of Python's in `send`: pyarrow writes 0E-10, and -1E-7."""
+    short = pc.fill_null(pc.match_substring(text, "E"), False)
+    if not pc.any(short, min_count=0).as_py():
+        return text
+    each = text.filter(short).dictionary_encode()  # most are zeros
+    plain = strings([format(Decimal(one), "f") for one in each.dictionary.to_pylist()])
+    return pc.replace_with_mask(text, short, plain.take(each.indices))
 
 
 def _with_non_finite_numbers(column: Any, text: Any) -> Any:
