@@ -25,9 +25,9 @@ from ottla_testkit.mock_producer import MockProducer
 class Exported:
     """A meter provider, and what it collects."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *others: InMemoryMetricReader, **options: Any) -> None:
         self.reader = InMemoryMetricReader(**options)
-        self.provider = MeterProvider([self.reader], shutdown_on_exit=False)
+        self.provider = MeterProvider([self.reader, *others], shutdown_on_exit=False)
         self.clock = ManualClock()
 
     def started(self, producer: MockProducer, client_id: str = "shop") -> OpenTelemetryReporter:
@@ -95,13 +95,17 @@ def test_several_producers_share_the_instruments(exported: Exported, caplog: pyt
         one.send("orders", b"value")
         assert values(exported.collect()["kafka.producer.record_send"]) == {"one": 1, "other": 0}
         reporters[0].close()
+        assert values(exported.collect()["kafka.producer.record_send"]) == {"one": 1, "other": 0}
         exported.collect()
 
         assert values(exported.collect()["kafka.producer.record_send"]) == {"other": 0}
     assert caplog.records == []
 
 
-def test_the_last_values_of_a_closed_producer_are_exported_once(exported: Exported) -> None:
+def test_every_reader_gets_the_last_values_of_a_closed_producer() -> None:
+    """A reader in a minute, as Prometheus and OTLP beside each other; OpenTelemetry does not say which one asks."""
+    other = InMemoryMetricReader()
+    exported = Exported(other)
     with MockProducer(client_id="shop") as producer:
         reporter = exported.started(producer)
         producer.send("orders", b"value")
@@ -110,6 +114,19 @@ def test_the_last_values_of_a_closed_producer_are_exported_once(exported: Export
         found = exported.collect()
         assert values(found["kafka.producer.record_send"]) == {"shop": 1}
         assert values(found["messaging.client.sent.messages"]) == {"shop": 1}
+        exported.reader = other
+        assert values(exported.collect()["kafka.producer.record_send"]) == {"shop": 1}
+        assert "kafka.producer.record_send" not in exported.collect()
+
+
+def test_a_late_collection_still_gets_the_last_values_of_a_closed_producer(exported: Exported) -> None:
+    with MockProducer(client_id="shop") as producer:
+        reporter = exported.started(producer)
+        producer.send("orders", b"value")
+        reporter.close()
+        exported.clock.advance(3600.0)
+
+        assert values(exported.collect()["kafka.producer.record_send"]) == {"shop": 1}
         assert "kafka.producer.record_send" not in exported.collect()
 
 
@@ -154,7 +171,7 @@ def test_closed_producers_that_are_never_collected_leave_little_behind() -> None
             assert sizes <= {0, 1, 2}, number
     observed = _Instrument(("a", "b"), 1.0, cumulative=True, more={})
     for number in range(_KEPT + 9):
-        observed.end((("messaging.client.id", str(number)),), 1.0)
+        observed.end((("messaging.client.id", str(number)),), 1.0, until=0.0)
 
     assert (len(observed.ended), len(observed.last)) == (_KEPT, _KEPT)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -23,6 +24,10 @@ from ottla_opentelemetry import conventions as semconv
 _FRESH: Final = 0.2
 """Seconds for which a snapshot serves all instruments of a collection: a collection reads some sixty."""
 
+_SHOWN: Final = 120.0
+"""Seconds after its end for which collections have a producer's last values. OpenTelemetry does not say which reader
+collects, and each of them collects every minute by default."""
+
 _KEPT: Final = 2000
 """The number of attribute sets of closed producers for which an instrument keeps a value."""
 
@@ -30,6 +35,8 @@ Key = tuple[str, str]
 """Group and name of a metric."""
 
 Attributes = tuple[tuple[str, str], ...]
+
+_Value = TypeVar("_Value")
 
 _Recorder = tuple[metrics.Histogram, float, dict[str, str]]
 """The instrument for one name with tags, the divisor for its values, and its attributes."""
@@ -69,6 +76,14 @@ class ObservedProducer:
         return found
 
 
+@attrs.frozen(eq=False)
+class _Last:
+    """The last value of a closed producer, and the time up to which it is shown."""
+
+    value: float
+    until: float
+
+
 @attrs.define(eq=False)
 class _Instrument:
     """One observable instrument, and what it knows of producers that are closed."""
@@ -80,8 +95,8 @@ class _Instrument:
     """Attributes of all its values."""
     ended: dict[Attributes, float] = attrs.Factory(dict)
     """The sums of closed producers, on which those of producers with the same attributes go on: no counter may fall."""
-    last: dict[Attributes, float] = attrs.Factory(dict)
-    """The last values of producers that were closed after the last collection."""
+    last: dict[Attributes, _Last] = attrs.Factory(dict)
+    """The last values of producers that are closed, until a collection after their time had them, too."""
     seen: dict[Attributes, float] = attrs.Factory(dict)
     """The sums of the last collection."""
 
@@ -89,12 +104,19 @@ class _Instrument:
         """Return the attributes of a value."""
         return tuple({**self.more, **producer.attributes(name)}.items())
 
-    def end(self, attributes: Attributes, value: float) -> None:
-        """Keep the last value of a producer that is closed, for the next collection and as the start of others."""
+    def end(self, attributes: Attributes, value: float, *, until: float) -> None:
+        """Keep the last value of a producer that is closed, for the next collections and as the start of others."""
         if self.cumulative:
             value += self.ended.pop(attributes, 0.0)
             _keep(self.ended, attributes, value)
-        _keep(self.last, attributes, value)
+        self.last.pop(attributes, None)
+        _keep(self.last, attributes, _Last(value, until))
+
+    def last_values(self, now: float) -> dict[Attributes, float]:
+        """Return the last values of closed producers, and forget those whose time is over: they were shown now."""
+        values = {attributes: each.value for attributes, each in self.last.items()}
+        self.last = {attributes: each for attributes, each in self.last.items() if now < each.until}
+        return values
 
     def forget_in_child(self) -> None:
         """Go on from the last collection: the SDK in a forked child compares with it."""
@@ -112,6 +134,7 @@ class Instruments:
         self._names: dict[Key, list[str]] = {}
         """The instruments of each metric."""
         self._histograms: dict[str, metrics.Histogram] = {}
+        self._clock: Callable[[], float] = time.monotonic
 
     def add(self, registry: MetricsRegistry, *, client_id: str, clock: Callable[[], float]) -> ObservedProducer:
         """Observe a producer; make instruments for those of its metrics that have none.
@@ -120,6 +143,7 @@ class Instruments:
         attributes, one would be lost.
         """
         with self._lock:
+            self._clock = clock
             taken = {each.client_id for each in self._producers}
             candidates = chain((client_id,), (f"{client_id}#{number}" for number in count(2)))
             producer = ObservedProducer(registry, next(each for each in candidates if each not in taken), clock)
@@ -131,15 +155,16 @@ class Instruments:
             return producer
 
     def remove(self, producer: ObservedProducer) -> None:
-        """Observe a producer no more; the next collection gets its last values."""
+        """Observe a producer no more; collections of the next time get its last values."""
         values = producer.registry.snapshot()
+        until = producer.clock() + _SHOWN
         with self._lock:
             self._producers = tuple(each for each in self._producers if each is not producer)
             for name, value in values.items():
                 for instrument in self._names.get((name.group, name.name), ()):
                     if not math.isnan(value):
                         observed = self._observed[instrument]
-                        observed.end(observed.attributes(producer, name), value)
+                        observed.end(observed.attributes(producer, name), value, until=until)
 
     def record(self, producer: ObservedProducer, name: MetricName, value: float) -> None:
         """Record a value of a histogram; the first one makes its instrument."""
@@ -174,12 +199,14 @@ class Instruments:
     def _values(self, observed: _Instrument, _options: CallbackOptions | None = None) -> Iterator[Observation]:
         with self._lock:
             producers, ended = self._producers, dict(observed.ended)
-            values, observed.last = observed.last, {}
+            values = observed.last_values(self._clock())
         for producer in producers:
             for name, value in producer.of(observed.key):
-                if not math.isnan(value):  # an average or a maximum of nothing
-                    attributes = observed.attributes(producer, name)
+                attributes = observed.attributes(producer, name)
+                if not math.isnan(value):
                     values[attributes] = value + ended.get(attributes, 0.0)
+                else:  # an average or a maximum of nothing; a closed producer of the same name may have had one
+                    values.pop(attributes, None)
         if observed.cumulative:
             observed.seen = values
         for attributes, value in values.items():
@@ -204,7 +231,7 @@ class Instruments:
         return made
 
 
-def _keep(values: dict[Attributes, float], attributes: Attributes, value: float) -> None:
+def _keep(values: dict[Attributes, _Value], attributes: Attributes, value: _Value) -> None:
     """Keep a value, and drop the oldest one if there are too many."""
     values[attributes] = value
     if len(values) > _KEPT:

@@ -52,7 +52,7 @@ class OpenTelemetryReporter:
             self._end = registry.subscribe(partial(_record, self._instruments, self._producer))
 
     def close(self) -> None:
-        """Stop. The last values are exported once more, by the next collection."""
+        """Stop. The last values are in the collections of the next two minutes, or in the first one after them."""
         self._end()
         if self._instruments is not None and self._producer is not None:
             self._instruments.remove(self._producer)
