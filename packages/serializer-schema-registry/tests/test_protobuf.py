@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.type_pb2 import Field, Type
 from hostile_registry import Hostile, hostile_server, says
@@ -23,6 +25,9 @@ from ottla_serializer_schema_registry.protobuf.schema import (
     local_schema,
     message_class,
 )
+from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
+from ottla_serializer_schema_registry.registry.client import SchemaRegistry
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 
 hostile = hostile_server
 
@@ -39,6 +44,34 @@ def test_a_message_is_found_by_its_place(message: Any, indexes: tuple[int, ...],
     file = FileDescriptorProto.FromString(message.DESCRIPTOR.file.serialized_pb)
     assert indexes_of(message.DESCRIPTOR) == indexes == indexes_in(text_of(file), message.DESCRIPTOR.full_name)
     assert encoded_indexes(indexes) == encoded
+
+
+def nested_class() -> Any:
+    """The class p.Outer.First, before whose type a map field has its entry."""
+    file = FileDescriptorProto(name="outer.proto", package="p", syntax="proto3")
+    outer = file.message_type.add(name="Outer")
+    entry = outer.nested_type.add(name="TagsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=9, label=1)
+    entry.field.add(name="value", number=2, type=5, label=1)
+    outer.nested_type.add(name="First").field.add(name="a", number=1, type=5, label=1)
+    outer.field.add(name="tags", number=1, type=11, label=3, type_name=".p.Outer.TagsEntry")
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("p.Outer.First"))
+
+
+@pytest.mark.parametrize(("normalize", "indexes"), [(False, b"\4\0\2"), (True, b"\4\0\0")])
+def test_a_schema_that_the_registry_normalizes_has_no_entries_of_maps(
+    hostile: Hostile, normalize: bool, indexes: bytes
+) -> None:
+    """As Confluent's readers find the message: their `toMessageIndexes` leaves map entries out when it normalizes."""
+    hostile.last = says({"id": 7})
+    registry = SchemaRegistry(Exchanges([hostile.address]), normalize=normalize)
+    serializer = protobuf_serializer(registry, nested_class())
+    serializer.prepare("orders", {"a": 1}, (), timeout=30)
+
+    assert serializer.serialize("orders", {"a": 1}, ()) == b"\0\0\0\0\7" + indexes + b"\x08\1"
 
 
 def test_the_place_in_the_schema_of_the_registry_counts() -> None:

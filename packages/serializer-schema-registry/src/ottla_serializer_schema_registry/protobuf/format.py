@@ -27,9 +27,10 @@ class ProtobufFormat:
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Messages are made by the library alone."""
 
-    def local(self) -> ProtobufSchema:
-        """Return the schema of the class itself."""
-        return ProtobufSchema(self._class, encoded_indexes(indexes_of(self._class.DESCRIPTOR)))
+    def local(self, *, normalized: bool = False) -> ProtobufSchema:
+        """Return the schema of the class itself, as it is registered; *normalized*: as the registry normalizes it."""
+        indexes = indexes_of(self._class.DESCRIPTOR, normalized=normalized)
+        return ProtobufSchema(self._class, encoded_indexes(indexes))
 
     def name_of(self, text: str) -> str | None:
         """Return the full name of the message."""

@@ -100,13 +100,17 @@ def local_schema(file: FileDescriptor) -> LocalSchema:
     )
 
 
-def indexes_of(descriptor: Descriptor) -> tuple[int, ...]:
-    """Return the place of a message type in its file: its index there, or those of the types around it and its own."""
+def indexes_of(descriptor: Descriptor, *, normalized: bool = False) -> tuple[int, ...]:
+    """Return the place of a message type in its file: its index there, or those of the types around it and its own.
+
+    A file that the registry normalizes has no types for the entries of maps: they are not counted.
+    """
     if descriptor.containing_type is None:
         names = list(descriptor.file.message_types_by_name)
         return (names.index(descriptor.name),)
     around = descriptor.containing_type
-    return (*indexes_of(around), [each.name for each in around.nested_types].index(descriptor.name))
+    counted = [each.name for each in around.nested_types if not (normalized and each.GetOptions().map_entry)]
+    return (*indexes_of(around, normalized=normalized), counted.index(descriptor.name))
 
 
 def indexes_in(text: str, name: str) -> tuple[int, ...]:

@@ -20,6 +20,6 @@ def protobuf_serializer(
         made,
         options=options or SchemaOptions(),
         local=local_schema(its_class.DESCRIPTOR.file),
-        parsed=made.local(),
+        parsed=made.local(normalized=registry.normalizes),
         name=made.name_of(""),
     )

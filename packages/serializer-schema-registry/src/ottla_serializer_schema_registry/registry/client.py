@@ -48,6 +48,8 @@ class SchemaRegistry:
 
     def __init__(self, exchanges: Exchanges, *, normalize: bool = False) -> None:
         self._exchanges = exchanges
+        self.normalizes = normalize
+        """Whether the registry normalizes the schemas that it is given."""
         self._normalize = "?normalize=true" if normalize else ""
 
     def register(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
