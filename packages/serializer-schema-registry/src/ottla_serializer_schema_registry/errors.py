@@ -14,7 +14,7 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class InvalidSchemaError(SchemaRegistryError):
-    """The registry refuses a schema as invalid (422), or a schema of the registry is not Avro."""
+    """The registry refuses a schema as invalid (422), or has one of another format, or with rules."""
 
 
 class SchemaNotFoundError(SchemaRegistryError):

@@ -18,6 +18,7 @@ from ottla_serializer_schema_registry.prepared import PreparedSchema, PreparedSe
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import LONGEST_WAIT, Deadline
 from ottla_serializer_schema_registry.registry.references import LocalSchema, NamedText, fetch_references, registrable
+from ottla_serializer_schema_registry.registry.rules import check_rules
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
 from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX, header_of, prefix_of
 
@@ -176,6 +177,7 @@ class RegistrySerializer:
             raise type(refusal.error)(str(refusal.error))
         try:
             found = self._found(subject, local, deadline)
+            check_rules(found.rules, subject)
             needed: Sequence[NamedText] = ()
             if parsed is None or local is None or found.schema.text != local.schema.text:
                 needed = fetch_references(self._registry, found.schema, deadline)

@@ -19,6 +19,7 @@ from ottla_serializer_schema_registry.errors import (
 )
 from ottla_serializer_schema_registry.registry.exchange import Answer, Request
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.rules import rules_of_writers
 from ottla_serializer_schema_registry.registry.schemas import AVRO, PROTOBUF, Reference, RegisteredSchema, Schema
 
 MOST_WORDS: Final = 1000
@@ -58,7 +59,13 @@ class SchemaRegistry:
             method="POST", path=f"/subjects/{quote(subject, safe='')}/versions{self._normalize}", body=_body(schema)
         )
         found = self._asked(request, timeout)
-        return RegisteredSchema(id=_id(found, request), schema=schema, guid=_guid(found, request), version=None)
+        return RegisteredSchema(
+            id=_id(found, request),
+            schema=schema,
+            guid=_guid(found, request),
+            version=None,
+            rules=rules_of_writers(found.get("ruleSet")),
+        )
 
     def look_up(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
         """Find a schema that is registered. Raises SchemaNotFoundError."""
@@ -68,7 +75,11 @@ class SchemaRegistry:
         found = self._asked(request, timeout)
         _check_subject(found, subject, request)
         return RegisteredSchema(
-            id=_id(found, request), schema=schema, guid=_guid(found, request), version=_version(found, request)
+            id=_id(found, request),
+            schema=schema,
+            guid=_guid(found, request),
+            version=_version(found, request),
+            rules=rules_of_writers(found.get("ruleSet")),
         )
 
     def version(self, subject: str, version: int, *, kind: str, timeout: float) -> RegisteredSchema:
@@ -85,6 +96,7 @@ class SchemaRegistry:
             schema=_schema(found, kind, request),
             guid=_guid(found, request),
             version=_version(found, request),
+            rules=rules_of_writers(found.get("ruleSet")),
         )
 
     def by_id(self, schema_id: int, *, kind: str, timeout: float) -> RegisteredSchema:

@@ -32,9 +32,13 @@ class Schema:
 
 @attrs.frozen(kw_only=True)
 class RegisteredSchema:
-    """A schema of a subject, with what the registry knows it by. Registries before 8.0 have no `guid`."""
+    """A schema of a subject, with what the registry knows it by. Registries before 8.0 have no `guid`.
+
+    *rules* are the names of the rules of its data contract that writers must apply.
+    """
 
     id: int
     schema: Schema
     guid: bytes | None = None
     version: int | None = None
+    rules: tuple[str, ...] = ()
