@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.type_pb2 import Field, Type
@@ -30,6 +31,8 @@ from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 
 hostile = hostile_server
+
+FIELD = FieldDescriptorProto
 
 
 def text_of(file: Any) -> str:
@@ -115,6 +118,94 @@ def test_lists_of_every_arrow_type_become_repeated_fields(listed: Any) -> None:
     assert schema.encode_column(column, b"").to_pylist() == [expected]
     with pytest.raises(TypeError, match=r"has no field 'fields\.width'"):
         schema.encode_column(pa.array([], pa.struct([("fields", listed(pa.struct([("width", pa.int8())])))])), b"")
+
+
+def file_of(*fields: tuple[str, int, int, str | None]) -> Any:
+    """A class of a message with fields: name, type, label, and name of their message."""
+    file = FileDescriptorProto(name="m.proto", package="p", syntax="proto3")
+    file.dependency.extend(["google/protobuf/timestamp.proto", "google/protobuf/duration.proto"])
+    message = file.message_type.add(name="M")
+    entry = message.nested_type.add(name="EntriesEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=1)
+    entry.field.add(name="value", number=2, type=FIELD.TYPE_FLOAT, label=1)
+    for number, (name, kind, label, of) in enumerate(fields, 1):
+        message.field.add(name=name, number=number, type=kind, label=label, type_name=of)
+    pool = DescriptorPool()
+    for each in (Timestamp, Duration):
+        pool.AddSerializedFile(each.DESCRIPTOR.file.serialized_pb)
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("p.M"))
+
+
+TIMES = file_of(
+    ("at", FIELD.TYPE_MESSAGE, 1, ".google.protobuf.Timestamp"),
+    ("took", FIELD.TYPE_MESSAGE, 3, ".google.protobuf.Duration"),
+)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("nanoseconds", [0, 1577836800123456789, -1500000001, -1])
+def test_times_of_columns_keep_all_their_digits(unit: Any, nanoseconds: int) -> None:
+    per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+    value = nanoseconds // per_unit
+    at = pa.array([value], pa.int64()).view(pa.timestamp(unit, "Europe/Zurich")).dictionary_encode()
+    took = pa.array([[value]], pa.list_(pa.int64())).cast(pa.list_(pa.duration(unit)))
+    column = pa.StructArray.from_arrays([at, took], ["at", "took"])
+
+    [made] = ProtobufSchema(TIMES, b"\0").encode_column(column, b"").to_pylist()
+
+    found = TIMES.FromString(made)
+    assert found.at.ToNanoseconds() == value * per_unit
+    assert [each.ToNanoseconds() for each in found.took] == [value * per_unit]
+    assert 0 <= found.at.nanos < 10**9
+    assert found.took[0].seconds * found.took[0].nanos >= 0
+
+
+@pytest.mark.parametrize(("name", "kind"), [("at", pa.timestamp("s")), ("took", pa.list_(pa.duration("s")))])
+def test_a_row_with_a_time_that_protobuf_lacks_is_refused(name: str, kind: Any) -> None:
+    inner = kind if name == "at" else kind.value_type
+    cells = pa.array([0, 2**62, -(2**62)], pa.int64()).view(inner)
+    cells = cells if name == "at" else pa.ListArray.from_arrays([0, 1, 2, 3], cells)
+    with pytest.raises(RowSerializationError, match=r"of Protobuf's (Timestamp|Duration)") as caught:
+        ProtobufSchema(TIMES, b"\0").encode_column(pa.StructArray.from_arrays([cells], [name]), b"")
+    assert list(caught.value.rows) == [1, 2]
+
+
+FLOATS = file_of(
+    ("one", FIELD.TYPE_FLOAT, 1, None),
+    ("many", FIELD.TYPE_FLOAT, 3, None),
+    ("entries", FIELD.TYPE_MESSAGE, 3, ".p.M.EntriesEntry"),
+    ("inner", FIELD.TYPE_MESSAGE, 1, ".p.M"),
+    ("wide", FIELD.TYPE_DOUBLE, 1, None),
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"one": 1e300}, "one"),
+        ({"one": -(10**39)}, "one"),
+        ({"many": [0.0, 1e39]}, "many"),
+        ({"entries": {"a": 1.0, "b": 1e39}}, r"entries\['b'\]"),
+        ({"wide": 1e300, "inner": {"inner": {"one": 1e39}}}, r"inner\.inner\.one"),
+    ],
+)
+def test_a_number_that_is_too_large_for_a_float_is_refused_and_not_infinite(data: Any, path: str) -> None:
+    with pytest.raises(ValueError, match=rf"{path} is .*, which is too large for a float$"):
+        ProtobufSchema(FLOATS, b"\0").encode(data)
+
+
+def test_numbers_that_a_float_can_have_are_written() -> None:
+    schema = ProtobufSchema(FLOATS, b"\0")
+    data = {"one": float("-inf"), "many": [3.4028234663852886e38, 0.1], "entries": {"a": 1}, "wide": 1e300}
+    found = FLOATS.FromString(schema.encode(data))
+
+    assert (found.one, found.many[0], found.entries["a"], found.wide) == (data["one"], data["many"][0], 1.0, 1e300)
+    column = pa.array([{"wide": 1e300, "one": 1.0}, {"wide": 1.0, "one": 1e300}])
+    with pytest.raises(RowSerializationError, match="one is 1e\\+300, which is too large for a float") as caught:
+        schema.encode_column(column, b"")
+    assert list(caught.value.rows) == [1]
 
 
 def test_a_row_with_a_date_that_python_lacks_is_named() -> None:
