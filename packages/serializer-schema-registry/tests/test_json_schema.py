@@ -246,7 +246,7 @@ def test_lists_of_every_arrow_type_are_arrays(kind: Any) -> None:
     column = pa.array([[1, 2], None], kind)
 
     assert texts(array, column) == ["[1,2]", None]
-    assert json.loads(columns.json_schema(kind, title="t"))["items"] == {"type": "integer"}
+    assert json.loads(columns.json_schema(kind, title="t"))["items"] == {"type": ["integer", "null"]}
     with pytest.raises(TypeError, match="'\\[\\]' of type int8 is integer in JSON, where its schema says string"):
         texts({"type": "array", "items": {"type": "string"}}, column)
 
@@ -294,3 +294,30 @@ def test_a_column_certainly_fits_only_if_each_row_does(kind: Any, data: st.DataO
     made = json_columns.texts(column)
     fit = all(schema.problem(text) is None for text in made.to_pylist() if text is not None)
     assert fit or not columns.certainly_fits(schema.schema, column)
+    assert fit or any(number in str(made) for number in ('"NaN"', 'Infinity"')), (
+        "the schema of columns takes their nulls"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell", "items"),
+    [
+        (pa.list_(pa.int64()), [1, None], {"items": {"type": ["integer", "null"]}}),
+        (pa.list_(pa.field("item", pa.int64(), nullable=False)), [1], {"items": {"type": "integer"}}),
+        (pa.map_(pa.string(), pa.int8()), [("a", None)], {"additionalProperties": {"type": ["integer", "null"]}}),
+        (pa.list_(pa.null()), [None], {"items": {"type": "null"}}),
+        (
+            pa.list_(pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))])),
+            [None, {"a": None}, {"a": "x"}],
+            {"items": {"type": ["object", "null"], "properties": {"a": {"type": "string"}}, "required": []}},
+        ),
+    ],
+    ids=str,
+)
+def test_the_schema_of_columns_takes_their_nulls(kind: Any, cell: Any, items: Any) -> None:
+    schema = json.loads(columns.json_schema(kind, title="t"))
+    column = pa.array([cell, None], kind)
+
+    assert items.items() <= schema.items()
+    assert texts(schema, column) == json_columns.texts(column).to_pylist()
+    assert columns.certainly_fits(schema, column) or pa.types.is_map(kind)

@@ -122,9 +122,16 @@ def certainly_fits(schema: Any, column: Any) -> bool:
         return _fields_fit(schema, column)
     if json_type(kind) == "array" and "items" in schema:
         items = _plain(column.flatten())
-        return not items.null_count and certainly_fits(schema["items"], items)
+        return (not items.null_count or _takes_null(schema["items"])) and certainly_fits(schema["items"], items)
     # The names of a map's items are not known before each row is seen.
     return not pa.types.is_map(kind) or not {"properties", "required", "additionalProperties"} & schema.keys()
+
+
+def _takes_null(schema: Any) -> bool:
+    """Return whether a schema certainly takes a null."""
+    if not isinstance(schema, Mapping) or not schema.keys() <= _TYPES:
+        return schema is True
+    return "type" not in schema or "null" in ([schema["type"]] if isinstance(schema["type"], str) else schema["type"])
 
 
 def _has_type(schema: Mapping[str, Any], column: Any) -> bool:
@@ -182,7 +189,10 @@ def json_type(kind: Any) -> str:
 
 
 def json_schema(kind: Any, *, title: str) -> str:
-    """Return the JSON schema of an Arrow type, with a title. A field that may be null may be left out."""
+    """Return the JSON schema of an Arrow type, with a title.
+
+    A field that may be null may be left out. An item of a list or a map that may be null is null.
+    """
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": title, **_schema(kind)})
 
 
@@ -196,7 +206,13 @@ def _schema(kind: Any) -> Mapping[str, Any]:
         made["properties"] = {field.name: _schema(field.type) for field in fields}
         made["required"] = [field.name for field in fields if not field.nullable]
     elif pa.types.is_map(kind):
-        made["additionalProperties"] = _schema(kind.item_type)
+        made["additionalProperties"] = _schema_of_items(kind.item_field)
     elif made["type"] == "array":
-        made["items"] = _schema(kind.value_type)
+        made["items"] = _schema_of_items(kind.value_field)
     return made
+
+
+def _schema_of_items(items: Any) -> Mapping[str, Any]:
+    made = _schema(items.type)
+    may_be_null = items.nullable and made["type"] != "null"
+    return {**made, "type": [made["type"], "null"]} if may_be_null else made
