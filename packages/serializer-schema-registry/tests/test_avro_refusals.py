@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -184,6 +185,29 @@ def test_nulls_within_lists_and_maps_are_written_from_any_slice(kind: Any, cell:
     [expected] = written(schema, rows.slice(0, 1))
     assert written(schema, rows) == [expected] * 5
     assert written(schema, rows.slice(2, 2)) == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (
+            {"a": pa.struct([("b", pa.struct([("x", pa.int32())]))]), "a_b": pa.struct([("y", pa.int32())])},
+            ["t", "t_a", "t_a_b", "t_a_b_2"],
+        ),
+        ({"l": pa.list_(pa.binary(1)), "l_item": pa.binary(2)}, ["t", "t_l_item", "t_l_item_2"]),
+        (
+            {"m": pa.map_(pa.string(), pa.binary(1)), "m_value_2": pa.binary(2), "m_value": pa.binary(3)},
+            ["t", "t_m_value", "t_m_value_2", "t_m_value_3"],
+        ),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_types_of_columns_have_different_names(kind: Any, names: list[str]) -> None:
+    """Flat columns often have the name of a nested one, such as `address_city`."""
+    text = avro_schema(pa.struct(kind), name="t")
+
+    assert re.findall(r'"(?:record|fixed)", "name": "(\w+)"', text) == names
+    assert arrow_type(text) == pa.struct(kind)
 
 
 def test_a_refused_time_that_python_lacks_is_shown_as_its_number() -> None:

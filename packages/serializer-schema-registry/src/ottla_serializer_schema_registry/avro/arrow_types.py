@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ def avro_schema(kind: Any, *, name: str) -> str:
     Columns that may be null become unions of null and their type, with the default null. Raises TypeError for a type
     without an Avro form.
     """
-    return json.dumps(_avro(kind, _record_name(name), ""))
+    return json.dumps(_Schemas().of(kind, _record_name(name), ""))
 
 
 def arrow_type(schema: str) -> Any:
@@ -35,26 +36,58 @@ def arrow_type(schema: str) -> Any:
     return _arrow(parsed.schema, parsed.named, 0)[0]
 
 
-def _avro(kind: Any, name: str, path: str) -> Any:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _avro(kind.storage_type, name, path)
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _avro(kind.value_type, name, path)
-    if pa.types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return {
-            "type": "record",
-            "name": name,
-            "fields": [_field(field, f"{name}_{_NOT_IN_A_NAME.sub('_', field.name)}", path) for field in fields],
-        }
-    if is_one_of(kind, *LISTS):
-        return {"type": "array", "items": _maybe_null(kind.value_field, f"{name}_item", f"{path}[]")}
-    if pa.types.is_map(kind):
-        if not is_one_of(kind.key_type, "string", "large_string", "string_view"):
-            raise TypeError(f"{shown(path)} is a map with keys of type {kind.key_type}, where Avro has text only")
-        return {"type": "map", "values": _maybe_null(kind.item_field, f"{name}_value", f"{path}.value")}
-    if pa.types.is_fixed_size_binary(kind):
-        return {"type": "fixed", "name": name, "size": kind.byte_width}
+class _Schemas:
+    """Makes the schema of a type. Each name is given once: column `a_b` and the field `b` of column `a` may be structs."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def of(self, kind: Any, name: str, path: str) -> Any:
+        """Return the schema of a type. Its name, if it needs one, is *name* or with a number."""
+        if isinstance(kind, pa.BaseExtensionType):
+            return self.of(kind.storage_type, name, path)
+        if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            return self.of(kind.value_type, name, path)
+        if pa.types.is_struct(kind):
+            name = self._free(name)
+            fields = [kind.field(place) for place in range(kind.num_fields)]
+            return {
+                "type": "record",
+                "name": name,
+                "fields": [self._field(each, f"{name}_{_NOT_IN_A_NAME.sub('_', each.name)}", path) for each in fields],
+            }
+        if is_one_of(kind, *LISTS):
+            return {"type": "array", "items": self._maybe_null(kind.value_field, f"{name}_item", f"{path}[]")}
+        if pa.types.is_map(kind):
+            if not is_one_of(kind.key_type, "string", "large_string", "string_view"):
+                raise TypeError(f"{shown(path)} is a map with keys of type {kind.key_type}, where Avro has text only")
+            return {"type": "map", "values": self._maybe_null(kind.item_field, f"{name}_value", f"{path}.value")}
+        if pa.types.is_fixed_size_binary(kind):
+            return {"type": "fixed", "name": self._free(name), "size": kind.byte_width}
+        return _plain(kind, path)
+
+    def _field(self, field: Any, name: str, path: str) -> Mapping[str, Any]:
+        if not _NAME.fullmatch(field.name):
+            raise TypeError(
+                f"column {field.name!r} cannot be a field of Avro, whose names have the letters a-z and A-Z, digits "
+                "and _, and begin with no digit: rename it, or set a schema"
+            )
+        where = within(path, field.name)
+        made = {"name": field.name, "type": self._maybe_null(field, name, where)}
+        return {**made, "default": None} if isinstance(made["type"], list) else made
+
+    def _maybe_null(self, field: Any, name: str, path: str) -> Any:
+        schema = self.of(field.type, name, path)
+        return ["null", schema] if field.nullable and schema != "null" else schema
+
+    def _free(self, name: str) -> str:
+        found = next(each for each in chain((name,), (f"{name}_{n}" for n in count(2))) if each not in self._given)
+        self._given.add(found)
+        return found
+
+
+def _plain(kind: Any, path: str) -> Any:
+    """The schema of a type that holds no others and has no name."""
     if pa.types.is_decimal(kind) and kind.precision <= MOST_DIGITS and 0 <= kind.scale <= kind.precision:
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if pa.types.is_timestamp(kind):
@@ -64,22 +97,6 @@ def _avro(kind: Any, name: str, path: str) -> Any:
         if is_one_of(kind, *names):
             return schema
     raise TypeError(f"{shown(path)} has the type {kind}, which has no Avro form")
-
-
-def _field(field: Any, name: str, path: str) -> Mapping[str, Any]:
-    if not _NAME.fullmatch(field.name):
-        raise TypeError(
-            f"column {field.name!r} cannot be a field of Avro, whose names have the letters a-z and A-Z, digits and _, "
-            "and begin with no digit: rename it, or set a schema"
-        )
-    where = within(path, field.name)
-    made = {"name": field.name, "type": _maybe_null(field, name, where)}
-    return {**made, "default": None} if isinstance(made["type"], list) else made
-
-
-def _maybe_null(field: Any, name: str, path: str) -> Any:
-    schema = _avro(field.type, name, path)
-    return ["null", schema] if field.nullable and schema != "null" else schema
 
 
 def _record_name(name: str) -> str:
