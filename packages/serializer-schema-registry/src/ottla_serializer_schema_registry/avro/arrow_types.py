@@ -37,7 +37,7 @@ def arrow_type(schema: str) -> Any:
 
 
 class _Schemas:
-    """Makes the schema of a type. Each name is given once: column `a_b` and the field `b` of column `a` may be structs."""
+    """Makes the schema of a type. A name is given once: column `a_b` and field `b` of column `a` may be structs."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
