@@ -296,6 +296,25 @@ def test_an_unusable_proxy_is_reported(
         through(proxy, pki, server)
 
 
+@pytest.mark.parametrize("password", ["9183/s3cret", "9183?s3cret", "9183#s3cret", "hunter@2183#s3cret", "9183//"])
+def test_no_part_of_a_password_that_is_not_percent_encoded_is_quoted(
+    password: str, pki: Pki, server: TokenServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://alice:{password}@127.0.0.1:1")
+    with HttpProxy() as proxy, pytest.raises(ConnectionFailedError, match="are percent-encoded; other") as caught:
+        through(proxy, pki, server)
+
+    assert [part for part in ("alice", "183", "s3cret") if part in str(caught.value)] == []
+
+
+def test_a_slash_at_the_end_of_a_proxys_address_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128/")
+
+    proxy = proxy_for(Address.read("https://idp.example.com/"))
+
+    assert proxy == Proxy(host="proxy.example.com", port=3128)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-proxy.invalid"])
 def test_a_proxy_that_cannot_be_reached_is_named(
     host: str, pki: Pki, server: TokenServer, monkeypatch: pytest.MonkeyPatch

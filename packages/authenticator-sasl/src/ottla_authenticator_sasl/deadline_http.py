@@ -154,9 +154,12 @@ def proxy_for(address: Address) -> Proxy | None:
         host, port = parts.hostname, parts.port or 80
     except ValueError:
         host, port = None, 0
-    if not host or parts.scheme != "http":
+    # What follows the port may be the end of a password with a / ? or # that is not percent-encoded: then the host and
+    # the port are its beginning, which errors would quote.
+    if not host or parts.scheme != "http" or parts.path.strip("/") or parts.query or parts.fragment:
         raise HttpProxyError(
-            f"{variable} must be http://host:port, with or without a user; other kinds of proxy are not supported"
+            f"{variable} must be http://host:port, with or without a user, whose name and password are "
+            "percent-encoded; other kinds of proxy are not supported"
         )
     return Proxy(host=host, port=port, login=_login(parts))
 
