@@ -162,6 +162,7 @@ def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
 
     assert examination.cause is not None
     assert examination.cause.subject == "broker 2 at nowhere.invalid:9092"
+    assert "the name 'nowhere.invalid' has no address here" in examination.cause.message
     assert "set advertised.listeners of broker 2" in examination.cause.remedy
     assert the(examination, Step.RECORD).message == "broker 2 of this topic cannot be reached"
     assert len(examination.failures) == 1

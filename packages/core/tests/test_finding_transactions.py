@@ -19,7 +19,11 @@ from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from ottla.protocol.messages.list_transactions import ListTransactionsResponse
+from ottla.protocol.messages.list_transactions import (
+    LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from ottla.protocol.messages.list_transactions import TransactionState as ListedState
 from ottla.transactions import FoundTransactions, OpenTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
@@ -68,7 +72,7 @@ class Brokers:
 
     # What `BlockingClient` needs of its network client
 
-    def ready(self, node: int, _now: float) -> bool:
+    def ready(self, node: int, _now: float, **_for_records: bool) -> bool:
         return node not in self.silent and node in self.metadata.cluster.brokers
 
     def failure(self, node: int) -> ConnectionFailedError | None:
@@ -103,6 +107,13 @@ class Brokers:
         self.codes[node] = self.codes.get(node, [])[1:]
         listed = [] if code else [ListedState(transactional_id=each) for each in self.open_at[node]]
         return ListTransactionsResponse(error_code=int(code), transaction_states=listed)
+
+
+class Mute(Brokers):
+    """Brokers that take requests and never answer."""
+
+    def send(self, node: int, request: Request, now: float) -> None:
+        pass
 
 
 def names(transactions: FoundTransactions[OpenTransaction]) -> list[str]:
@@ -147,6 +158,8 @@ def test_a_coordinator_that_does_not_end_loading_is_named_with_that_error() -> N
 
     assert names(transactions) == ["orders-a"]
     assert "COORDINATOR_LOAD_IN_PROGRESS" in str(transactions.missing[2])
+    asked = brokers.asked.count(("ListTransactions", 2))
+    assert TIMEOUT / 2 * 0.7 < asked < TIMEOUT / 2 * 1.3 + 5  # in half of the time, once a second after a few times
 
 
 def test_all_are_asked_again_when_a_broker_has_left_the_cluster() -> None:
@@ -171,6 +184,14 @@ def test_the_last_error_is_named_if_no_broker_answers() -> None:
 
     with pytest.raises(TransactionTimeoutError, match=expected):
         brokers.found()
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_broker_that_does_not_answer_is_named(node: int) -> None:
+    asked = Mute({node: []}).client()
+
+    with pytest.raises(TransactionTimeoutError, match=f"broker {node} did not answer ListTransactions"):
+        asked.ask(node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
 
 
 def test_the_list_of_what_was_found_shows_and_keeps_what_is_missing() -> None:

@@ -125,6 +125,17 @@ def test_bytes_behind_a_refusal_do_not_hide_the_version_that_it_names() -> None:
     assert read_api_versions(4, memoryview(refusal)).ask_again_with == 3
 
 
+def test_the_listener_of_a_broker_that_was_never_reached_is_doubted() -> None:
+    """Also that of the broker 0, which is not one of the servers in bootstrap.servers; those have negative ids."""
+    machine = machine_of(0, 1)
+    machine.network.hosts.refusing.add("broker-0")
+    while (error := machine.client.failure(0)) is None:
+        connected(machine, 0)
+        machine.client.poll(0.1, machine.clock())
+
+    assert "broker 0 at broker-0:9092 was never reached at this address, which it advertises" in str(error)
+
+
 def test_the_listener_of_a_broker_that_was_reached_once_is_not_doubted() -> None:
     machine = machine_of(1)
     make_ready(machine)
@@ -747,6 +758,18 @@ def test_a_refusal_at_every_address_names_each_with_its_error() -> None:
     own, *others = str(error).split("; at ")
     assert own == f"{UNTRUSTED}; so at bad, worse"
     assert [each.partition(":")[0] for each in others] == ["other", "down"]
+
+
+@pytest.mark.rule("network.refused")
+@pytest.mark.parametrize(("down", "other"), [("down", "; at down: "), ("bad too", "; so at bad, bad too")])
+def test_two_addresses_of_a_name_are_both_named(down: str, other: str) -> None:
+    machine = with_addresses(machine_of(1), "bad", down)
+    machine.network.hosts.untrusted.update(dict.fromkeys(("bad", "bad too"), UNTRUSTED))
+    machine.network.hosts.refusing.add("down")
+    machine.metadata.use("t", machine.clock())
+    machine.run(5.0)
+
+    assert other in str(machine.metadata.fatal_error)
 
 
 @pytest.mark.rule("network.lost.wordless")

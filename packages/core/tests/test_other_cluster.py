@@ -29,14 +29,23 @@ OTHERS = 12
 """Records of another producer in the second cluster: as many numbers of its producer id are taken there."""
 
 
-def cluster(name: str | None, *, topics_before: int = 0) -> SimulatedCluster:
-    """A cluster with topic t, whose id depends on the number of topics before it."""
-    made = SimulatedCluster.of(1)
+def cluster(name: str | None, *, topics_before: int = 0, broker: int = 1) -> SimulatedCluster:
+    """A cluster of one broker with topic t, whose id depends on the number of topics before it."""
+    made = SimulatedCluster.of(broker)
     made.id = name
     for number in range(topics_before):
-        made.create(f"before-{number}", 1)
-    made.create("t", 1)
+        made.create(f"before-{number}", broker)
+    made.create("t", broker)
     return made
+
+
+def taken(cluster: SimulatedCluster) -> SocketBroker:
+    """Its one broker, whose first producer id has sent records."""
+    [broker] = cluster.brokers.values()
+    with SocketBroker(broker).serving() as servers, Producer(bootstrap_servers=servers) as other:
+        for number in range(OTHERS):
+            other.send("t", b"other %d" % number).result(20)
+    return SocketBroker(broker)
 
 
 @attrs.define
@@ -50,7 +59,7 @@ class Moved:
         """End all connections: those that are made again lead to the other cluster."""
         self.second.address = self.address.broker.cluster.address
         with self.address.lock:
-            self.address.broker = self.second.brokers[1]
+            [self.address.broker] = self.second.brokers.values()
         for peer in self.address.sockets:
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
@@ -87,9 +96,7 @@ def moved(request: pytest.FixtureRequest) -> Iterator[tuple[Moved, str]]:
     With the parameter "same id" the second one is named as the first one, and only its topics have other ids.
     """
     second = cluster("first" if getattr(request, "param", None) == "same id" else "second", topics_before=1)
-    with SocketBroker(second.brokers[1]).serving() as servers, Producer(bootstrap_servers=servers) as other:
-        for number in range(OTHERS):
-            other.send("t", b"other %d" % number).result(20)
+    taken(second)
     address = SocketBroker(cluster("first").brokers[1])
     with address.serving() as servers:
         yield Moved(address, second), servers
@@ -134,6 +141,20 @@ def test_every_acknowledged_record_is_in_the_log_of_the_other_cluster(
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(OTHERS, OTHERS + 10))
     lines = [record.getMessage() for record in caplog.records]
     assert sum(said in line for line in lines) == 1
+
+
+@pytest.mark.rule("metadata.again.other", "metadata.again.topics")
+@pytest.mark.parametrize("name", ["second", "first"])
+def test_a_broker_with_the_id_0_is_asked_for_its_cluster_too(name: str) -> None:
+    second = cluster(name, topics_before=1, broker=0)
+    taken(second)
+    address = SocketBroker(cluster("first", broker=0).brokers[0])
+    with address.serving() as servers, made(servers) as producer:
+        send(producer, b"before ")
+        Moved(address, second).move()
+        send(producer, b"after ")
+
+    assert [record.value for record in second.topics["t"].log[0]][OTHERS:] == [b"after %d" % n for n in range(10)]
 
 
 @pytest.mark.rule("metadata.again.topics")
@@ -269,7 +290,7 @@ def test_records_that_were_queued_before_go_to_the_other_cluster_once(moved: tup
 
 @pytest.mark.rule("metadata.again.other")
 def test_a_broker_that_got_no_records_yet_is_asked_for_its_cluster(moved: tuple[Moved, str]) -> None:
-    place, taken = moved
+    place, at_first = moved
     first = place.address.broker.cluster
     first.brokers[2] = SimulatedBroker(cluster=first, id=2)
     first.create("u", 2)
@@ -278,7 +299,7 @@ def test_a_broker_that_got_no_records_yet_is_asked_for_its_cluster(moved: tuple[
         SocketBroker(first.brokers[2]).serving() as servers,
         made(servers, **{"delivery.timeout.ms": 6_000}) as producer,
     ):
-        for node, address in ((1, taken), (2, servers)):
+        for node, address in ((1, at_first), (2, servers)):
             host, port = address.rsplit(":", 1)
             first.brokers[node].address = (host, int(port))
         producer.send("u", b"to the other broker").result(20)
@@ -293,11 +314,7 @@ def test_a_broker_that_got_no_records_yet_is_asked_for_its_cluster(moved: tuple[
 @pytest.mark.parametrize("leads", ["ABA", "ABABABAB", "ABBABAAB"])
 def test_connections_that_lead_to_two_clusters_acknowledge_no_lost_record(leads: str) -> None:
     clusters = {name: cluster(name) for name in "AB"}
-    for each in clusters.values():
-        with SocketBroker(each.brokers[1]).serving() as servers, Producer(bootstrap_servers=servers) as other:
-            for number in range(OTHERS):
-                other.send("t", b"other %d" % number).result(20)
-    balancer = LoadBalancer({name: SocketBroker(each.brokers[1]) for name, each in clusters.items()}, leads)
+    balancer = LoadBalancer({name: taken(each) for name, each in clusters.items()}, leads)
     acknowledged: list[bytes] = []
     with serving(balancer.serve) as (host, port):
         for each in clusters.values():
@@ -375,9 +392,9 @@ def test_an_address_that_another_cluster_has_taken_gets_no_records() -> None:
     """One of two brokers: the other one still names this cluster, and so the address stays wrong."""
     first = SimulatedCluster.of(1, 2)
     first.create("t", 1, 2)
-    taken = SocketBroker(first.brokers[2])
+    lost_address = SocketBroker(first.brokers[2])
     second = cluster("second")
-    with SocketBroker(first.brokers[1]).serving() as servers, taken.serving() as other:
+    with SocketBroker(first.brokers[1]).serving() as servers, lost_address.serving() as other:
         first.address = None
         for node, address in ((1, servers), (2, other)):
             host, port = address.rsplit(":", 1)
@@ -385,7 +402,7 @@ def test_an_address_that_another_cluster_has_taken_gets_no_records() -> None:
         with made(servers, **{"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_000, "linger.ms": 0}) as producer:
             for partition in (0, 1):
                 producer.send("t", b"before", partition=partition).result(20)
-            Moved(taken, second).move()
+            Moved(lost_address, second).move()
             lost = producer.send("t", b"lost", partition=1)
             assert producer.send("t", b"kept", partition=0).result(20).offset == 1
             with pytest.raises(DeliveryError, match="is a broker of another cluster, 'second'"):

@@ -57,6 +57,15 @@ def test_a_topic_that_is_older_shows_that_the_cluster_is_the_same() -> None:
     assert ids.check({"t": bytes([3]) * 16, "u": bytes([2]) * 16}, 14.0) is CheckResult.SAME
 
 
+def test_the_topic_that_has_kept_its_id_for_longest_counts() -> None:
+    ids = learned(topic("t", 1), topic("u", 2))
+    ids.update([topic("u", 2)], now=12.0, connected_at=11.0)
+    ids.update([topic("u", 2), topic("new", 4)], now=13.0, connected_at=11.0)
+
+    found = {"t": bytes([3]) * 16, "u": bytes([2]) * 16, "new": bytes([4]) * 16}
+    assert ids.check(found, 14.0) is CheckResult.SAME
+
+
 def test_a_topic_that_is_missing_for_a_while_keeps_its_id() -> None:
     ids = learned(topic("t", 1))
     assert not ids.update([Topic(name="t")], now=12.0, connected_at=11.0)

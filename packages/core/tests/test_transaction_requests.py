@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
@@ -162,6 +163,20 @@ def test_a_response_with_an_error_says_what_to_do(
     assert isinstance(failed, RequestFailed)
     assert failed.action is action
     assert getattr(failed.error, "code", None) is code
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_that_brokers_may_not_have_ends_only_if_they_lack_it(commit: bool) -> None:
+    end = attrs.evolve(END, commit=commit, txn_v2=False, maybe_open=True)
+
+    assert end.handle(EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)) == TransactionEnded(None)
+    for code in (
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ):
+        assert isinstance(end.handle(EndTxnResponse(error_code=code)), RequestFailed)
 
 
 def test_offsets_that_were_written_are_not_sent_again() -> None:
