@@ -179,7 +179,7 @@ class MetadataConfig(ValueMethods):
         "metadata.max.idle.ms",
         milliseconds(minimum=5_000, maximum=LONG_MAX),
         default=300_000,
-        meaning="How long the metadata of a topic is kept after the last record for it.",
+        meaning="How long the metadata of a topic is kept after the last record for it. Its metrics and queues stay.",
     )
     recovery: RecoveryStrategy = option(  # noqa: RUF009 - a field, not a default
         "metadata.recovery.strategy",
