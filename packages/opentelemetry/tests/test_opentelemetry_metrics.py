@@ -103,7 +103,7 @@ def test_several_producers_share_the_instruments(exported: Exported, caplog: pyt
 
 
 def test_every_reader_gets_the_last_values_of_a_closed_producer() -> None:
-    """A reader in a minute, as Prometheus and OTLP beside each other; OpenTelemetry does not say which one asks."""
+    """Such as Prometheus and OTLP; OpenTelemetry does not say which one asks."""
     other = InMemoryMetricReader()
     exported = Exported(other)
     with MockProducer(client_id="shop") as producer:

@@ -95,6 +95,8 @@ class NetworkClient:
         )
         self.offered: Set[int] = self._opener.offered
         """The keys of the APIs that any server has offered so far."""
+        self.forget_features: Callable[[], None] = self._opener.forget_features
+        """Forget the features of a cluster that may have been set up again: the new ones have smaller epochs."""
         self._reader = ResponseReader(context, writer=self._writer, opener=self._opener, closer=self._closer)
         self._timeouts = ConnectionTimeouts(context, closer=self._closer)
 
@@ -102,10 +104,6 @@ class NetworkClient:
     def features(self) -> Features:
         """The cluster's finalized features, from ApiVersions responses."""
         return self._opener.features
-
-    def forget_features(self) -> None:
-        """Forget the features of a cluster that may have been set up again: the new ones have smaller epochs."""
-        self._opener.forget_features()
 
     # Brokers for requests
 

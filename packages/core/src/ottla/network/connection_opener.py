@@ -121,7 +121,7 @@ class ConnectionOpener:
             connection.setup_deadline = max(now, connection.throttled_until) + self._setup_backoff.delay(0)
 
     def forget_features(self) -> None:
-        """Keep only what the newest connection knows, because the cluster was set up again: its epochs begin anew."""
+        """Keep only what the newest connection knows: the epochs of a cluster that was set up again are smaller."""
         newest = max(
             (each for each in self._connections if each.stage is READY), key=attrgetter("opened_at"), default=None
         )
