@@ -223,6 +223,32 @@ def test_a_collection_takes_one_snapshot(exported: Exported) -> None:
     assert reads == 1
 
 
+def test_histograms_of_many_topics_are_described_once(exported: Exported) -> None:
+    """To describe them takes longer with each topic, on the thread that completes batches."""
+    with MockProducer(client_id="shop") as producer:
+        reads = 0
+        registry = producer._engine.metric_values
+        histograms = registry.histograms
+
+        def counted() -> Any:
+            nonlocal reads
+            reads += 1
+            return histograms()
+
+        registry.histograms = counted  # type: ignore[method-assign]
+        exported.started(producer)
+        for _ in range(2):  # a producer keeps no more than some of the names
+            for number in range(_KEPT // 4 + 50):
+                producer.send(f"t{number}", b"value")
+            producer.flush()
+        found = exported.collect()
+
+    assert reads <= len(HISTOGRAMS)
+    points = found["kafka.producer.topic.record_queue_time"].data.data_points
+    assert {point.count for point in points} == {2}
+    assert len(points) == _KEPT // 4 + 50
+
+
 def test_instruments_have_valid_names_and_units_of_their_own() -> None:
     names = [metric_name(each.group, each.name) for each in METRICS if not omitted(each.group, each.name)]
     names += [metric_name(each.group, each.name) for each in HISTOGRAMS]

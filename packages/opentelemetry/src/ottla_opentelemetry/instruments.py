@@ -133,7 +133,8 @@ class Instruments:
         self._observed: dict[str, _Instrument] = {}
         self._names: dict[Key, list[str]] = {}
         """The instruments of each metric."""
-        self._histograms: dict[str, metrics.Histogram] = {}
+        self._histograms: dict[Key, tuple[metrics.Histogram, float]] = {}
+        """The instrument for each name of a histogram, and the divisor for its values."""
         self._clock: Callable[[], float] = time.monotonic
 
     def add(self, registry: MetricsRegistry, *, client_id: str, clock: Callable[[], float]) -> ObservedProducer:
@@ -168,7 +169,7 @@ class Instruments:
 
     def record(self, producer: ObservedProducer, name: MetricName, value: float) -> None:
         """Record a value of a histogram; the first one makes its instrument."""
-        found = producer.recorders.get(name) or self._recorder(producer, name, producer.registry.histograms().get(name))
+        found = producer.recorders.get(name) or self._recorder(producer, name)
         if found is not None:
             histogram, divisor, attributes = found
             histogram.record(value / divisor, attributes)
@@ -212,23 +213,31 @@ class Instruments:
         for attributes, value in values.items():
             yield Observation(value / observed.divisor, dict(attributes))
 
-    def _recorder(self, producer: ObservedProducer, name: MetricName, of: Histogram | None) -> _Recorder | None:
-        if of is None:
+    def _recorder(self, producer: ObservedProducer, name: MetricName) -> _Recorder | None:
+        key = (name.group, name.name)
+        # All histograms of a name have one description: to ask for it again would take longer with each topic.
+        if key not in self._histograms and not self._make_histogram(key, producer.registry.histograms().get(name)):
             return None
-        ucum, divisor = semconv.unit_of(of.unit)
-        instrument = semconv.metric_name(name.group, name.name)
         with self._lock:
-            if instrument not in self._histograms:
-                self._histograms[instrument] = self._meter.create_histogram(
-                    instrument,
+            made = producer.recorders[name] = (*self._histograms[key], producer.attributes(name))
+            if len(producer.recorders) > _KEPT:  # of brokers that left, or of many topics
+                producer.recorders.pop(next(iter(producer.recorders)))
+        return made
+
+    def _make_histogram(self, key: Key, of: Histogram | None) -> bool:
+        if of is None:
+            return False
+        ucum, divisor = semconv.unit_of(of.unit)
+        with self._lock:
+            if key not in self._histograms:
+                instrument = self._meter.create_histogram(
+                    semconv.metric_name(*key),
                     ucum,
                     of.meaning,
                     explicit_bucket_boundaries_advisory=[bound / divisor for bound in of.bounds],
                 )
-            made = producer.recorders[name] = (self._histograms[instrument], divisor, producer.attributes(name))
-            if len(producer.recorders) > _KEPT:  # of brokers that left
-                producer.recorders.pop(next(iter(producer.recorders)))
-        return made
+                self._histograms[key] = (instrument, divisor)
+        return True
 
 
 def _keep(values: dict[Attributes, _Value], attributes: Attributes, value: _Value) -> None:
