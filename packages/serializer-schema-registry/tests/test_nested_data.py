@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto
 from google.protobuf.struct_pb2 import Struct, Value
@@ -16,10 +17,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.errors import RowSerializationError
 from ottla_accel.plugin import NativeEncoder
 from ottla_serializer_schema_registry.avro.format import AvroFormat
 from ottla_serializer_schema_registry.avro.levels import most_levels
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
+from ottla_serializer_schema_registry.json_schema.columns import texts
+from ottla_serializer_schema_registry.json_schema.schema import parsed_schema as json_schema
 from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of
 from ottla_serializer_schema_registry.protobuf.levels import message_levels
 from ottla_serializer_schema_registry.protobuf.schema import ProtobufSchema
@@ -92,6 +96,38 @@ def in_small_thread(call: Callable[[], Any]) -> Any:
 def test_a_record_that_holds_itself_is_no_avro(kind: Any, data: Any, native: bool) -> None:
     with pytest.raises(ValueError, match=r"too deeply for Avro \(more than 100 levels\), or holds itself"):
         avro(kind, native=native)(data)
+
+
+RECURSIVE = {"properties": {"a": {"$ref": "#"}, "l": {"type": "array", "items": {"$ref": "#"}}}}
+
+
+def nested(levels: int, *, lists: bool) -> Any:
+    data: Any = {}
+    for _ in range((levels - 1) // (1 + lists)):
+        data = {"l": [data]} if lists else {"a": data}
+    return data
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_json_with_a_schema_has_as_many_levels_as_other_formats(lists: bool) -> None:
+    schema = json_schema(json.dumps(RECURSIVE))
+    most = nested(MOST_LEVELS, lists=lists)
+    assert in_small_thread(lambda: schema.encode(most)) == json.dumps(most).replace(" ", "").encode()
+    for levels in (MOST_LEVELS + 2, 900):
+        error = in_small_thread(partial(schema.encode, nested(levels, lists=lists)))
+        assert isinstance(error, ValueError)
+        assert str(error) == "it is nested too deeply for JSON (more than 100 levels), or holds itself"
+    with pytest.raises(ValueError, match="too deeply for JSON"):
+        schema.encode(own_cycle())
+
+
+def test_a_row_of_json_with_too_many_levels_is_refused() -> None:
+    rows: Any = pa.array([{"a": 1}, None])
+    for _ in range(MOST_LEVELS):
+        rows = pa.StructArray.from_arrays([rows], ["a"], mask=pa.array([False, True]))
+    with pytest.raises(RowSerializationError, match="too deeply for JSON") as caught:
+        texts(json_schema('{"minProperties": 0}'), rows, rows=None)
+    assert list(caught.value.rows) == [0]
 
 
 @pytest.mark.parametrize("native", [True, False])

@@ -19,6 +19,7 @@ from ottla.plugins.serializers.packed_columns import unpacked, unpacked_type
 from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
 from ottla_serializer_schema_registry.json_schema.nulls import parsed
 from ottla_serializer_schema_registry.json_schema.schema import JsonSchema
+from ottla_serializer_schema_registry.nesting import too_deep
 
 _NOTES: Final = frozenset(
     ("$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
@@ -45,9 +46,13 @@ def _checked(schema: JsonSchema, column: Any, made: Any) -> Any:
     """The rows, checked one by one. One that does not fit without its nulls may fit with them."""
     texts, problems = made.to_pylist(), {}
     for row, text in enumerate(texts):
-        if text is None or (problem := schema.problem(text)) is None:
+        try:
+            if text is None or (problem := schema.problem(text)) is None:
+                continue
+            fitting = schema.with_needed_nulls(_with_nulls(parsed(text), column.type))
+        except RecursionError:
+            problems[row] = too_deep("JSON")
             continue
-        fitting = schema.with_needed_nulls(_with_nulls(parsed(text), column.type))
         if fitting is None:
             problems[row] = f"it does not fit its JSON schema: {problem}"
         else:

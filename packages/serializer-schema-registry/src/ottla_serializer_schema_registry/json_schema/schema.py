@@ -14,6 +14,7 @@ from ottla.errors import PluginNotFoundError, printable, quoted
 from ottla.plugins.serializers.json import json_text
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.json_schema import nulls
+from ottla_serializer_schema_registry.nesting import levels_of, too_deep
 from ottla_serializer_schema_registry.registry.references import NamedText
 
 MOST_REASONS: Final = 5
@@ -45,15 +46,18 @@ class JsonSchema:
                     raise ValueError(f"it does not fit its JSON schema: {problem}")
                 text = fitting
         except RecursionError:
-            raise ValueError("it is nested too deeply for JSON, or holds itself") from None
+            raise ValueError(too_deep("JSON")) from None
         return text.encode()
 
     def with_needed_nulls(self, data: Any) -> str | None:
-        """Return the text of data that `nulls` parsed, with those null fields that it needs; None if it never fits."""
+        """Return the text of data that `nulls` parsed, with those null fields that it needs; None if it never fits.
+
+        Raises RecursionError for too many levels.
+        """
         return nulls.with_needed_nulls(data, self._lacks)
 
     def _lacks(self, text: str) -> nulls.Lacks | None:
-        sent = json.loads(text)
+        sent = _sent(text)
         if self._validator.is_valid(sent):
             return None
         required, wrong = set(), set()
@@ -65,8 +69,11 @@ class JsonSchema:
         return nulls.Lacks(required=required, wrong=wrong)
 
     def problem(self, text: str) -> str | None:
-        """Return why a JSON text does not fit, None if it does. What is sent is checked: dates are text there."""
-        sent = json.loads(text)
+        """Return why a JSON text does not fit, None if it does. What is sent is checked: dates are text there.
+
+        Raises RecursionError for too many levels.
+        """
+        sent = _sent(text)
         if self._validator.is_valid(sent):
             return None
         reasons = []
@@ -76,6 +83,13 @@ class JsonSchema:
             if len(reasons) == MOST_REASONS:
                 break
         return printable("; ".join(reasons))
+
+
+def _sent(text: str) -> Any:
+    """What readers get. Raises RecursionError for more levels than are checked: the library recurses without an end."""
+    sent = json.loads(text)
+    levels_of(sent)
+    return sent
 
 
 def _message(error: Any, sent: Any) -> str:
