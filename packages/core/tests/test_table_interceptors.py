@@ -100,12 +100,14 @@ def records(simulation: Simulated) -> list[tuple[bytes | None, tuple[Header, ...
     return [(record.value, record.headers) for partition in sorted(log) for record in log[partition]]
 
 
-def stream(*batches: Any, error: Exception | None = None) -> Any:
+def stream(*batches: Any, error: BaseException | None = None) -> Any:
     def each() -> Iterator[Any]:
         yield from batches
         if error is not None:
             raise error
 
+    if error is not None and not isinstance(error, Exception):  # a reader makes an error of its own of it
+        return each()
     return pa.RecordBatchReader.from_batches(batches[0].schema, each())
 
 
@@ -561,6 +563,25 @@ def test_an_error_in_the_middle_of_a_table_comes_with_the_rows_before() -> None:
         [(result, error, context)] = interceptor.outcomes
     assert (result.rows, result.acknowledged, context) == (2, 2, 1)
     assert error is raised.value
+
+
+@pytest.mark.rule("producer.send-table.interceptors.outcomes")
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()], ids=repr)
+def test_an_interrupt_in_the_middle_of_a_table_ends_it_for_interceptors(interrupt: BaseException) -> None:
+    """As Ctrl-C does while a generator waits for its database; a span would never end."""
+    interceptor = Tracing()
+    with simulated_with(interceptor) as simulation:
+        with pytest.raises(type(interrupt)) as raised:
+            simulation.producer.send_table("t", stream(batch(b"a", b"b"), error=interrupt))
+        simulation.run_until_idle()
+
+        [(result, error, context)] = interceptor.outcomes
+    assert raised.value is interrupt
+    assert raised.value.delivery.rows == result.rows  # type: ignore[attr-defined]
+    assert (result.acknowledged + result.failed, context) == (result.rows, 1)
+    assert isinstance(error, TableReadError)
+    assert str(error).startswith("send_table read the table no further: it was interrupted by ")
+    assert error.__cause__ is interrupt
 
 
 def test_an_interceptor_of_rows_alone_gets_no_outcome() -> None:

@@ -198,7 +198,12 @@ def test_a_number_that_is_too_large_for_a_float_is_refused_and_not_infinite(data
 
 def test_numbers_that_a_float_can_have_are_written() -> None:
     schema = ProtobufSchema(FLOATS, b"\0")
-    data = {"one": float("-inf"), "many": [3.4028234663852886e38, 0.1], "entries": {"a": 1}, "wide": 1e300}
+    data: dict[str, Any] = {
+        "one": float("-inf"),
+        "many": [3.4028234663852886e38, 0.1],
+        "entries": {"a": 1},
+        "wide": 1e300,
+    }
     found = FLOATS.FromString(schema.encode(data))
 
     assert (found.one, found.many[0], found.entries["a"], found.wide) == (data["one"], data["many"][0], 1.0, 1e300)

@@ -111,6 +111,7 @@ class SupportsOnTableAcknowledgement(Protocol):
 
         Called on the I/O thread, which waits for it; or on the sending thread, if no row is pending when `send_table`
         ends. Without an *error* all rows were acknowledged. It is TableDeliveryError if rows have failed, or the
-        exception that `send_table` raised; then *result* counts the rows that were taken from the table before.
+        exception that `send_table` raised, or TableReadError if an interrupt ended it; then *result* counts the rows
+        that were taken from the table before.
         *context* is the one that this interceptor returned last; None if it set none, or was not called.
         """

@@ -10,7 +10,7 @@ import attrs
 
 from ottla.concurrency.cancellation import Cancellation
 from ottla.config.wait_limit import check_timeout
-from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError
+from ottla.errors import InvalidRecordError, OttlaError, RecordTooLargeError, TableReadError
 from ottla.interfaces import Header
 from ottla.producer.components import Engine
 from ottla.producer.interceptors import Interceptors
@@ -93,6 +93,9 @@ def send_table(
         send()
     except Exception as error:
         sending.report(error)
+        raise
+    except BaseException as interrupt:  # KeyboardInterrupt, or what ends the generator that the table is
+        sending.report(_interrupted(interrupt, delivery))
         raise
     sending.report()
     delivery.report_progress(last=True)
@@ -240,6 +243,14 @@ class _Sending:
             clock=self.engine.clock,
             invalid_rows_count=self.invalid_rows_count,
         )
+
+
+def _interrupted(cause: BaseException, delivery: TableDelivery) -> TableReadError:
+    """The outcome that interceptors get for a call that *cause* has ended; they take an Exception."""
+    error = TableReadError(f"send_table read the table no further: it was interrupted by {cause!r}")
+    error.__cause__ = cause
+    error.delivery = delivery
+    return error
 
 
 def _key(schema: Any, columns: Mapping[str, Any]) -> Any:

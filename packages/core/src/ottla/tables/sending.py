@@ -132,7 +132,7 @@ class TableSender:
         delivery: TableDelivery | None = None,
     ) -> TableDelivery:
         """Queue the rows of a stream. An error after the first of them were taken has their `delivery`, and so has
-        KeyboardInterrupt.
+        KeyboardInterrupt, or SystemExit of the table's generator.
 
         *waits* holds the time that was waited for the route. *delivery*, an empty one, gets the rows and is returned.
         """
@@ -158,7 +158,7 @@ def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableD
     """Call *send* and return *delivery*. If it raises after rows were taken, the error has their delivery."""
     try:
         send()
-    except KeyboardInterrupt as interrupt:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit) as interrupt:
         interrupt.delivery = delivery  # type: ignore[attr-defined]
         raise
     except OttlaError as raised:
