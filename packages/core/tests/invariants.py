@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import attrs
+import error_copies
 
 from ottla import RecordMetadata
 from ottla.errors import (
@@ -311,7 +312,7 @@ def each_has_one_outcome(history: History) -> None:
             raise Violation(f"the callback of {record} was called {len(record.calls)} times")
         if not record.delivery.done():
             raise Violation(f"{record} has no outcome after close")
-        if record.delivery.error is not record.error:
+        if not error_copies.same(record.delivery.error, record.error):
             raise Violation(
                 f"the callback of {record} got {record.error!r}, and its delivery {record.delivery.error!r}"
             )

@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import error_copies
 import history_tables
 from simulated_loop import SimulatedLoop
 
@@ -266,7 +267,7 @@ class TaskProgram:
         except TimeoutError:
             raise Violation(f"{record} has no outcome after {limit:g} s") from None
         except DeliveryError as error:
-            if error is not delivery.error:
+            if not error_copies.same(error, delivery.error):
                 raise Violation(f"{record} raised {error!r}, and its delivery has {delivery.error!r}") from error
         else:
             if metadata != delivery.metadata:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import traceback
 
+import error_copies
 import pytest
 
 from machine import columns
@@ -74,7 +77,61 @@ def test_a_failure_is_raised_by_result_and_returned_by_exception() -> None:
 
     with pytest.raises(DeliveryError, match="refused"):
         deliveries[0].result()
-    assert deliveries[0].exception() is error
+    assert error_copies.same(deliveries[0].exception(), error)
+
+
+def test_each_task_gets_an_error_of_its_own_when_a_batch_fails() -> None:
+    """Sentry, and the debug pages of web frameworks, report the local variables of an error's frames."""
+    batch, deliveries = batch_of(2)
+
+    async def request(user: str, delivery: Delivery) -> DeliveryError:
+        try:
+            raise PermissionError(user)
+        except PermissionError:
+            try:
+                await delivery
+            except DeliveryError as error:
+                error.add_note(user)
+                await asyncio.sleep(0)  # the other task gets its error
+                return error
+        raise AssertionError
+
+    async def requests() -> list[DeliveryError]:
+        tasks = asyncio.gather(request("alice", deliveries[0]), request("bob", deliveries[1]))
+        await asyncio.sleep(0)  # both wait
+        cause = ConnectionError("reset")
+        failure = error_of(batch)
+        failure.__cause__ = cause
+        batch.complete_and_call_back(Failed(error=failure))
+        found = await tasks
+        assert all(error.__cause__ is cause and str(error) == "refused" and error.attempts == 1 for error in found)
+        return list(found)
+
+    for user, error in zip(("alice", "bob"), asyncio.run(requests()), strict=True):
+        frames = [frame.f_locals for frame, _line in traceback.walk_tb(error.__traceback__)]
+        assert [variables["user"] for variables in frames if "user" in variables] == [user]
+        assert error.__notes__ == [user]
+        assert isinstance(error.__context__, PermissionError)
+        assert str(error.__context__) == user
+
+
+def test_an_error_that_was_raised_is_in_no_later_one() -> None:
+    batch, (delivery, other) = batch_of(2)
+    batch.complete_and_call_back(Failed(error=error_of(batch)))
+
+    with pytest.raises(DeliveryError) as raised:
+        delivery.result()
+    raised.value.add_note("mine")
+    later = [delivery.error, delivery.exception(), delivery.future().exception()]
+    with pytest.raises(DeliveryError) as again:
+        other.result()
+
+    assert raised.value.__traceback__ is not None
+    for error in later:
+        assert error is not None
+        assert error.__traceback__ is None
+    for error in (*later, again.value):
+        assert not hasattr(error, "__notes__")
 
 
 def test_records_that_the_broker_names_have_their_own_error() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla import Producer
+from ottla import Producer, ProducerClosedError
 from ottla.producer import lifecycle
 
 HANG_GUARD = 60.0
@@ -69,3 +69,17 @@ def test_a_timeout_may_be_any_number(timeout: float) -> None:
 
     assert producer.flush(timeout).pending == 0
     assert producer.close(timeout).pending == 0
+
+
+@pytest.mark.parametrize("method", ["send", "send_table"])
+def test_each_call_of_a_closed_producer_gets_an_error_of_its_own(producer: Producer, method: str) -> None:
+    producer.close(0)
+    errors = []
+    for _ in range(2):
+        with pytest.raises(ProducerClosedError) as raised:
+            getattr(producer, method)(*{"send": ("t", b"v"), "send_table": ("t", [])}.get(method, ()))
+        errors.append(raised.value)
+        raised.value.add_note("mine")
+
+    assert errors[0] is not errors[1]
+    assert all(error.__notes__ == ["mine"] for error in errors)

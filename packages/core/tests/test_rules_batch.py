@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 import attrs
+import error_copies
 import pytest
 
 from edited_broker import Edit, edited_machine, run_until
@@ -85,7 +86,7 @@ def test_named_records_fail_with_the_broker_message_and_fail_the_others() -> Non
     assert texts[1] == f"{refused_record}no key"
     assert texts[2] == f"{refused_record}{ErrorCode.INVALID_RECORD.meaning}"
     for error, text in ((errors[0], texts[0]), (errors[3], texts[3])):
-        assert error is errors[0]
+        assert error_copies.same(error, errors[0])
         assert text.startswith("a batch of 4 records for topic 't', partition 0 was not delivered: ")
         assert "INVALID_RECORD (87): some records are not valid" in text
     assert all(isinstance(error, DeliveryError) and not error.possibly_persisted for error in errors)
@@ -190,7 +191,7 @@ def test_a_batch_aborted_in_flight_is_not_retried_after_a_disconnect() -> None:
 
     machine.run(1.0)
 
-    assert delivery.exception() is error
+    assert error_copies.same(delivery.exception(), error)
     assert machine.sender.late_responses == 1
     assert machine.log() == [b"a"]  # once
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+import error_copies
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,7 +218,7 @@ def test_each_part_has_its_own_outcome() -> None:
     parts[3].complete_and_call_back(Acknowledged(base_offset=7))
 
     assert [delivery.done() for delivery in deliveries] == [False, True, False, True]
-    assert deliveries[1].exception() is error
+    assert error_copies.same(deliveries[1].exception(), error)
     assert deliveries[3].result().offset == 7
     assert (parts[1].unretrieved_errors(), parts[3].unretrieved_errors()) == (
         0,

@@ -107,8 +107,8 @@ def finish(piece: Piece, batch: ProducerBatch, now: float) -> None:
 def metadata_of(delivery: TableDelivery, row: int) -> Any:
     try:
         return delivery.metadata(row)
-    except DeliveryError as error:
-        return error
+    except DeliveryError as error:  # a copy, which is equal to no other
+        return str(error)
 
 
 def answers(delivery: TableDelivery) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def answers(delivery: TableDelivery) -> dict[str, Any]:
     found: dict[str, Any] = {
         "done": delivery.done(),
         "metadata": [metadata_of(delivery, row) for row in range(delivery.rows)],
-        "failed": delivery.failed_rows(),
+        "failed": {row: str(error) for row, error in delivery.failed_rows().items()},
         "story": None if story is None or story.pending else story.seconds,
         "progress": table_delivery._CompletedRows().count(delivery._chunks),
         "called": len(called),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+import error_copies
 import pytest
 
 from ottla.errors import (
@@ -379,7 +380,7 @@ def test_a_failed_record_allows_only_an_abort(version: int) -> None:
         with pytest.raises(AbortableTransactionError, match="call abort_transaction") as caught:
             producer.commit_transaction()
         assert "INVALID_RECORD" in str(caught.value)
-        assert refused.exception() is caught.value.__cause__
+        assert error_copies.same(refused.exception(), caught.value.__cause__)
         producer.abort_transaction()
         with producer.transaction():
             producer.send("t", b"next", partition=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.errors import OttlaError
+from ottla.errors.notes import unshared
 
 
 class OpenTransaction(Protocol):
@@ -47,7 +48,7 @@ class AppendPermission:
     def check(self, transaction: int | None = None) -> None:
         """Raise if no record may be queued, or none in this *transaction*."""
         if self.refusal is not None:
-            raise self.refusal
+            raise unshared(self.refusal)
         if self._transactions is not None:
             self._transactions.check_open(transaction)
 

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 import attrs
 
 from ottla.errors import DeliveryError
+from ottla.errors.notes import unshared
 from ottla.results.value_methods import ValueMethods
 
 
@@ -38,8 +39,8 @@ class Failed(ValueMethods):
     record_errors: Mapping[int, DeliveryError] = attrs.field(factory=dict)
 
     def error_of(self, index: int) -> DeliveryError:
-        """The error of this record."""
-        return self.record_errors.get(index, self.error)
+        """The error of this record. The other records fail with others, and each call returns another one."""
+        return unshared(self.record_errors.get(index, self.error))
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ import attrs
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch, SignalSafeLock
 from ottla.errors import BufferExhaustedError, OttlaError
+from ottla.errors.notes import unshared
 from ottla.metrics import Counters
 
 _REPORTED_WAIT: Final = 0.001
@@ -220,7 +221,7 @@ class BufferPool:
     def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
-                raise self._refusal
+                raise unshared(self._refusal)
             if not self._waiters and waiter.size <= self._free:
                 self._free -= waiter.size
                 claim.held = waiter.size
@@ -286,7 +287,7 @@ class BufferPool:
         """Count a wait that fails, and return its error. Under the lock."""
         self._counters.memory_waits.add(waited)
         if self._refusal is not None:
-            return self._refusal
+            return unshared(self._refusal)
         self.refused_since = waiter.since
         self._counters.memory_refusals.add(1)
         earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""

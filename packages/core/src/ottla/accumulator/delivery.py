@@ -64,7 +64,8 @@ class Delivery:
     """The future of one record's outcome. Usable from any thread, also after the producer was closed.
 
     Like those of `concurrent.futures`, but without `cancel`; a coroutine may `await` it. The properties never wait and
-    never raise.
+    never raise. Each call that raises or returns the record's error makes a copy, so that no caller's traceback and
+    notes are in that of another.
     """
 
     __slots__ = ("_batch", "_index")
@@ -122,7 +123,7 @@ class Delivery:
         if isinstance(outcome, Acknowledged):
             metadata: RecordMetadata = batch.metadata(index, outcome)
             return metadata
-        raise outcome.error_of(index).with_traceback(None)
+        raise outcome.error_of(index)
 
     def exception(self, timeout: float | None = None) -> DeliveryError | None:
         """The error with which the record failed, or None if it was acknowledged. Waits like `result`."""
@@ -320,7 +321,7 @@ def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None
     if error is None:
         future.set_result(delivery.result(0))
     else:
-        future.set_exception(error.with_traceback(None))
+        future.set_exception(error)
 
 
 def outcome_of(delivery: Delivery) -> tuple[RecordMetadata | None, DeliveryError | None]:

@@ -14,6 +14,7 @@ from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
 from ottla.aio import calls
 from ottla.aio.happening import Happening
 from ottla.concurrency.locks import SignalSafeLock
+from ottla.errors.notes import unshared
 
 
 class SharedFlush:
@@ -58,7 +59,7 @@ class FlushesOfTasks:
             if not await shared.begun.wait(begins):
                 return False
             if shared.error is not None:
-                raise shared.error
+                raise unshared(shared.error)
             return await shared.ended.wait(None if deadline is None else deadline - loop.time())
         finally:
             self._leave(shared)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ottla.errors.exceptions import OttlaError
 from ottla.errors.plugin_origin import faults
 
-E = TypeVar("E", bound=OttlaError)
+E = TypeVar("E", bound=BaseException)
 
 
 def note_once(error: BaseException, note: str) -> None:
@@ -32,6 +32,15 @@ def own_copy(error: E) -> E:
     made.__cause__, made.__context__ = error.__cause__, error.__context__
     made.__suppress_context__ = error.__suppress_context__
     return made.with_traceback(error.__traceback__)
+
+
+def unshared(error: E) -> E:
+    """A copy for one caller of an error that other callers get, too.
+
+    Python keeps in an exception where it was raised, with the local variables of these frames, and what was being
+    handled then. A program may add notes. Of one object for all, each caller would report what belongs to another.
+    """
+    return own_copy(error).with_traceback(None)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
+from ottla.errors.notes import unshared
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.cluster_ids import ClusterIds
@@ -169,7 +170,7 @@ class Metadata:
     def _find(self, topic: str, partition: int | None) -> Topic | None:
         """The topic, None while it is not known; raises errors that waiting cannot fix. Under the lock."""
         if self._refusal is not None:
-            raise self._refusal
+            raise unshared(self._refusal)
         known = self.cluster.topics.get(topic)
         if known is not None:
             if known.leaders and (partition is None or partition < len(known.leaders)):
@@ -178,7 +179,7 @@ class Metadata:
                 cause = BrokerError(known.error)
                 raise TopicUnavailableError(f"topic {topic!r} cannot be used: {cause}") from cause
         if isinstance(self.fatal_error, SecurityError):
-            raise self.fatal_error.with_traceback(None)
+            raise unshared(self.fatal_error)
         if self.fatal_error is not None:
             raise no_servers(topic, self.fatal_error)
         return None

@@ -19,6 +19,7 @@ from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency import io_threads
 from ottla.errors import OttlaError, ProducerClosedError
+from ottla.errors.notes import unshared
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import DeliveryReport
 from ottla.sender.io_thread import IoThread
@@ -69,7 +70,7 @@ class Lifecycle:
     def check(self) -> None:
         """Raise ProducerClosedError when the producer takes no more records."""
         if self.refusal is not None:
-            raise self.refusal.with_traceback(None)
+            raise unshared(self.refusal)
 
     def check_process(self) -> None:
         """Raise ProducerClosedError in a forked child, where the I/O thread does not exist."""

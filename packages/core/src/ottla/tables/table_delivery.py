@@ -19,6 +19,7 @@ from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.plain_functions import require_plain_function
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError, counted, were
+from ottla.errors.notes import unshared
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import PartitionResult, RecordMetadata, TableProgress, TableResult, html
 from ottla.results.stories import RecordStory
@@ -74,12 +75,16 @@ class TableDelivery:
         return self.result(0)
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
-        """The rows that have failed so far, in order, with their errors; never blocks."""
+        """The rows that have failed so far, in order, with their errors; never blocks.
+
+        Rows share an error if their batch failed as a whole.
+        """
         failed: dict[int, DeliveryError] = {}
         for batch, rows in self._chunks.leaves():
             if isinstance(outcome := batch.outcome, Failed):
+                error = unshared(outcome.error)  # not one for each row: there may be millions
                 for index, row in enumerate(rows()):
-                    failed[row] = outcome.error_of(index)
+                    failed[row] = outcome.error_of(index) if index in outcome.record_errors else error
                     batch.mark_error_retrieved(index)
         return dict(sorted(failed.items()))
 
@@ -99,7 +104,7 @@ class TableDelivery:
                 return batch.metadata(index, acknowledged)
             case Failed() as failed:
                 batch.mark_error_retrieved(index)
-                raise failed.error_of(index).with_traceback(None)
+                raise failed.error_of(index)
         return None
 
     def story(self) -> RecordStory | None:

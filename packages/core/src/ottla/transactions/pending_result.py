@@ -9,6 +9,7 @@ import attrs
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
+from ottla.errors.notes import unshared
 
 
 class TransactionalRequestResult:
@@ -47,7 +48,7 @@ class TransactionalRequestResult:
         """Note that a caller gets this result, which has ended. Raises the operation's error."""
         self.unclaimed = False
         if self.error is not None:
-            raise self.error.with_traceback(None)
+            raise unshared(self.error)
 
     def on_end(self, function: Callable[[], object]) -> None:
         """Call *function* once the result is set, on the thread that sets it; now if it is set. Perhaps twice."""
