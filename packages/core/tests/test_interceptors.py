@@ -203,7 +203,7 @@ def test_an_expired_record_is_reported_with_its_partition_and_error() -> None:
         [(metadata, error)] = recording.reported
         assert metadata == RecordMetadata("t", 1, -1, -1, -1, -1)
         assert isinstance(error, DeliveryError)
-        assert [(each.metadata, each.error) for each in called] == [(None, delivery.exception())]
+        assert [(each.metadata, str(each.error)) for each in called] == [(None, str(delivery.exception()))]
 
 
 @pytest.mark.rule("producer.send.interceptors.outcomes")
