@@ -326,8 +326,10 @@ def test_wrong_settings_are_reported_by_the_first_call_for_a_producer() -> None:
     [
         "child = fork.Process(target=send, args=('child',)); child.start(); child.join(); code = child.exitcode",
         "with ProcessPoolExecutor(1, mp_context=fork) as pool: code = pool.submit(send, 'child').result()",
+        "with fork.Pool(1) as pool: code = pool.apply(send, ('child',)); pool.close(); pool.join()",
+        "with fork.Pool(1, initializer=ottla.close_on_signals) as pool: code = pool.apply(send, ('child',))",
     ],
-    ids=["process", "pool"],
+    ids=["process", "executor", "pool", "pool that is terminated"],
 )
 def test_a_child_of_multiprocessing_sends_its_records_at_its_end(
     kafka: KafkaCluster, make_topic: MakeTopic, start: str
