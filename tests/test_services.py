@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import threading
 import pytest
 
 import ottla
+import ottla.aio
 from distance_kit import near_or_distant
 from ottla.errors import IllegalStateError
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -308,7 +310,50 @@ def test_threads_that_ask_for_a_producer_at_once_share_it() -> None:
     get.close(0.0)
 
     assert len(made) == 8
-    assert set(made) == {get()}
+    assert len(set(made)) == 1
+
+
+@pytest.mark.rule("producer.fork.per-process")
+def test_the_first_call_after_close_makes_a_new_producer(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    get = ottla.per_process(bootstrap_servers=mock_cluster.bootstrap_servers)
+    for offset in range(2):  # a test may start an application twice, and both times its end closes the producer
+        producer = get()
+        assert producer.send("t", b"v", partition=0).result(60).offset == offset
+        with pytest.raises(TypeError, match="timeout"):
+            get.close("soon")  # type: ignore[arg-type]  # so it is not closed
+        assert get() is producer
+        assert get().metrics() is not None
+        assert get.close().acknowledged == 1
+        assert get.close().acknowledged == 0  # there is none
+
+
+@pytest.mark.rule("producer.fork.per-process")
+def test_the_first_call_after_close_makes_a_new_async_producer(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    get = ottla.aio.per_process(bootstrap_servers=mock_cluster.bootstrap_servers)
+
+    async def serve(offset: int) -> None:
+        assert (await get().send_and_wait("t", b"v", partition=0)).offset == offset
+        assert (await get.close()).acknowledged == 1
+        assert (await get.close()).acknowledged == 0  # there is none
+
+    asyncio.run(serve(0))
+    asyncio.run(serve(1))
+
+
+@pytest.mark.rule("producer.fork.per-process")
+def test_a_producer_whose_close_reports_lost_records_is_replaced(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("t")
+    get = ottla.per_process(bootstrap_servers=mock_cluster.bootstrap_servers, linger_ms=60_000)
+    first = get()
+    first.send("t", b"v", partition=0)
+    with pytest.raises(ottla.UndeliveredError):
+        get.close(0)
+
+    with get() as second:
+        assert second is not first
+        second.send("t", b"v", partition=0)
 
 
 def test_wrong_settings_are_reported_by_the_first_call_for_a_producer() -> None:

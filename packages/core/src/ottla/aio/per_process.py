@@ -15,9 +15,15 @@ class AsyncPerProcess(OnePerProcess[AsyncProducer]):
     """An `AsyncProducer` in each process, for all event loops there."""
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
-        """Close the producer of this process, if there is one; see `AsyncProducer.close`."""
+        """Close the producer of this process, if there is one; see `AsyncProducer.close`.
+
+        The next call makes a new one.
+        """
         made = self._made
-        return DeliveryReport({}) if made is None else await made.close(timeout)
+        if made is None:
+            return DeliveryReport({})
+        with self._closing(made):
+            return await made.close(timeout)
 
 
 def per_process(config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> AsyncPerProcess:

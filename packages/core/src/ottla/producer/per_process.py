@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
 
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, UndeliveredError
 from ottla.errors.secret import hide_settings
 from ottla.plugins.shared_objects import problems_of_shared_objects
 from ottla.producer.producer import Producer
@@ -23,7 +24,8 @@ P = TypeVar("P")
 class OnePerProcess(Generic[P]):
     """The producer of the current process. Call it to get the producer; the first call in a process makes it.
 
-    For any thread. A forked child gets its own producer. *kind* makes one from settings.
+    For any thread. A forked child gets its own producer, and the first call after `close` makes a new one. *kind* makes
+    one from settings.
     """
 
     def __init__(self, kind: Callable[..., P], config: Mapping[str, Any], options: Mapping[str, Any]) -> None:
@@ -48,14 +50,35 @@ class OnePerProcess(Generic[P]):
                     made = self._made = self._kind(self._config, **self._options)
         return made
 
+    @contextmanager
+    def _closing(self, made: P) -> Iterator[None]:
+        """Forget the producer at the end of this block, which closes it. Calls during the block get a closed one.
+
+        If the block is interrupted, cancelled or refused, the producer stays: another `close` waits for the same end.
+        """
+        try:
+            yield
+        except UndeliveredError:  # it is closed
+            self._forget(made)
+            raise
+        self._forget(made)
+
+    def _forget(self, made: P) -> None:
+        with self._lock:
+            if self._made is made:
+                self._made = None
+
 
 class PerProcess(OnePerProcess[Producer]):
     """A `Producer` in each process."""
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
-        """Close the producer of this process, if there is one; see `Producer.close`. Later calls get a closed one."""
+        """Close the producer of this process, if there is one; see `Producer.close`. The next call makes a new one."""
         made = self._made
-        return DeliveryReport({}) if made is None else made.close(timeout)
+        if made is None:
+            return DeliveryReport({})
+        with self._closing(made):
+            return made.close(timeout)
 
 
 _all: Final[weakref.WeakSet[OnePerProcess[Any]]] = weakref.WeakSet()
