@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ottla.errors import ConnectionFailedError, NameResolutionError, ProtocolMismatchError
-from ottla_transport_http_connect_example.negotiation import MAX_HEAD, Login, negotiation
+from ottla_transport_http_connect_example.negotiation import MAX_HEAD, MAX_INTERIM, Login, negotiation
 
 ALICE = Login("alice", "sécret")
 OK = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -127,6 +127,14 @@ def test_a_line_that_is_no_status_line_is_refused_and_quoted(line: bytes) -> Non
 def test_a_response_without_end_is_refused_before_it_fills_the_memory() -> None:
     with pytest.raises(ProtocolMismatchError, match="has no end"):
         talk(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * MAX_HEAD)
+
+
+def test_endless_interim_responses_are_refused() -> None:
+    interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    assert talk(interim * MAX_INTERIM + OK)[1] == b""
+
+    with pytest.raises(ProtocolMismatchError, match="too many interim responses, the last one with status 103"):
+        talk(interim * (MAX_INTERIM + 1) + OK)
 
 
 def test_random_responses_are_an_error_of_the_connection_or_wait_for_more() -> None:

@@ -19,6 +19,10 @@ from ottla.plugins.transports import Exchange, Negotiation
 MAX_HEAD: Final = 16 * 1024
 """Bytes of a response's head: status line and fields. The longest known ones have some hundred."""
 
+MAX_INTERIM: Final = 64
+"""Interim responses (1xx) before the final one; servers send one or two. A proxy that sends more would never let the
+I/O thread go on."""
+
 OTHER_PROTOCOL: Final = "check http.connect.proxy, and whether it wants TLS: then set connection.via=ssl,http-connect"
 """The remedy for a server that does not answer in HTTP, or closes the connection."""
 
@@ -65,7 +69,14 @@ def negotiation(host: str, port: int, *, proxy: str, login: Login | None) -> Neg
     request = "\r\n".join([*fields, "", ""]).encode()
     beginning = yield Exchange(request, len(_BEGINNING))
     code, reason = yield from _response(beginning, proxy)
+    interim = 0
     while code < 200:  # interim responses come before the final one
+        interim += 1
+        if interim > MAX_INTERIM:
+            raise ProtocolMismatchError(
+                f"the HTTP proxy {proxy} sends too many interim responses, the last one with status {code}, and no "
+                "final one; check http.connect.proxy"
+            )
         code, reason = yield from _response(b"", proxy)
     if code >= 300:
         raise _refusal(code, reason, to=to, proxy=proxy, login=login)
