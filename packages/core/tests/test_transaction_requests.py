@@ -166,7 +166,7 @@ def test_a_response_with_an_error_says_what_to_do(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_that_brokers_may_not_have_ends_only_if_they_lack_it(commit: bool) -> None:
+def test_a_transaction_that_may_be_unknown_ends_only_if_brokers_lack_it(commit: bool) -> None:
     end = attrs.evolve(END, commit=commit, txn_v2=False, maybe_open=True)
 
     assert end.handle(EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)) == TransactionEnded(None)
