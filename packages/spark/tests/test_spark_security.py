@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from test_spark_redaction import RECOMMENDED
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.security import Security
@@ -42,7 +43,8 @@ from spark_kit import WITHIN, local_spark
 
 options, folder = json.loads(sys.stdin.read()), Path(sys.argv[1])
 events = {"spark_eventLog_enabled": "true", "spark_eventLog_compress": "false", "spark_eventLog_dir": sys.argv[2]}
-with local_spark(folder / "warehouse", **events) as spark:
+redaction = {"spark_redaction_regex": sys.argv[3]}
+with local_spark(folder / "warehouse", **events, **redaction) as spark:
     frame = spark.range(2).selectExpr("cast(id as string) as value")
     for wrong in ({}, {"kafka.sasl.jaas.confi": options["kafka.ssl.key.password"]}, {"kafka.sasl.mechanism": "SCRAM"}):
         try:
@@ -60,6 +62,16 @@ with local_spark(folder / "warehouse", **events) as spark:
         print("raised:", error)
     print(query.status, query.lastProgress, query.recentProgress)
     query.explain(True)
+    for table in ("missing", "created"):
+        try:
+            if table == "missing":
+                frame.writeTo(table).options(**options).append()
+            else:
+                frame.limit(0).write.format("ottla").options(**options).mode("append").saveAsTable(table)
+        except PySparkException as error:
+            print("raised:", error)
+    own = ", ".join(f"'{key}' = '{value}'" for key, value in options.items()).replace("\\n", "\\\\n")
+    spark.sql(f"EXPLAIN EXTENDED INSERT INTO created WITH ({own}) SELECT 'x' AS value").show(truncate=False)
 """
 
 
@@ -73,7 +85,7 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
 
     # A process of its own, to have all that Spark and its workers print.
     ended = subprocess.run(
-        [sys.executable, program, tmp_path, events],
+        [sys.executable, program, tmp_path, events, RECOMMENDED],
         input=json.dumps(OPTIONS),
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])},
         timeout=5 * WITHIN,
@@ -84,7 +96,7 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
 
     recorded = [path.read_text() for path in events.rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert ended.returncode == 0, ended.stderr[-4000:]
-    assert ended.stdout.count("raised: ") == 4
+    assert ended.stdout.count("raised: ") == 5
     assert "cannot be sent" in ended.stdout
     assert "ottla: the write" in ended.stderr  # what is printed besides commits can be searched
     assert any("ottla" in text for text in recorded)

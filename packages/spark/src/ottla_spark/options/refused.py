@@ -61,7 +61,7 @@ _TRANSACTIONAL_ID: Final = (
 
 _PROVIDERS: Final = (
     "it would show files and environment variables of the cluster's machines to the author of the options; give the "
-    "value itself, which no plan, log or error of Spark's shows"
+    "value itself, which Spark does not show, but for some of the options of SQL and of tables (docs/spark.md)"
 )
 
 
