@@ -1176,6 +1176,7 @@ def test_a_connection_ended_with_its_session_is_reported_as_such() -> None:
 
     assert isinstance(machine.client._connections[1].last_failure, SessionExpiredError)
     assert "connections.max.reauth.ms" in str(machine.client._connections[1].last_failure)
+    assert machine.client._closer._counters.refusals.total == 0  # the login was accepted
 
 
 def test_a_renewal_that_takes_too_long_ends_the_connection() -> None:

@@ -191,7 +191,7 @@ FLOATS = file_of(
         ({"wide": 1e300, "inner": {"inner": {"one": 1e39}}}, r"inner\.inner\.one"),
     ],
 )
-def test_a_number_that_is_too_large_for_a_float_is_refused_and_not_infinite(data: Any, path: str) -> None:
+def test_a_number_that_is_too_large_for_a_float_is_refused(data: Any, path: str) -> None:
     with pytest.raises(ValueError, match=rf"{path} is .*, which is too large for a float$"):
         ProtobufSchema(FLOATS, b"\0").encode(data)
 

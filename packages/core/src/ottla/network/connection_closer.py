@@ -16,6 +16,7 @@ from ottla.errors import (
     OttlaError,
     ProtocolMismatchError,
     SecurityError,
+    SessionExpiredError,
 )
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
@@ -167,8 +168,10 @@ class ConnectionCloser:
         if connection.stage not in (Stage.DISCONNECTED, Stage.RESOLVING, Stage.CONNECTING):
             self._counters.closed.add(1)
         if isinstance(error, SecurityError):
-            renewing = connection.stage is Stage.RENEWING
-            (self._counters.lost_renewals if renewing else self._counters.refusals).add(1)
+            if connection.stage is Stage.RENEWING:
+                self._counters.lost_renewals.add(1)
+            elif not isinstance(error, SessionExpiredError):  # the end of a session that was accepted
+                self._counters.refusals.add(1)
 
     def _count_failure(self, connection: Connection, error: OttlaError, now: float) -> None:
         logger.debug("%s: %s: %s", self._client_id, connection.broker, error)
