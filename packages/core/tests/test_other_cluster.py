@@ -210,7 +210,7 @@ def test_an_open_transaction_fails_in_a_new_cluster_with_the_same_id(version: in
 @pytest.mark.rule("metadata.again.topics")
 @pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 0), (0, 2), (0, 0)])
 def test_transactions_go_on_in_a_cluster_of_another_release(before: int, after: int) -> None:
-    """It has forgotten the transactional id, and its epochs of features begin anew."""
+    """It has forgotten the transactional id, and its epochs of features begin at 0 again."""
     first, second = cluster("first"), cluster("first", topics_before=1)
     first.transaction_version, first.features_epoch = before, 40
     second.transaction_version = after

@@ -181,6 +181,6 @@ def build_io_thread(
 
 
 def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager) -> None:
-    """Learn the cluster's level of transactions anew, and abort the open transaction: it may have been set up again."""
+    """Forget the cluster's level of transactions, and abort the open one: the cluster may have been set up again."""
     client.forget_features()
     manager.abort_with_other_topics()

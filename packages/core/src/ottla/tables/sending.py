@@ -159,7 +159,7 @@ def with_delivery(delivery: TableDelivery, send: Callable[[], object]) -> TableD
     try:
         send()
     except (KeyboardInterrupt, SystemExit, GeneratorExit) as interrupt:
-        interrupt.delivery = delivery  # type: ignore[attr-defined]
+        interrupt.delivery = delivery  # type: ignore[union-attr]
         raise
     except OttlaError as raised:
         if not delivery.rows:
