@@ -10,10 +10,14 @@ import pyarrow as pa
 import pytest
 
 from ottla import Producer, ProducerClosedError
+from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.concurrency import io_threads
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError, TopicUnavailableError
 from ottla.interfaces import Header
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.serializer_lookups import MAX_LOOKUPS, Lookup
+from ottla.producer.build import build_nonblocking_send
+from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
 from ottla.producer.serialization import PartSerializer, RecordSerializer
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import Simulated, simulated
@@ -164,15 +168,63 @@ def made_with(value: Any, key: Any = None, *, clock: ManualClock | None = None) 
 
 
 @pytest.mark.rule("producer.send.lookup")
-def test_time_spent_on_a_lookup_is_missing_for_metadata() -> None:
+def test_time_spent_on_metadata_is_missing_for_a_lookup() -> None:
     clock = ManualClock()
-    with (
-        simulated(
-            1, plugins={"value_serializer": Schemas(clock=clock, seconds=BLOCK)}, clock=clock, max_block_ms=60_000
-        ) as simulation,
-        pytest.raises(TopicUnavailableError, match="other"),  # at once, since no time is left
-    ):
-        simulation.producer.send("other", 1)
+    serializer = Schemas(clock=clock)
+    made = made_with(serializer, clock=clock)
+    made.await_topic = lambda _topic, *, timeout: clock.advance(15.0)
+
+    assert made.serialize("t", None, 1, (), None)[3] == 15.0
+    assert [lookup[3] for lookup in serializer.lookups] == [45.0]
+    assert made.serialize("t", None, 1, (), None)[3] == 0.0, "without a lookup nothing waits"
+
+
+def nonblocking(simulation: Simulated) -> NonblockingSend:
+    """The `send` of an event loop."""
+    producer = simulation.producer
+    slow, _quick = build_nonblocking_send(producer._engine, producer._check_sendable, event_loop=RUNNING_LOOP)
+    return slow
+
+
+def send_and_time_out(sender: NonblockingSend, topic: Any) -> None:
+    pending = sender.send(topic, 1, timeout=0)
+    assert isinstance(pending, PendingSend)
+    assert isinstance(pending.step, MetadataWait)
+    pending.time_out(waited=0.0)
+
+
+@pytest.mark.rule("producer.send.lookup")
+@pytest.mark.parametrize(
+    ("topic", "error"),
+    [
+        ("no topic!", InvalidRecordError),
+        ("", InvalidRecordError),
+        (7, InvalidRecordError),
+        ("m", TopicUnavailableError),
+    ],
+)
+def test_nothing_is_looked_up_for_a_topic_that_is_none(topic: Any, error: type[Exception]) -> None:
+    """A schema would be registered for it, and stay."""
+    serializer = Schemas()
+    with simulated(1, plugins={"value_serializer": serializer}) as simulation:
+        with pytest.raises(error):
+            simulation.producer.send(topic, 1, timeout=0)
+        with pytest.raises(error):
+            send_and_time_out(nonblocking(simulation), topic)
+
+    assert serializer.lookups == []
+
+
+def test_nothing_is_looked_up_for_a_producer_that_takes_no_records() -> None:
+    serializer = Schemas()
+    with simulated(1, plugins={"value_serializer": serializer}) as simulation:
+        without_waiting = nonblocking(simulation)
+        simulation.producer.close(0)
+        for send in (simulation.producer.send, without_waiting.send):
+            with pytest.raises(ProducerClosedError):
+                send("t", 1)
+
+    assert serializer.lookups == []
 
 
 FAULTS: dict[str, tuple[Any, str]] = {

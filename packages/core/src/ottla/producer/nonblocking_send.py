@@ -25,7 +25,7 @@ from ottla.plugins.record_headers import checked_headers
 from ottla.plugins.serializer_lookups import Lookup, LookupLimit
 from ottla.producer.callbacks import check_callback
 from ottla.producer.interceptors import InterceptedRecord, Interceptors
-from ottla.producer.record_checks import check_record, timestamp_of
+from ottla.producer.record_checks import check_record, check_topic_name, timestamp_of
 from ottla.producer.serialization import RecordSerializer, Serialized
 
 Step: TypeAlias = Delivery | Wait | Lookup
@@ -188,7 +188,7 @@ class PendingSend:
         if self._record is None:
             made = self._serialized()
             if isinstance(made, Lookup):
-                return made
+                return self._topic_before(made)
             self._record = self._checked_record(made)
         if not isinstance(wait, MemoryWait):
             self._parts.check(self._transaction)
@@ -209,6 +209,13 @@ class PendingSend:
             self._partition, self._timestamp_ms = partition, timestamp_ms
         key, value, checked = self._checked
         return parts.serializer.try_serialize(self.topic, key, value, checked)
+
+    def _topic_before(self, lookup: Lookup) -> MetadataWait | Lookup:
+        """What to wait for before the lookup, or the lookup. Raises for a topic that cannot be, as `append` does."""
+        self._parts.check(self._transaction)
+        check_topic_name(self.topic)
+        found = self._parts.appender.routes.try_find(self.topic)
+        return found if isinstance(found, MetadataWait) else lookup
 
     def _checked_record(self, made: Serialized) -> NewRecord:
         timestamp_ms = None if self._timestamp_ms is None else timestamp_of(self._timestamp_ms)

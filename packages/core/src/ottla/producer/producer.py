@@ -125,6 +125,7 @@ class Producer:
         )
         self._check_sendable = partial(_check_sendable, self._lifecycle, self._permission)
         self._blocking_send = BlockingSend(engine, self._check_sendable)
+        serializer.await_topic = self._blocking_send.find_route
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
         send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)

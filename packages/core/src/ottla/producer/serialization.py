@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+from ottla.concurrency import io_threads
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import InvalidRecordError, NotPreparedError, SerializationError
 from ottla.errors.plugin_origin import faults
@@ -22,6 +23,13 @@ Serialize: TypeAlias = Callable[
     [str, Any, Any, Sequence[Header], float | None], tuple[bytes | None, bytes | None, Sequence[Header], float]
 ]
 """Makes a record of a topic from key, value and headers. Returns these, and the seconds that lookups took."""
+
+
+class AwaitTopic(Protocol):
+    """A function that waits until a topic is known. Raises if it cannot be, and if the producer takes no records."""
+
+    def __call__(self, topic: str, *, timeout: float | None) -> object: ...
+
 
 _BYTES: Final = (bytes, bytearray, memoryview)
 """A union in their place would be made for each call, in 100 ns."""
@@ -109,6 +117,9 @@ class RecordSerializer:
         self._clock = clock
         self.changes_bytes = key.changes_bytes or value.changes_bytes
         """Whether keys or values that are bytes already need serializing."""
+        self.await_topic: AwaitTopic | None = None
+        """What is called before the first lookup of a record, which may change something elsewhere: a schema that is
+        registered for a topic that cannot be stays in the registry."""
 
     @property
     def serialize(self) -> Serialize:
@@ -146,7 +157,11 @@ class RecordSerializer:
         made = self.try_serialize(topic, key, value, headers)
         if not isinstance(made, Lookup):
             return *made, 0.0
-        lookups = LookupWait(WaitLimit.of(timeout, max_block=self._max_block), clock=self._clock)
+        started_at = self._clock()
+        if self.await_topic is not None and not io_threads.on_io_thread():
+            self.await_topic(topic, timeout=timeout)
+        limit = WaitLimit.of(timeout, max_block=self._max_block)
+        lookups = LookupWait(limit, clock=self._clock, waited=self._clock() - started_at)
         while isinstance(made, Lookup):
             lookups.wait(made)
             made = self.try_serialize(topic, key, value, headers)
