@@ -14,6 +14,7 @@ from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla_spark.errors import WriteError
+from ottla_spark.exactly_once import task
 from ottla_spark.exactly_once.driver.commit import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
@@ -116,6 +117,34 @@ def test_a_worker_of_many_jobs_keeps_no_closed_producer(mock_cluster: MockCluste
         assert written(mock_cluster, uuid.uuid4().hex).records == 2
 
     assert living() - before <= MAX_PRODUCERS
+
+
+def test_a_worker_remembers_the_last_queries_and_jobs_only(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_workers", {})
+    monkeypatch.setattr(task, "MAX_NAMES", 2)
+    query = uuid.uuid4().hex
+    last = committed(written(mock_cluster, query))
+    for batch in range(1, 4):
+        assert written(mock_cluster, uuid.uuid4().hex).records == 2
+        last = committed(written(mock_cluster, query, batch=batch, last=last))
+
+    assert len(task._workers) == 2
+    assert last.listed[0].prepared.transactional_id.endswith("/0")  # the query has needed one id
+
+
+def test_a_worker_of_a_large_job_remembers_only_transactions_of_kept_producers(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_workers", {})
+    name = uuid.uuid4().hex
+    for _ in range(MAX_PRODUCERS + 3):
+        assert written(mock_cluster, name).records == 2
+        gc.collect()
+
+    [worker] = task._workers.values()
+    assert len(worker.prepared) <= MAX_PRODUCERS + 1
 
 
 @pytest.mark.parametrize("row", INVALID_ROWS)

@@ -13,6 +13,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 import pyarrow as pa
@@ -35,6 +36,10 @@ from ottla_spark.worker.producer_cache import BorrowedProducer
 from ottla_spark.worker.traces import task_span
 
 _log = logging.getLogger(__name__)
+
+MAX_NAMES: Final = 64
+"""Queries and jobs whose ids a worker remembers, those of its last tasks: each job has a name of its own. A task of one
+that it has forgotten takes new ids."""
 
 _ABORT_WITHIN = 5.0
 _BATCH = "streaming.sql.batchId"
@@ -168,9 +173,9 @@ class _OwnTransaction:
             return None
         prepared = self._producer.prepare_transaction()
         self.seconds = time.monotonic() - self._begun_at
-        _worker(self._settings.name).prepared[self._name] = _PreparedTransaction(
-            producer=weakref.ref(self._producer), prepared=prepared
-        )
+        mine = _worker(self._settings.name)
+        mine.forget_closed()
+        mine.prepared[self._name] = _PreparedTransaction(producer=weakref.ref(self._producer), prepared=prepared)
         return prepared if prepared.written else None
 
     def abort(self) -> None:
@@ -213,16 +218,22 @@ class _Worker:
     pool: IdPool
     prepared: dict[str, _PreparedTransaction] = attrs.field(factory=dict)
 
+    def forget_closed(self) -> None:
+        """Forget the transactions of producers that are no longer kept: another one with the id is initialized."""
+        self.prepared = {name: each for name, each in self.prepared.items() if each.producer() is not None}
 
-_workers: dict[tuple[int, str], _Worker] = {}
+
+_workers: dict[tuple[int, str], _Worker] = {}  # most recently used last
 
 
 def _worker(name: str) -> _Worker:
     """Return this process's data for a name; a forked process begins with empty data."""
     key = os.getpid(), name
-    if key not in _workers:
-        _workers[key] = _Worker(pool=IdPool(name=name, process=uuid.uuid4().hex))
-    return _workers[key]
+    found = _workers.pop(key, None) or _Worker(pool=IdPool(name=name, process=uuid.uuid4().hex))
+    _workers[key] = found
+    for oldest in list(_workers)[:-MAX_NAMES]:
+        del _workers[oldest]
+    return found
 
 
 def _partition() -> int:
