@@ -122,6 +122,15 @@ def test_an_invisible_batch_is_aborted_and_an_unknown_one_is_undecided() -> None
     assert "batch 7 of query q was aborted, and is still to be written again" in void
 
 
+def test_a_job_without_an_entry_may_have_open_transactions() -> None:
+    transactional_id = f"n/{'0' * 32}/0"
+
+    found = predicted("n", None, [transactional_id], [], of_job=True)
+
+    assert list(found.transactions) == [transactional_id]
+    assert "nothing was ever written, or it was forgotten" in str(found)
+
+
 def test_without_a_broker_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["n", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]) == 1
     assert "TransactionTimeoutError: not done within 0.3 s" in capsys.readouterr().err

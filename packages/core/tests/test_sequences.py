@@ -9,7 +9,10 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.idempotent_epoch_bump import LAST_EPOCH
 from ottla.accumulator.sequences import SequenceErrorAction, Sequences
 from ottla.errors import NetworkError
+from ottla.network.backoff import Backoff
+from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch
+from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 
 FIRST = ProducerIdAndEpoch(id=7, epoch=0)
 NEXT = ProducerIdAndEpoch(id=7, epoch=1)
@@ -785,6 +788,24 @@ def test_in_another_cluster_batches_without_an_outcome_are_numbered_again(new: P
     assert not sequences.may_leave(second)
     answer(sequences, first)
     assert sequences.may_leave(second)
+
+
+@pytest.mark.rule("metadata.again.other")
+def test_an_id_that_the_old_cluster_assigns_late_is_not_used() -> None:
+    sequences = Sequences(client_id="c")
+    source = ProducerIdRequestSource(sequences=sequences, backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
+    request = source.next_request(0.0, all_complete=lambda: False)
+    assert request is not None
+    source.begin(request)
+    source.begin_in_other_cluster()
+    source.on_response(request, InitProducerIdResponse(producer_id=FIRST.id, producer_epoch=FIRST.epoch), 1.0)
+    assert sequences.producer_id_and_epoch is None
+
+    again = source.next_request(1.0, all_complete=lambda: False)
+    assert again is not None
+    source.begin(again)
+    source.on_response(again, InitProducerIdResponse(producer_id=OTHER.id, producer_epoch=OTHER.epoch), 2.0)
+    assert sequences.producer_id_and_epoch == OTHER
 
 
 def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:

@@ -242,6 +242,26 @@ def test_a_finished_job_aborts_the_open_transactions_of_its_other_runs(spark: Sp
     assert spark.brokers.visible == Counter(["0.0", "0.1"])
 
 
+def test_a_finished_job_aborts_none_of_its_own_transactions(spark: Spark, cluster: Direct) -> None:
+    attempts = written(spark, cluster)
+    aborted: list[Open] = []
+
+    class Earlier(Direct):
+        """What it lists is committed before the ledger is read."""
+
+        def open_transactions(self, name: str) -> list[Open]:
+            listed = [*super().open_transactions(name)]
+            assert len(listed) == 2
+            commit(cluster, attempts, batch=0)
+            return listed
+
+        def abort(self, found: Open) -> None:
+            aborted.append(found)
+
+    abort_superseded(Earlier(spark), NAME)
+    assert aborted == []
+
+
 def test_no_transaction_of_a_job_that_is_being_written_is_aborted(spark: Spark, cluster: Direct) -> None:
     """Also if the job was finished and forgotten before."""
     for _ in range(2):
