@@ -91,6 +91,7 @@ def test_a_table_shows_no_secret_with_the_recommended_redaction(
     spark: SparkSession, shown: Callable[[DataFrame, Mapping[str, str]], str]
 ) -> None:
     before = spark.conf.get(OF_A_SESSION)
+    assert before is not None, "Spark has a default"
     spark.conf.set(OF_A_SESSION, RECOMMENDED)
     spark.createDataFrame([], "nothing int")  # makes this session the thread's active one, which writes errors
     try:
