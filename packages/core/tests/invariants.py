@@ -34,6 +34,7 @@ from ottla_testkit.simulation.planned_faults import (
     Fault,
     FencedProducer,
     ForgottenProducers,
+    MovedLeader,
     RecreatedTopic,
     RefusedLogin,
     ReplacedCluster,
@@ -428,8 +429,10 @@ def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fa
     return refused and any(fault.at <= record.completed_at for fault in faults)
 
 
-_FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction
-"""Faults that a record may fail for at any later time."""
+_FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction | MovedLeader
+"""Faults that a record may fail for at any later time. The next record for a partition notices its new leader; if
+metadata takes longer than `retry.backoff.ms`, its retries go to the old one.
+"""
 
 
 def _metadata_are_true(record: Sent, found: Sequence[tuple[SimulatedTopic, int, int]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.errors import BrokerError, ErrorCode, NetworkError, OttlaError
+from ottla.errors import BrokerError, ConnectionRetiredError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.client_context import ClientContext
@@ -145,10 +145,13 @@ class MetadataUpdater:
         self._closer.close_gone(now)
 
     def _leave_bootstrap_server(self, node: int, error: OttlaError) -> None:
-        """Close a bootstrap server's connection, because the next request would go to it again, not to another one."""
-        if node < 0:
+        """Close the connection to one of several bootstrap servers: the next request would go to it again.
+
+        It is not a failure of the connection, whose log would have each error a second time.
+        """
+        if node < 0 and len(self._metadata.cluster.brokers) > 1:
             connection = self._connections[node]
-            self._closer.close(connection, NetworkError(f"{connection.broker} sends no usable metadata: {error}"))
+            self._closer.close(connection, ConnectionRetiredError(f"{connection.broker} sends no usable metadata: {error}"))
 
     def _complete(self, completion: Completion, wanted: RequestedTopics) -> None:
         self._in_flight = False
