@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 
 import pytest
+from broker_on_a_socket import SocketBroker
 
+from ottla import Producer
 from ottla.protocol import METADATA, MetadataResponse
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation import SimulatedCluster
@@ -55,3 +57,15 @@ def test_a_bootstrap_server_does_not_turn_idempotence_off(caplog: pytest.LogCapt
     assert delivery.result().offset == 0
     assert "idempotence is off" not in caplog.text
     assert cluster.topics["t"].producers[0].entries
+
+
+@pytest.mark.parametrize("attempt", range(5))  # which server is the first one is chance
+def test_another_server_is_asked_if_one_knows_no_brokers(attempt: int) -> None:
+    good, starting = cluster_with_topic(), cluster_with_topic()
+    starting.brokers[1].outdated_metadata = MetadataResponse(brokers=[], topics=[])
+    with (
+        SocketBroker(good.brokers[1]).serving() as one,
+        SocketBroker(starting.brokers[1]).serving() as other,
+        Producer(bootstrap_servers=f"{other},{one}", max_block_ms=15_000) as producer,
+    ):
+        assert producer.send("t", b"v").result(20).offset == 0

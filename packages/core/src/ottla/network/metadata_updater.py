@@ -151,7 +151,8 @@ class MetadataUpdater:
         """
         if node < 0 and len(self._metadata.cluster.brokers) > 1:
             connection = self._connections[node]
-            self._closer.close(connection, ConnectionRetiredError(f"{connection.broker} sends no usable metadata: {error}"))
+            reason = ConnectionRetiredError(f"{connection.broker} sends no usable metadata: {error}")
+            self._closer.close(connection, reason)
 
     def _complete(self, completion: Completion, wanted: RequestedTopics) -> None:
         self._in_flight = False
