@@ -698,6 +698,40 @@ def test_a_last_push_has_what_was_sent_until_the_end() -> None:
         assert asked(simulation)[-1] == "PushTelemetry"
 
 
+@pytest.mark.rule("producer.telemetry.last")
+@pytest.mark.parametrize("delta", [False, True])
+def test_a_last_push_is_not_one_that_was_begun_before(delta: bool) -> None:
+    with collecting(telemetry=SimulatedTelemetry(delta=delta)) as (simulation, wants):
+        made: list[HeldThread] = []
+
+        def thread(run: Callable[[], object], name: str) -> HeldThread:
+            made.append(HeldThread(run, name))
+            return made[-1]
+
+        telemetry = simulation.producer._engine.telemetry
+        assert telemetry is not None
+        telemetry._payloads()._make_thread = thread
+        send(simulation, 2)
+        simulation.run_until(lambda: made)
+        made[0].run()
+        begun = telemetry._payload
+        assert begun is not None
+        begun.finished = False  # what comes after the values takes longer
+        send(simulation, 3)
+        begun.finished = True
+        poll = telemetry._client.poll
+
+        def run_and_poll(timeout: float, now: float) -> float:
+            made[-1].run()
+            return poll(timeout, now)
+
+        telemetry._client.poll = run_and_poll  # type: ignore[method-assign]
+        telemetry.push_last(simulation.clock(), simulation.clock() + 1.0)
+
+        assert [push.terminating for push in wants.pushes] == [True]
+        assert value(wants.pushes[-1], RECORDS_SENT) == 5
+
+
 def test_a_producer_that_got_no_subscription_ends_without_a_push() -> None:
     with collecting(telemetry=SimulatedTelemetry(metrics=[])) as (simulation, wants):
         send(simulation)

@@ -66,6 +66,7 @@ class TelemetrySender:
         self._state = TelemetryState.SUBSCRIPTION_NEEDED
         self._subscription: Subscription | None = None
         self._payload: PayloadInProgress | None = None
+        self._outdated = False  # the payload was begun before the producer's last records
         self._node: int | None = None  # KIP-714: use the same broker as long as possible
         self._due_at = _ALWAYS
         self._announced = False
@@ -101,6 +102,7 @@ class TelemetrySender:
             and self._may_enter(TelemetryState.TERMINATING_PUSH_NEEDED)
         ):
             self._enter(TelemetryState.TERMINATING_PUSH_NEEDED)
+            self._outdated = self._payload is not None
             deadline = min(deadline, now + LAST_PUSH_SECONDS)
             while now < deadline:
                 self.run(now)
@@ -152,6 +154,12 @@ class TelemetrySender:
             self._wait_for_event()  # the thread that makes it wakes this one
             return
         payload, self._payload = self._payload.payload, None
+        if self._outdated:
+            self._outdated = False
+            if payload is not None:
+                self._payloads().take_back()
+            self._push(now, terminating=terminating)
+            return
         if payload is None:
             self._skip_push(now, terminating=terminating)
             return
