@@ -710,7 +710,7 @@ def test_a_last_push_is_not_one_that_was_begun_before(delta: bool) -> None:
 
         telemetry = simulation.producer._engine.telemetry
         assert telemetry is not None
-        telemetry._payloads()._make_thread = thread
+        telemetry._payloads()._make_thread = thread  # type: ignore[assignment]
         send(simulation, 2)
         simulation.run_until(lambda: made)
         made[0].run()
