@@ -43,6 +43,7 @@ from ottla_spark.exactly_once.kafka import cluster_client
 from ottla_spark.exactly_once.status import ledger_status
 from ottla_spark.options.options import read_options
 from ottla_spark.source import OttlaDataSource
+from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.simulation import SimulatedLogin
 
 SECRET: Final = "hunter2SECRET"
@@ -384,7 +385,7 @@ REGISTRY_ANSWERS: Final[Mapping[str, Callable[[Any], None]]] = {
 def error_with_registry(address: str, more: Mapping[str, str]) -> BaseException:
     """The error of a record whose schema this registry does not give."""
     settings = {"bootstrap.servers": "localhost:1", "schema.registry.url": address, **REGISTRY, **more}
-    with Producer(settings) as producer, pytest.raises(OttlaError) as caught:
+    with MockProducer(settings) as producer, pytest.raises(OttlaError) as caught:
         producer.send("t", 1)
     return caught.value
 

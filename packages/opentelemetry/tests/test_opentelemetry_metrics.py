@@ -103,7 +103,7 @@ def test_several_producers_share_the_instruments(exported: Exported, caplog: pyt
 
 
 def test_every_reader_gets_the_last_values_of_a_closed_producer() -> None:
-    """Such as Prometheus and OTLP; OpenTelemetry does not say which one asks."""
+    """Two readers, such as Prometheus and OTLP: OpenTelemetry does not say which of them asks."""
     other = InMemoryMetricReader()
     exported = Exported(other)
     with MockProducer(client_id="shop") as producer:
@@ -119,7 +119,7 @@ def test_every_reader_gets_the_last_values_of_a_closed_producer() -> None:
         assert "kafka.producer.record_send" not in exported.collect()
 
 
-def test_a_late_collection_gets_the_last_values_of_a_closed_producer(exported: Exported) -> None:
+def test_a_late_collection_has_the_last_values_of_a_closed_producer(exported: Exported) -> None:
     with MockProducer(client_id="shop") as producer:
         reporter = exported.started(producer)
         producer.send("orders", b"value")

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 from google.protobuf.type_pb2 import Field
 from hostile_registry import Hostile, hostile_server, says
 
-from ottla import ConfigError, Producer
+from ottla import ConfigError
 from ottla.errors import SerializationError
 from ottla.interfaces import Secret
 from ottla_serializer_schema_registry import InvalidSchemaError, assembly, keys
@@ -40,6 +40,7 @@ from ottla_serializer_schema_registry.registry.references import (
 from ottla_serializer_schema_registry.registry.schemas import AVRO, Reference, Schema
 from ottla_serializer_schema_registry.schema_ids import HEADER
 from ottla_serializer_schema_registry.serializer import SchemaOptions
+from ottla_testkit.mock_producer import MockProducer
 
 hostile = hostile_server
 
@@ -159,7 +160,7 @@ def test_the_setting_normalize_reaches_the_registry(hostile: Hostile) -> None:
         "schema.registry.url": hostile.address,
         "normalize.schemas": True,
     }
-    with Producer(settings) as producer, pytest.raises(SerializationError):
+    with MockProducer(settings) as producer, pytest.raises(SerializationError):
         producer.send("orders", 1)
     assert [line for line, _headers, _body in hostile.requests] == [
         "POST /subjects/orders-value/versions?normalize=true"

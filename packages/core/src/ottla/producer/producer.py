@@ -109,7 +109,7 @@ class Producer:
         self._permission = queueing.accumulator.permission
         self._open_transaction = None if engine.transactions is None else engine.transactions.manager
         self._call_times, self._clock = queueing.counters.producer, engine.clock
-        serializer = assembly.build_serializer(engine)
+        self._serializer = serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
         self._report = reports_of(queueing.accumulator, engine.transactions)

@@ -66,6 +66,7 @@ class MockProducer(Producer):
         self._blocking_send = MockBlockingSend(
             parts.engine, self._check_sendable, MockTopics(topics, partitions=partitions)
         )
+        self._serializer.await_topic = self._blocking_send.find_route
 
     # Sent records
 
