@@ -306,6 +306,27 @@ def test_a_wrong_serializer_is_named_and_refuses_its_record(part: str, serialize
         check_named(caught.value, "serializer")
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize("returned", ["text", 7, [b"value"]])
+@pytest.mark.parametrize("prepares", [False, True])
+def test_a_serializer_that_returns_no_bytes_is_at_fault_and_not_the_data(
+    part: str, returned: object, prepares: bool
+) -> None:
+    methods = {"serialize": lambda *_arguments: returned} | ({"prepare": lambda *_arguments: None} if prepares else {})
+    broken = installed("serializer", type("Broken", (), methods)())
+    with (
+        simulated(1, plugins={f"{part}_serializer": broken}) as simulation,
+        pytest.raises(SerializationError) as caught,
+    ):
+        simulation.producer.send("t", b"value", b"key")
+
+    found = origin("serializer")
+    assert str(caught.value) == (
+        f"the {part} for topic 't' could not be serialized: the {found.name} returned {type(returned).__name__}, not "
+        f"bytes; {found.remedy}"
+    )
+
+
 def named(value: object) -> bytes:
     raise LookupError(value)
 

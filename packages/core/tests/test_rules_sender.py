@@ -247,8 +247,18 @@ class Returning:
 
 
 @pytest.mark.rule("accumulator.drain.fault")
-@pytest.mark.parametrize("made", [None, "text", 5, [b"bytes"]])
-def test_a_codec_that_returns_no_bytes_fails_its_batch_and_is_named(made: Any) -> None:
+@pytest.mark.parametrize(
+    ("made", "returned"),
+    [
+        (None, "NoneType, not bytes"),
+        ("text", "str, not bytes"),
+        (5, "int, not bytes"),
+        ([b"bytes"], "list, not bytes"),
+        (b"", "no bytes"),
+        (bytearray(), "no bytes"),
+    ],
+)
+def test_a_codec_that_returns_no_bytes_fails_its_batch_and_is_named(made: Any, returned: str) -> None:
     machine = warm(machine_with_topic(1, compressor=Returning(made)))
     delivery = machine.send(b"a")
     started = machine.clock()
@@ -256,7 +266,7 @@ def test_a_codec_that_returns_no_bytes_fails_its_batch_and_is_named(made: Any) -
     machine.run_until_idle()
 
     assert machine.clock() == started
-    said = rf"it could not be encoded: the compressor \S*Returning returned {type(made).__name__}, not bytes"
+    said = rf"it could not be encoded: the compressor \S*Returning returned {returned}"
     with pytest.raises(DeliveryError, match=said) as caught:
         delivery.result(0)
     assert isinstance(caught.value.__cause__, InvalidPluginError)

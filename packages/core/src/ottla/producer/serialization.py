@@ -12,7 +12,7 @@ from ottla.errors import InvalidRecordError, NotPreparedError, SerializationErro
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Header, Serializer, SupportsPrepare, SupportsSetsHeaders, supports
 from ottla.plugins.record_headers import checked_headers
-from ottla.plugins.serializer_failures import serialization_failure
+from ottla.plugins.serializer_failures import serialization_failure, serialized_bytes
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
 from ottla.plugins.serializers.bytes import plain_bytes
 
@@ -58,7 +58,7 @@ class PartSerializer:
         given = list(headers) if self.sets_headers else headers
         try:
             made = self.serialize(topic, data, given)
-            serialized = made if type(made) is bytes or made is None else plain_bytes(made)
+            serialized = made if type(made) is bytes or made is None else serialized_bytes(made)
             return serialized, checked_headers(given) if self.sets_headers else headers
         except NotPreparedError as cause:
             if self.prepares is not None:
@@ -138,13 +138,13 @@ class RecordSerializer:
         try:
             made_value = part.serialize(topic, value, headers)
             if type(made_value) is not bytes and made_value is not None:
-                made_value = plain_bytes(made_value)
+                made_value = serialized_bytes(made_value)
             if key is None:
                 return None, made_value, headers, 0.0
             part = self._key
             made_key = part.serialize(topic, key, headers)
             if type(made_key) is not bytes and made_key is not None:
-                made_key = plain_bytes(made_key)
+                made_key = serialized_bytes(made_key)
         except faults() as cause:
             if not part.changes_bytes:
                 raise

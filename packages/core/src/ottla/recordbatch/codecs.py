@@ -46,19 +46,21 @@ def unpack(packed: Buffer, *, codec_id: int, compressors: Mapping[int, Compresso
 
 
 def compressed(compressor: Compressor, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
-    """The compressed chunks. Raises InvalidPluginError for the compressor's errors, and if the result is not bytes."""
+    """The compressed chunks. Raises InvalidPluginError for the compressor's errors, and for a result of no bytes."""
     try:
         made = compressor.compress(chunks, level=level)
     except MemoryError:  # a lack of memory is no fault of the compressor
         raise
     except faults() as cause:
         raise _fault(compressor, f"failed in compress: {described(cause)}") from cause
-    if type(made) is bytes:
-        return made
-    try:
-        return bytes(memoryview(made))
-    except TypeError:
-        raise _fault(compressor, f"returned {type(made).__name__}, not bytes") from None
+    if type(made) is not bytes:
+        try:
+            made = bytes(memoryview(made))
+        except TypeError:
+            raise _fault(compressor, f"returned {type(made).__name__}, not bytes") from None
+    if not made:  # a broker would say only that something unexpected went wrong
+        raise _fault(compressor, "returned no bytes, and a record has some in each format of compression")
+    return made
 
 
 def _fault(compressor: Compressor, what: str) -> InvalidPluginError:
