@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 import attrs
+import error_copies
 from long_forms import LONG
 
 from ottla.accumulator.delivery import Delivery
@@ -174,7 +175,9 @@ def check_logs(simulation: Simulated, sent: Sequence[Sent], *, once: bool, in_or
 
 def check_one(record: Sent, log: Sequence[int]) -> None:
     error = record.delivery.exception(0)
-    assert record.calls == [error], f"the callback of {record.number} was called with {record.calls}"
+    called = f"the callback of {record.number} was called with {record.calls}"
+    assert len(record.calls) == 1, called
+    assert error_copies.same(record.calls[0], error), called
     if isinstance(error, DeliveryError) and not error.possibly_persisted:
         assert record.number not in log, f"{record.number} was reported as not written: {error}"
     elif error is None and (offset := record.delivery.result(0).offset) >= 0:

@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
+import error_copies
 import pytest
 from event_loop_kinds import KINDS, run_on
 from wait_kinds import WAIT_KINDS
@@ -257,7 +258,7 @@ def test_errors_of_forwarded_records_are_retrieved_before_the_turn(times: int) -
         with pytest.raises(DeliveryError, match="refused"):
             await waiting
         assert called == [delivery]
-        assert unread.error is REFUSED
+        assert error_copies.same(unread.error, REFUSED)
 
     run(main())
 
@@ -736,7 +737,7 @@ def test_a_delivery_becomes_a_future_of_concurrent_futures() -> None:
 
     assert (len(done), len(pending)) == (2, 0)
     assert futures[0].result().offset == 10
-    assert futures[1].exception() is REFUSED
+    assert error_copies.same(futures[1].exception(), REFUSED)
     assert failing._place()[0].unretrieved_errors() == 0
 
 
