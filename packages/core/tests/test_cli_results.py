@@ -40,3 +40,12 @@ def test_with_an_ended_pipe_the_result_is_on_the_standard_error() -> None:
     os.close(writer)
 
     assert (code, shown) == (0, "the standard output cannot be written (Broken pipe); the result:\nacknowledged: 5\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its shell closes no output")
+def test_with_a_closed_output_the_result_is_on_the_standard_error() -> None:
+    command = ["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, PROGRAM]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    shown = "the standard output is closed; the result:\nacknowledged: 5\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", shown)

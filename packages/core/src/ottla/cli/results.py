@@ -15,6 +15,9 @@ def print_result(text: str) -> None:
 
     The exit code stays that of the records: a program that repeats the command would send acknowledged ones again.
     """
+    if sys.stdout is None:  # the program was started without one: `>&-`
+        click.echo(f"the standard output is closed; the result:\n{text}", err=True)
+        return
     try:
         click.echo(text)
     except OSError as error:
