@@ -187,6 +187,15 @@ def test_an_unknown_key_is_refused_with_the_nearest_match(written: str, meant: s
     assert f"{written!r} is not a known key; did you mean {meant!r}?" == problem
 
 
+@pytest.mark.parametrize("written", ["sasl.password ", "sasl_password", "SASL.password"])
+def test_another_spelling_of_a_plugins_key_is_not_called_uninstalled(written: str) -> None:
+    *_, problem = finish_refused(ConfigDraft.read({**SERVERS, written: 1}), ["sasl.password"])
+    assert problem == f"{written!r} is not a known key; did you mean 'sasl.password'?"
+
+    *_, problem = finish_refused(ConfigDraft.read({**SERVERS, written: 1}))
+    assert "try: pip install ottla-authenticator-sasl" in problem
+
+
 @pytest.mark.parametrize("value", [1, None])
 def test_an_unknown_key_without_a_near_match_is_refused(value: object) -> None:
     [problem] = finish_refused(ConfigDraft.read({**SERVERS, "xyzzy": value}))

@@ -140,7 +140,7 @@ def _hint(key: str, *, known: Sequence[str]) -> str:
     if (other := of_another_client(key)) is not None:
         return other.hint()
     spelt = dotted(key)
-    if spelt in KEYS_OF_OWN_PLUGINS:
+    if spelt in KEYS_OF_OWN_PLUGINS and spelt not in known:
         [package] = {name for prefix, name in _OWN_PACKAGES.items() if spelt.startswith(prefix)}
         return f"a plugin that is not installed has it; try: pip install {package}"
     if (near := most_similar(spelt, known)) is not None:
