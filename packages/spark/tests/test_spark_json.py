@@ -77,3 +77,22 @@ def test_the_text_of_a_far_moment_equals_that_of_to_json(zoned: SparkSession) ->
         ours = objects(batch.schema.names, batch.columns, count=batch.num_rows, rows=rows).to_pylist()
 
         assert ours == theirs
+
+
+@pytest.mark.slow
+def test_keys_of_maps_that_are_times_are_written_as_other_times_are(zoned: SparkSession) -> None:
+    """The numbers of `to_json` are Spark's own form of a time."""
+    frame = zoned.sql(
+        "select time, day, map(time, 1) as times, map(day, 1) as days "
+        "from (select timestamp '2013-07-01 05:00:00.5Z' as time, date '2013-07-01' as day)"
+    )
+    [theirs] = [json.loads(row[0]) for row in frame.selectExpr("to_json(struct(*))").collect()]
+    [batch] = pa.Table.from_batches(frame._collect_as_arrow()).to_batches()  # type: ignore[operator]
+
+    assert list(theirs["days"]) == ["15887"]
+    for rows in (None, compiled):
+        [ours] = map(json.loads, objects(batch.schema.names, batch.columns, count=1, rows=rows).to_pylist())
+
+        assert (ours["time"], ours["day"]) == (theirs["time"], theirs["day"])
+        assert list(ours["times"]) == [ours["time"]]
+        assert list(ours["days"]) == [ours["day"]]
