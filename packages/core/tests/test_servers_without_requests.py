@@ -39,6 +39,25 @@ def test_a_server_without_metadata_is_left_and_named(caplog: pytest.LogCaptureFi
     assert delivery.result().offset == 0
 
 
+def test_a_server_with_too_old_metadata_is_left_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = cluster_with_topic()
+    offered = cluster.brokers[1].versions
+    usable, offered[METADATA.key] = offered[METADATA.key], (0, 0)
+
+    with caplog.at_level(logging.WARNING, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
+        simulation.metadata.use("t", simulation.clock())
+        simulation.pass_time(3.0)
+        asked = [name for name, _version in cluster.brokers[1].requests]
+        offered[METADATA.key] = usable
+        simulation.know("t")
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+    assert 2 <= asked.count("ApiVersions") < 20  # with a backoff
+    assert "no version of Metadata fits" in caplog.text
+    assert delivery.result().offset == 0
+
+
 def test_a_bootstrap_server_does_not_turn_idempotence_off(caplog: pytest.LogCaptureFixture) -> None:
     cluster = cluster_with_topic()
     offered = cluster.brokers[1].versions

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.errors import BrokerError, ConnectionRetiredError, ErrorCode, OttlaError
+from ottla.errors import (
+    BrokerError,
+    ConnectionRetiredError,
+    ErrorCode,
+    NetworkError,
+    OttlaError,
+    UnsupportedVersionError,
+)
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.client_context import ClientContext
@@ -145,19 +152,23 @@ class MetadataUpdater:
         self._closer.close_gone(now)
 
     def _leave_bootstrap_server(self, node: int, error: OttlaError) -> None:
-        """Close the connection to one of several bootstrap servers: the next request would go to it again.
-
-        It is not a failure of the connection, whose log would have each error a second time.
-        """
-        if node < 0 and len(self._metadata.cluster.brokers) > 1:
-            connection = self._connections[node]
-            reason = ConnectionRetiredError(f"{connection.broker} sends no usable metadata: {error}")
-            self._closer.close(connection, reason)
+        """Close a connection to a bootstrap server to which the next request would go again."""
+        if node >= 0:
+            return
+        connection = self._connections[node]
+        why = f"{connection.broker} sends no usable metadata: {error}"
+        if isinstance(error, UnsupportedVersionError):  # it offers other versions to a new connection only
+            self._closer.close(connection, NetworkError(why))
+        elif len(self._metadata.cluster.brokers) > 1:
+            # It is not a failure of the connection, whose log would have each error a second time.
+            self._closer.close(connection, ConnectionRetiredError(why))
 
     def _complete(self, completion: Completion, wanted: RequestedTopics) -> None:
         self._in_flight = False
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)
+            if isinstance(completion.error, UnsupportedVersionError):
+                self._leave_bootstrap_server(completion.node, completion.error)
             return
         try:
             response = read_response(completion.response, wanted.topics)
