@@ -503,13 +503,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     # Clusters
     "the producer id of another cluster is kept": PlantedBug(
         module="accumulator.sequences",
-        before="        self.producer_id_and_epoch = None\n        for partition, numbers in list",
-        after="        for partition, numbers in list",
+        before="        self.producer_id_and_epoch = None\n        self._forget_idle()",
+        after="        self._forget_idle()",
         kinds=["replaced"],
     ),
     "batches without an outcome keep their numbers in another cluster": PlantedBug(
         module="accumulator.sequences",
-        before="                numbers.out_of_order = True\n                self._in_doubt[partition] = numbers\n",
+        before="            numbers.out_of_order = True\n            self._in_doubt[partition] = numbers\n",
         after="",
         kinds=["replaced"],
     ),

@@ -604,7 +604,8 @@ def test_metadata_without_a_common_version_is_retried_and_reported() -> None:
     machine.metadata.use("t", machine.clock())
     machine.run(1.0)
 
-    assert isinstance(machine.metadata.last_error, UnsupportedVersionError)
+    assert machine.metadata.last_error is not None
+    assert isinstance(machine.metadata.last_error.__cause__, UnsupportedVersionError)
     assert machine.metadata.due_at() <= machine.clock() + 1.2
 
 

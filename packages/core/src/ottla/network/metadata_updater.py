@@ -158,7 +158,9 @@ class MetadataUpdater:
         connection = self._connections[node]
         why = f"{connection.broker} sends no usable metadata: {error}"
         if isinstance(error, UnsupportedVersionError):  # it offers other versions to a new connection only
-            self._closer.close(connection, NetworkError(why))
+            failure = NetworkError(why)
+            failure.__cause__ = error
+            self._closer.close(connection, failure)
         elif len(self._metadata.cluster.brokers) > 1:
             # It is not a failure of the connection, whose log would have each error a second time.
             self._closer.close(connection, ConnectionRetiredError(why))
