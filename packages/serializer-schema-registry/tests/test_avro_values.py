@@ -130,6 +130,26 @@ def test_plain_data_is_written(schema: Any, data: Any, expected: bytes) -> None:
     assert outcome(schema, data, native=False) == PREFIX + expected
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("native", [False, True], ids=["python", "c"])
+@pytest.mark.parametrize("its", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 8}], ids=["bytes", "fixed"])
+def test_a_decimal_has_no_more_digits_than_its_schema(its: Any, native: bool) -> None:
+    """fastavro counts the digits of 1E+999999999 as one, and then computes that power of ten."""
+    schema = record({"name": "a", "type": {**its, "logicalType": "decimal", "precision": 4, "scale": 2}})
+
+    for large in ("1E+2", "-1E+999999999", "100", "123.4"):
+        said = outcome(schema, {"a": Decimal(large)}, native=native)
+        assert f"{large} has more than the 2 digits before the decimal point that its schema has" in str(said)
+    for strange in ("NaN", "-Infinity"):
+        assert "is no number that a decimal can have" in str(outcome(schema, {"a": Decimal(strange)}, native=native))
+    for same in ("1E+1", "10", "10.00"):
+        assert outcome(schema, {"a": Decimal(same)}, native=native) == outcome(
+            schema, {"a": Decimal("10.0")}, native=True
+        )
+    zero = outcome(schema, {"a": Decimal("0E+999999999")}, native=native)
+    assert zero == outcome(schema, {"a": Decimal(0)}, native=True)
+
+
 @pytest.mark.parametrize(
     "schema",
     [

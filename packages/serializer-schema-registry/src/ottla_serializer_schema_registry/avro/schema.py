@@ -13,7 +13,7 @@ from fastavro.validation import ValidationError, validate
 from ottla.errors import printable, quoted
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
 from ottla_serializer_schema_registry.avro.levels import most_levels
-from ottla_serializer_schema_registry.avro.shortest_decimals import with_shortest_decimals
+from ottla_serializer_schema_registry.avro.shortest_decimals import LOGICAL_TYPE, with_shortest_decimals
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of, too_deep
 from ottla_serializer_schema_registry.registry.references import NamedText
@@ -58,7 +58,7 @@ class AvroSchema:
                 levels_of(data)
             # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
             written = {"value": data} if self._is_wrapped else data
-            validate(written, self._checked)
+            validate(written, self._written)
             fastavro.schemaless_writer(out, self._written, written)
         except ValidationError as error:
             raise ValueError(f"it does not fit its Avro schema: {printable(_reasons(error))}") from error
@@ -111,8 +111,9 @@ def _reason(error: Any) -> str:
     """Why data does not fit: what fastavro says, with the data quoted and short."""
     found = "None" if error.datum is None else f"{printable(repr(error.datum), limit=MOST_SHOWN)}"
     kind = "" if error.datum is None else f" of type {type(error.datum).__name__}"
+    kind_of_schema = str(error.schema).replace(LOGICAL_TYPE, "decimal")
     where = printable(str(error.field), limit=MOST_SHOWN)
-    return f"{where} is {found}{kind}, expected {printable(str(error.schema), limit=MOST_SHOWN)}"
+    return f"{where} is {found}{kind}, expected {printable(kind_of_schema, limit=MOST_SHOWN)}"
 
 
 def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema:

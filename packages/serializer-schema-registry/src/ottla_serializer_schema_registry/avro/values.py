@@ -11,7 +11,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from ottla.interfaces import AvroKind, AvroType
 from ottla_serializer_schema_registry.avro.schema import AvroSchema, default_bytes
-from ottla_serializer_schema_registry.avro.shortest_decimals import shortest_decimal
+from ottla_serializer_schema_registry.avro.shortest_decimals import fixed_decimal, shortest_decimal
 
 _KINDS: Final[Mapping[str, AvroKind]] = {
     "null": AvroKind.CONSTANT,
@@ -96,10 +96,16 @@ class _Types:
         return attrs.evolve(self.type(branches[place], above), value_branch=place, null_branch=null_branch)
 
 
+_DECIMALS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "bytes-decimal": shortest_decimal,
+    "fixed-decimal": fixed_decimal,
+}
+
+
 def _prepare(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     """What is made of data of a logical type, before it is written."""
     name = f"{schema['type']}-{schema.get('logicalType')}"
-    prepare = shortest_decimal if name == "bytes-decimal" else LOGICAL_WRITERS.get(name)
+    prepare = _DECIMALS.get(name) or LOGICAL_WRITERS.get(name)
     return None if prepare is None else partial(_prepared, prepare, schema)
 
 
