@@ -735,4 +735,5 @@ def test_lookups_of_serializers_have_the_time_that_is_configured() -> None:
     with MockProducer(value_serializer=serializer, max_block_ms=7000) as producer:
         producer.send("orders", 42)
         assert [record.value for record in producer.history] == [b"42"]
-    assert serializer.time_outs == [7.0]
+    [seconds] = serializer.time_outs
+    assert 0.0 < seconds <= 7.0  # the wait for the topic is a part of the time
