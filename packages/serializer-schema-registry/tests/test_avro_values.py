@@ -130,6 +130,24 @@ def test_plain_data_is_written(schema: Any, data: Any, expected: bytes) -> None:
     assert outcome(schema, data, native=False) == PREFIX + expected
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["python", "c"])
+@pytest.mark.parametrize(
+    ("kind", "cell"),
+    [
+        (CENTS, Decimal("1.234")),
+        (CENTS, Decimal("NaN")),
+        ("double", 2**1030),
+        ("string", "\ud800"),
+    ],
+)
+def test_an_error_of_a_type_names_its_field(kind: Any, cell: Any, native: bool) -> None:
+    inner = {**record({"name": "good", "type": kind}, {"name": "wrong", "type": ["null", kind]}), "name": "S"}
+    data = {"good": None, "inner": {"good": {"double": 1.0, "string": ""}.get(str(kind), Decimal(1)), "wrong": cell}}
+    schema = record({"name": "good", "type": "null"}, {"name": "inner", "type": ["null", inner]})
+
+    assert "it does not fit its Avro schema: inner.wrong: " in str(outcome(schema, data, native=native))
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("native", [False, True], ids=["python", "c"])
 @pytest.mark.parametrize("its", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 8}], ids=["bytes", "fixed"])

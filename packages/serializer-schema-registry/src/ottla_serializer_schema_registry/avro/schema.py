@@ -65,10 +65,33 @@ class AvroSchema:
         except RecursionError:
             raise ValueError(too_deep("Avro")) from None
         except Exception as error:  # of logical types, which raise errors of many types
+            field = printable(_failing_field(self.schema, data, self.named), limit=MOST_SHOWN)
+            where = f"{field}: " if field else ""
             raise ValueError(
-                f"it does not fit its Avro schema: {type(error).__name__}: {printable(str(error))}"
+                f"it does not fit its Avro schema: {where}{type(error).__name__}: {printable(str(error))}"
             ) from error
         return without_length(out.getvalue()) if self.is_bytes else out.getvalue()
+
+
+def _failing_field(schema: Any, data: Any, named: Mapping[str, Any]) -> str:
+    """The path of the first field of a record that cannot be written, or "". fastavro names no field for it."""
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        schema = others[0] if len(others) == 1 else None
+    schema = named.get(schema) if isinstance(schema, str) else schema
+    if not (isinstance(schema, Mapping) and schema["type"] == "record" and isinstance(data, Mapping)):
+        return ""
+    for field in schema["fields"]:
+        name = field["name"]
+        alone = with_shortest_decimals(_record_of(field, named))
+        try:
+            given = {name: data[name]} if name in data else {}
+            validate(given, alone)
+            fastavro.schemaless_writer(io.BytesIO(), alone, given)
+        except Exception:  # of many types
+            below = _failing_field(field["type"], data.get(name), named)
+            return f"{name}.{below}" if below else str(name)
+    return ""
 
 
 def _is_bytes(schema: Any) -> bool:
