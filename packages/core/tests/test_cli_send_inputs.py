@@ -151,6 +151,24 @@ def test_a_row_of_csv_with_too_few_columns_is_named_by_its_number(tmp_path: Path
         list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
 
 
+@pytest.mark.parametrize("rest", [b"1,a\n", b"1,\xe9\n"])
+def test_a_column_of_csv_whose_name_is_not_utf_8_is_shown(tmp_path: Path, rest: bytes) -> None:
+    """As a spreadsheet may write it."""
+    (tmp_path / "a.csv").write_bytes(b"id,pr\xe9nom\n" + rest)
+
+    with pytest.raises(InputError, match=r"a\.csv has the column 'pr\\xe9nom', which is not UTF-8: save it as UTF-8"):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
+
+
+def test_csv_of_the_standard_input_is_named_so_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(writer)
+    with open(reader, encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        with pytest.raises(InputError, match=r"^the standard input has no header line"):
+            list(Input.of("-", "csv", Parts(), None).blocks())
+
+
 # Positions
 
 
@@ -281,7 +299,7 @@ def usage(*arguments: str, given: bytes = b"") -> Result:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--key", "id"], "lines have no columns: name the format of - with --format"),
+        (["--key", "id"], "lines have no columns: name the format of the standard input with --format"),
         (["--format", "parquet"], "it cannot come from the standard input"),
         (["--format", "ndjson", "--value", "*"], "leave --value out"),
         (["--resume", "STATE"], "--resume needs files"),

@@ -34,7 +34,11 @@ def csv_tables(file: str | int, name: str, *, block_bytes: int) -> Iterator[tupl
 
 
 def _header(start: bytes, name: str) -> list[str]:
-    names = next(csv.reader(io.StringIO(start.decode("utf-8-sig", errors="replace"))), [])
+    names = next(csv.reader(io.StringIO(start.decode("utf-8-sig", errors="surrogateescape"))), [])
+    for each in names:
+        if any("\udc80" <= character <= "\udcff" for character in each):
+            shown = each.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            raise InputError(f"{name} has the column '{shown}', which is not UTF-8: save it as UTF-8")
     if not names:
         raise InputError(f"{name} has no header line with the names of its columns")
     if len(set(names)) < len(names):

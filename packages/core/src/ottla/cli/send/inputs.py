@@ -82,7 +82,7 @@ class Input:
             _check_suffix(name, suffix)
         found = found or LINES
         if found == LINES and parts.named:
-            raise InputError(f"lines have no columns: name the format of {name} with --format")
+            raise InputError(f"lines have no columns: name the format of {_shown(name)} with --format")
         if found == NDJSON and parts.value == "*":
             raise InputError("a line of JSON is the value as it is; leave --value out")
         if found == PARQUET and name == STDIN:
@@ -118,6 +118,11 @@ class Input:
         return sendable(table, parts)
 
 
+def _shown(name: str) -> str:
+    """The name of an input in messages."""
+    return "the standard input" if name == STDIN else name
+
+
 def _check_suffix(name: str, suffix: str) -> None:
     """Raise InputError for a name without --format that says that the file has no lines, or may have none."""
     if suffix in _COMPRESSED:
@@ -139,8 +144,7 @@ def _check_text(name: str, block: bytes) -> None:
     if kind is None and b"\x00" in block[:_LOOKED_AT]:
         kind = "binary data, or text in UTF-16: it has zero bytes"
     if kind is not None:
-        what = "the standard input" if name == STDIN else name
-        raise InputError(f"{what} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n")
+        raise InputError(f"{name} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n")
 
 
 _PARTS: Final = ("key", "value", "headers", "partition", "timestamp")
@@ -152,7 +156,7 @@ def _lines(given: Input, _skip: int) -> _Tables:
     first = 0
     for block in _line_blocks(given):
         if given.guessed and not first:
-            _check_text(given.name, block)
+            _check_text(_shown(given.name), block)
         lines = split(block, blank=True)
         yield line_table(lines, given.separator, first), len(block) + 1
         first += len(lines)
@@ -187,7 +191,7 @@ def _standard_input() -> TextIO:
 
 def _csv(given: Input, _skip: int) -> _Tables:
     file = _standard_input().fileno() if given.name == STDIN else given.name
-    return csv_tables(file, given.name, block_bytes=BLOCK_BYTES)
+    return csv_tables(file, _shown(given.name), block_bytes=BLOCK_BYTES)
 
 
 def _parquet(given: Input, _skip: int) -> _Tables:
