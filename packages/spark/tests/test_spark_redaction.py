@@ -97,7 +97,7 @@ def test_a_table_shows_no_secret_with_the_recommended_redaction(
     try:
         text = shown(spark.range(1).selectExpr("'x' as value"), OPTIONS)
     finally:
-        spark.conf.set(OF_A_SESSION, before)
+        spark.conf.set(OF_A_SESSION, str(before))
 
     assert text.count("redacted") >= 4
     assert SECRET not in text
