@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import uuid
 from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -152,6 +153,16 @@ def test_a_row_that_cannot_be_sent_fails_its_task(mock_cluster: MockCluster, row
     columns, settings = INVALID_ROWS[row]
     with pytest.raises(WriteError, match="row 2 of the task was refused"):
         written(mock_cluster, uuid.uuid4().hex, rows=pa.record_batch(columns), more=settings)
+
+
+def test_the_row_that_cannot_be_sent_is_named_whatever_else_is_on_its_way(mock_cluster: MockCluster) -> None:
+    """Rows before it are still being compressed when it fails the transaction."""
+    random = Random(7)
+    rows = pa.record_batch({"value": [*(random.randbytes(500_000) for _ in range(8)), bytes(3_000_000), b"last"]})
+    options = {"kafka_max_request_size": "2000000", "kafka_compression_type": "gzip"}
+
+    with pytest.raises(WriteError, match="row 9 of the task was refused"):
+        written(mock_cluster, uuid.uuid4().hex, rows=rows, more=options)
 
 
 @pytest.mark.parametrize("row", INVALID_ROWS)

@@ -104,7 +104,9 @@ def _send(
     producer: Producer, in_flight: InFlightTables, table: TopicTable, *, refused: RefusedRows, transactional: bool
 ) -> Mapping[int, DeliveryError]:
     columns = {"value": "value", **table.parts}
-    if transactional and refused.tolerated:  # rows that are refused here do not fail the transaction of the others
+    if transactional:
+        # A row that is refused here does not fail the transaction, which would end the call with an error that names
+        # the first row. It fails its task below, or is tolerated.
         delivery = queue_tolerantly(producer, table.topic, table.table, columns)
     else:
         delivery = producer.send_table(table.topic, table.table, **columns)
