@@ -135,7 +135,7 @@ def test_a_worker_remembers_the_last_queries_and_jobs_only(
     assert last.listed[0].prepared.transactional_id.endswith("/0")  # the query has needed one id
 
 
-def test_a_worker_of_a_large_job_forgets_transactions_of_others(
+def test_a_worker_remembers_only_transactions_of_kept_producers(
     mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task, "_workers", {})
