@@ -135,6 +135,21 @@ def test_data_that_does_not_fit_is_refused_with_its_place(data: Any) -> None:
         encoded(STRICT, data)
 
 
+NULLABLE = {"type": ["string", "null"]}
+ENTRY = {"type": "object", "properties": {"a": NULLABLE, "b": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize("name", ["0", "4711", "007", "+5", "", "-1", "18446744073709551616"])
+def test_a_name_that_is_a_number_or_empty_has_its_nulls_and_its_place(name: str) -> None:
+    nullable = parsed_schema(json.dumps({"additionalProperties": ENTRY}))
+    strict = parsed_schema(json.dumps({"additionalProperties": {"additionalProperties": False}}))
+
+    assert json.loads(nullable.encode({name: {"a": None, "b": None}})) == {name: {"a": None}}
+    with pytest.raises(ValueError, match="Additional properties are not allowed") as refused:
+        strict.encode({name: {"x": 1}})
+    assert repr(name) in str(refused.value) or not name
+
+
 @pytest.mark.parametrize("data", [object(), {"id": object()}, {1j: 2}])
 def test_data_that_is_no_json_is_refused(data: Any) -> None:
     with pytest.raises(TypeError):

@@ -14,6 +14,7 @@ from ottla.errors import PluginNotFoundError, printable, quoted
 from ottla.plugins.serializers.json import json_text
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.json_schema import nulls
+from ottla_serializer_schema_registry.json_schema.paths import Places
 from ottla_serializer_schema_registry.nesting import levels_of, too_deep
 from ottla_serializer_schema_registry.registry.references import NamedText
 
@@ -60,9 +61,9 @@ class JsonSchema:
         sent = _sent(text)
         if self._validator.is_valid(sent):
             return None
-        required, wrong = set(), set()
+        required, wrong, places = set(), set(), Places(sent)
         for error in self._validator.iter_errors(sent):
-            path = tuple(error.instance_path)
+            path, _ = places.find(error.instance_path)
             wrong.add(path)
             if (name := getattr(error.kind, "property", None)) is not None:  # of `required` alone
                 required.add((*path, name))
@@ -76,10 +77,11 @@ class JsonSchema:
         sent = _sent(text)
         if self._validator.is_valid(sent):
             return None
-        reasons = []
+        reasons, places = [], Places(sent)
         for error in self._validator.iter_errors(sent):
-            where = "".join(f"[{step!r}]" for step in error.instance_path)
-            reasons.append(f"{where} {_message(error, sent)}".strip())
+            path, there = places.find(error.instance_path)
+            where = "".join(f"[{step!r}]" for step in path)
+            reasons.append(f"{where} {_message(error, there)}".strip())
             if len(reasons) == MOST_REASONS:
                 break
         return printable("; ".join(reasons))
@@ -92,15 +94,13 @@ def _sent(text: str) -> Any:
     return sent
 
 
-def _message(error: Any, sent: Any) -> str:
+def _message(error: Any, there: Any) -> str:
     """Why data does not fit, as the library says it, and shorter. It does not name properties if none may be there."""
     shown = str(error.message[:MOST_CHARACTERS])
-    if not shown.startswith("False schema") or list(error.schema_path)[-1:] != ["additionalProperties"]:
+    if not shown.startswith("False schema") or list(error.schema_path)[-1:] != ["additionalProperties"] or not there:
         return shown
-    for step in error.instance_path:
-        sent = sent[step]
-    names = ", ".join(quoted(name) for name in itertools.islice(sent, MOST_REASONS))
-    return f"Additional properties are not allowed ({names} {'was' if len(sent) == 1 else 'were'} unexpected)"
+    names = ", ".join(quoted(name) for name in itertools.islice(there, MOST_REASONS))
+    return f"Additional properties are not allowed ({names} {'was' if len(there) == 1 else 'were'} unexpected)"
 
 
 def _text_without_nulls(data: Any) -> str:
