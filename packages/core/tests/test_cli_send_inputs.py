@@ -151,6 +151,63 @@ def test_a_row_of_csv_with_too_few_columns_is_named_by_its_number(tmp_path: Path
         list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
 
 
+class Slow(io.FileIO):
+    """A pipe whose writer is slow: each read returns few bytes."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(1)
+
+    def readinto(self, buffer: Any) -> int:
+        return super().readinto(memoryview(buffer)[:1])
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        (b"id,number\n", ["id", "number"]),
+        (b"\xef\xbb\xbfid,n\xc3\xbamero\r\n", ["id", "n\u00famero"]),
+        (b'"a\nid","the ""number"""\r\n', ["a\nid", 'the "number"']),
+        (b'"a\r\nid","b\n"\n', ["a\r\nid", "b\n"]),
+    ],
+)
+@pytest.mark.parametrize("rows", [b"007,1.0\n", b"007,1.0", b"007,1.0\n\xc3\xa9,\n"])
+def test_all_columns_of_csv_are_text_however_its_header_arrives(
+    header: bytes, names: list[str], rows: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_bytes(header + rows)
+    at_once = [table for table, _size in csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=1_000)]
+    monkeypatch.setattr(io, "FileIO", Slow)
+    slowly = [table for table, _size in csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=1_000)]
+
+    for tables in (at_once, slowly):
+        found = pa.concat_tables(tables)
+        assert found.schema == pa.schema([(name, pa.string()) for name in names])
+        assert found.slice(0, 1).to_pylist() == [dict(zip(names, ("007", "1.0"), strict=True))]
+
+
+@pytest.mark.parametrize("start", [b"", b"\n"])
+def test_csv_without_a_header_line_is_refused(start: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(start)
+
+    with pytest.raises(InputError, match=r"^a\.csv has no header line with the names of its columns$"):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
+
+
+@pytest.mark.parametrize(
+    ("header", "error"),
+    [
+        (b"column," * 200_000, r"is longer than 1048576 bytes"),
+        (b'id,"name\n' + b"1,a\n" * 300_000, r"cannot be read: field larger than field limit"),
+    ],
+    ids=["long", "open quote"],
+)
+def test_a_header_of_csv_that_has_no_end_is_refused(header: bytes, error: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(header)
+
+    with pytest.raises(InputError, match=rf"^the header line of a\.csv {error}"):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
+
+
 @pytest.mark.parametrize("rest", [b"1,a\n", b"1,\xe9\n"])
 def test_a_column_of_csv_whose_name_is_not_utf_8_is_shown(tmp_path: Path, rest: bytes) -> None:
     """As a spreadsheet may write it."""

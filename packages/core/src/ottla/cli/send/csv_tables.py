@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,21 +20,68 @@ def csv_tables(file: str | int, name: str, *, block_bytes: int) -> Iterator[tupl
 
     Raises InputError, which calls the file *name*.
     """
-    with io.BufferedReader(io.FileIO(file, closefd=not isinstance(file, int)), _HEADER_BYTES) as stream:
-        names = _header(stream.peek(_HEADER_BYTES), name)
+    with io.FileIO(file, closefd=not isinstance(file, int)) as raw:
+        start, names = _header(raw, name)
         options = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
         parse = pa.csv.ParseOptions(newlines_in_values=True)
         # With its threads, which make it no faster, pyarrow does not say which row has an error.
         read = pa.csv.ReadOptions(block_size=block_bytes, use_threads=False)
+        stream = io.BufferedReader(_Begun(start, raw), _HEADER_BYTES)
         try:
-            for batch in pa.csv.open_csv(stream, read, parse_options=parse, convert_options=options):
+            reader = pa.csv.open_csv(stream, read, parse_options=parse, convert_options=options)
+            if reader.schema.names != names:  # a column with another name would not be text
+                raise InputError(f"the header line of {name} cannot be read: its quotes are ambiguous")
+            for batch in reader:
                 yield pa.Table.from_batches([batch]), batch.nbytes
         except pa.ArrowException as error:
             raise InputError(f"{name} cannot be read as CSV: {error}") from None
 
 
-def _header(start: bytes, name: str) -> list[str]:
-    names = next(csv.reader(io.StringIO(start.decode("utf-8-sig", errors="surrogateescape"))), [])
+class _Begun(io.RawIOBase):
+    """A stream whose *start* was read already."""
+
+    def __init__(self, start: bytes, rest: io.RawIOBase) -> None:
+        self._start = memoryview(start)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._start:
+            return self._rest.readinto(buffer)
+        count = min(len(buffer), len(self._start))
+        buffer[:count], self._start = self._start[:count], self._start[count:]
+        return count
+
+
+class _UnfinishedError(Exception):
+    """The header goes on after what was read."""
+
+
+def _header(raw: io.RawIOBase, name: str) -> tuple[bytes, list[str]]:
+    """What was read, which has the whole header, and the names there. A pipe may return any part of it at once."""
+    start, ended = bytearray(), False
+    while not ended:
+        piece = raw.read(_HEADER_BYTES) or b""
+        ended = not piece
+        start += piece
+        if ended or b"\n" in piece or b"\r" in piece:
+            try:
+                return bytes(start), _names(start, ended=ended, name=name)
+            except _UnfinishedError:
+                pass
+        if len(start) >= _HEADER_BYTES:
+            raise InputError(f"the header line of {name} is longer than {_HEADER_BYTES} bytes")
+    raise AssertionError("at its end the header is finished")
+
+
+def _names(start: bytes | bytearray, *, ended: bool, name: str) -> list[str]:
+    text = io.StringIO(start.decode("utf-8-sig", errors="surrogateescape"), newline="")
+    try:
+        names = next(csv.reader(_finished(text, ended=ended)), [])
+    except csv.Error as error:
+        raise InputError(f"the header line of {name} cannot be read: {error}") from None
     for each in names:
         if any("\udc80" <= character <= "\udcff" for character in each):
             shown = each.encode(errors="surrogateescape").decode(errors="backslashreplace")
@@ -44,3 +91,12 @@ def _header(start: bytes, name: str) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(f"two columns of {name} have one name")
     return names
+
+
+def _finished(lines: Iterable[str], *, ended: bool) -> Iterator[str]:
+    """Yield lines that have their end, or all if the input has *ended*. Raises _UnfinishedError for one more."""
+    for line in lines:
+        if ended or line.endswith(("\n", "\r")):
+            yield line
+    if not ended:
+        raise _UnfinishedError
