@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,9 +14,16 @@ INTERRUPTED: Final = 130
 
 _STOPPING: Final = tuple(
     signal.Signals[name]
-    for name in ("SIGTERM", "SIGHUP")  # of containers and services; of a terminal that is closed
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")  # Ctrl-C; of containers and services; of a terminal that is closed
     if hasattr(signal, name)
 )
+
+
+ONE_REQUEST: Final = 0.25
+"""Seconds in which further signals are the same request: `timeout` of GNU sends a signal to the program, then to all.
+
+The first one has begun the end, which a second exception would break.
+"""
 
 
 class StoppedError(KeyboardInterrupt):
@@ -35,8 +43,15 @@ class Interruption:
 
     exit_code = INTERRUPTED
 
+    def __init__(self) -> None:
+        self._at = float("-inf")
+
     def raise_interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """Raise StoppedError, as the handler of a signal."""
+        """Raise StoppedError, as the handler of a signal. Right after another one, it is the same request."""
+        now = time.monotonic()
+        if now - self._at < ONE_REQUEST:
+            return
+        self._at = now
         stopped = StoppedError(number)
         self.exit_code = stopped.exit_code
         raise stopped
@@ -49,11 +64,14 @@ def exit_code_of(interrupt: KeyboardInterrupt) -> int:
 
 @contextmanager
 def stopping_as_ctrl_c() -> Iterator[Interruption]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in this block, unless they are ignored or have handlers."""
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in this block, too, unless they are ignored or have handlers.
+
+    Signals that come together raise it once.
+    """
     interruption = Interruption()
     before: dict[signal.Signals, Any] = {}
     for number in _STOPPING:
-        if signal.getsignal(number) is signal.SIG_DFL:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             before[number] = signal.signal(number, interruption.raise_interrupt)
     try:
         yield interruption

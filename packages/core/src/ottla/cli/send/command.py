@@ -84,20 +84,21 @@ def send(
         raise click.UsageError('ottla send needs pyarrow; try: pip install "ottla[arrow,cli]"') from None
     try:
         job = run.Job.of(topic, files, choices, progress_seconds=progress_seconds)
-        with printed_to_stderr(), stopping_as_ctrl_c() as interruption:
-            counts, ending = (
-                job.resume(settings, resume, flush_timeout) if resume else job.send(settings, flush_timeout)
+        with stopping_as_ctrl_c() as interruption:
+            with printed_to_stderr():
+                counts, ending = (
+                    job.resume(settings, resume, flush_timeout) if resume else job.send(settings, flush_timeout)
+                )
+            print_result(
+                json.dumps(_document(topic, counts, ending), indent=2)
+                if as_json
+                else _text(counts, ending, "committed" if resume else "acknowledged")
             )
     except run.InputError as error:
         raise click.UsageError(str(error)) from None
     except OttlaError as error:
         click.echo(f"{type(error).__name__}: {error}", err=True)
         raise click.exceptions.Exit(_SOME_FAILED) from None
-    print_result(
-        json.dumps(_document(topic, counts, ending), indent=2)
-        if as_json
-        else _text(counts, ending, "committed" if resume else "acknowledged")
-    )
     if ending.interrupted:
         raise click.exceptions.Exit(interruption.exit_code)
     if ending.error or counts.failed:
