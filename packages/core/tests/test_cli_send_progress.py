@@ -1,7 +1,9 @@
-"""What `ottla send` shows while it runs without a terminal."""
+"""What `ottla send` shows while it runs, on a terminal and without one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 from io import StringIO
@@ -45,3 +47,34 @@ def test_no_interval_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not [thread for thread in threading.enumerate() if thread.name == "ottla-send-progress"]
 
     assert lines.getvalue() == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_a_terminal_that_was_closed_does_not_hide_the_result() -> None:
+    """As by `nohup` or `disown`."""
+    program = """
+import os, sys
+from ottla.cli.results import print_result
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.progress import progress_of
+
+def run():
+    with progress_of(Counts(), seconds=1):
+        os.write(1, b"ready\\n")
+        os.read(0, 1)
+        return "acknowledged: 5"
+
+print_result(run())
+"""
+    terminal, its_end = os.openpty()
+    command = [sys.executable, "-c", program]
+    environment = os.environ | {"TERM": "xterm"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=its_end, env=environment) as child:
+        os.close(its_end)
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        os.close(terminal)
+        out, _log = child.communicate(b"x", timeout=60)
+
+    assert (out, child.returncode) == (b"acknowledged: 5\n", 0)

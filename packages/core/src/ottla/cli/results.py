@@ -21,14 +21,14 @@ def print_result(text: str) -> None:
     try:
         click.echo(text)
     except OSError as error:
-        _discard(sys.stdout)
+        discard(sys.stdout)
         try:
             click.echo(f"the standard output cannot be written ({error.strerror}); the result:\n{text}", err=True)
         except OSError:
-            _discard(sys.stderr)
+            discard(sys.stderr)
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """What is buffered is written to nowhere: at its end Python would write it again, fail, and end with 120."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,6 +13,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.text import Text
 
 from ottla.cli.rates import MEGABYTE, per_second
+from ottla.cli.results import discard
 from ottla.cli.send.counts import Counts
 
 
@@ -20,9 +22,21 @@ def progress_of(counts: Counts, *, seconds: float) -> AbstractContextManager[obj
     console = Console(stderr=True)
     if not console.is_terminal:
         return _lines(counts, seconds)
+    return _bar(counts, console)
+
+
+@contextmanager
+def _bar(counts: Counts, console: Console) -> Iterator[None]:
     bar = Progress(SpinnerColumn(), _CountsColumn(counts), console=console, refresh_per_second=4)
     bar.add_task("send", total=None)
-    return bar
+    bar.start()
+    try:
+        yield
+    finally:
+        try:
+            bar.stop()
+        except OSError:  # the terminal was closed; what became of the records is more important
+            discard(sys.stderr)
 
 
 @contextmanager
