@@ -8,6 +8,8 @@ import pytest
 from broker_on_a_socket import SocketBroker
 
 from ottla import Producer
+from ottla.errors import NetworkError, ProtocolError
+from ottla.network.metadata_log import MetadataLog
 from ottla.protocol import METADATA, MetadataResponse
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla_testkit.simulation import SimulatedCluster
@@ -88,3 +90,20 @@ def test_another_server_is_asked_if_one_knows_no_brokers(attempt: int) -> None:
         Producer(bootstrap_servers=f"{other},{one}", max_block_ms=15_000) as producer,
     ):
         assert producer.send("t", b"v").result(20).offset == 0
+
+
+def test_servers_that_all_start_have_one_line_until_a_reminder(caplog: pytest.LogCaptureFixture) -> None:
+    log, now = MetadataLog(client_id="p"), 0.0
+    while now < 20.0:  # each server is asked, and then all wait for their backoff
+        error = ProtocolError("the response to a metadata request names no broker")
+        log.failed(error, now)
+        log.write(now)
+        log.wanted(error, now + 0.5)
+        log.write(now + 0.5)
+        now += 1.0
+    lines = [record.getMessage() for record in caplog.records]
+    log.wanted(NetworkError("could not connect"), now)
+    log.write(now)
+
+    assert len(lines) == 1
+    assert "could not connect" in caplog.text

@@ -31,6 +31,7 @@ class MetadataLog:
         self._cluster: Outages[str, str] = Outages()
         self._listed: Outages[str, str] = Outages(repeat_by_failure=True)
         self._wanted_since: float | None = None
+        self._unusable: OttlaError | None = None  # the last response, which has its line
         self._brokers: Mapping[int, Broker] = {}
         self._cluster_id: str | None = None
         self.active = False
@@ -40,7 +41,7 @@ class MetadataLog:
         """Note that metadata is due and no broker can be asked."""
         if self._wanted_since is None:
             self._wanted_since = now
-        elif now - self._wanted_since >= LOGGED_AFTER:
+        elif now - self._wanted_since >= LOGGED_AFTER and (last_error is None or last_error is not self._unusable):
             why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
             self.active = True
             self._cluster.failed(_CLUSTER, "unasked", why, now, started_at=self._wanted_since)
@@ -48,7 +49,7 @@ class MetadataLog:
     def failed(self, error: OttlaError, now: float) -> None:
         """Note a response that cannot be used."""
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
-        self.active = True
+        self.active, self._unusable = True, error
         self._cluster.failed(_CLUSTER, kind, str(error).rstrip("."), now, started_at=self._wanted_since)
 
     def note_cluster(self, cluster_id: str | None) -> None:
@@ -78,7 +79,7 @@ class MetadataLog:
 
     def answered(self, topics: Mapping[str, Topic], now: float) -> None:
         """Note the state of the requested topics in a response."""
-        self._wanted_since = None
+        self._wanted_since = self._unusable = None
         self._cluster.recovered(_CLUSTER, now)
         for name, topic in topics.items():
             if topic.error is not ErrorCode.NONE:
