@@ -126,7 +126,7 @@ def test_a_response_with_only_negative_ids_is_retried_after_the_backoff(caplog: 
 
     asked = [name for name, _version in cluster.brokers[1].requests].count("Metadata")
     assert 20 <= asked <= 24
-    assert machine.network.connects == 1
+    assert 4 <= machine.network.connects <= 7  # behind the address may be another broker
     assert "names no broker that can be used: a broker at elsewhere:9092 with the id -1" in caplog.text
 
 

@@ -92,6 +92,19 @@ def test_another_server_is_asked_if_one_knows_no_brokers(attempt: int) -> None:
         assert producer.send("t", b"v").result(20).offset == 0
 
 
+def test_a_single_server_is_connected_again_for_that_behind_it(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = cluster_with_topic()
+    cluster.brokers[1].outdated_metadata = MetadataResponse(brokers=[], topics=[])
+
+    with caplog.at_level(logging.INFO, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
+        simulation.metadata.use("t", simulation.clock())
+        simulation.pass_time(21.0)
+        asked = [name for name, _version in cluster.brokers[1].requests]
+
+    assert 4 <= asked.count("ApiVersions") <= 8  # a load balancer takes another server for each
+    assert len([record for record in caplog.records if record.name.startswith("ottla.network")]) == 1
+
+
 def test_servers_that_all_start_have_one_line_until_a_reminder(caplog: pytest.LogCaptureFixture) -> None:
     log, now = MetadataLog(client_id="p"), 0.0
     while now < 20.0:  # each server is asked, and then all wait for their backoff

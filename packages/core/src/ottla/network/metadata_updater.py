@@ -31,6 +31,9 @@ logger = robust_logger(__name__)
 _RARE: Final = 10.0
 """Seconds. If brokers ask for a rebootstrap less often, the backoff starts again."""
 
+_LEFT_AFTER: Final = 3.0
+"""Seconds for which a connection to the only bootstrap server is kept although its metadata cannot be used."""
+
 
 class MetadataUpdater:
     """The metadata requests of one producer, at most one at a time; the client sends them.
@@ -151,8 +154,11 @@ class MetadataUpdater:
         self._metadata.rebootstrap(now)
         self._closer.close_gone(now)
 
-    def _leave_bootstrap_server(self, node: int, error: OttlaError) -> None:
-        """Close a connection to a bootstrap server to which the next request would go again."""
+    def _leave_bootstrap_server(self, node: int, error: OttlaError, now: float) -> None:
+        """Close a connection to a bootstrap server to which the next request would go again.
+
+        A single server may be starting, or be a load balancer behind which the next connection leads to another one.
+        """
         if node >= 0:
             return
         connection = self._connections[node]
@@ -161,7 +167,7 @@ class MetadataUpdater:
             failure = NetworkError(why)
             failure.__cause__ = error
             self._closer.close(connection, failure)
-        elif len(self._metadata.cluster.brokers) > 1:
+        elif len(self._metadata.cluster.brokers) > 1 or now - connection.opened_at >= _LEFT_AFTER:
             # It is not a failure of the connection, whose log would have each error a second time.
             self._closer.close(connection, ConnectionRetiredError(why))
 
@@ -170,14 +176,14 @@ class MetadataUpdater:
         if completion.error is not None:
             self._metadata.fail(completion.error, completion.now)
             if isinstance(completion.error, UnsupportedVersionError):
-                self._leave_bootstrap_server(completion.node, completion.error)
+                self._leave_bootstrap_server(completion.node, completion.error, completion.now)
             return
         try:
             response = read_response(completion.response, wanted.topics)
         except OttlaError as error:
             self._metadata.fail(error, completion.now)
             self.log.failed(error, completion.now)
-            self._leave_bootstrap_server(completion.node, error)
+            self._leave_bootstrap_server(completion.node, error, completion.now)
             refused = isinstance(error, BrokerError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED
             if refused and self._rebootstraps and not self._metadata.cluster.bootstrap:
                 self._rebootstrap_as_asked(completion.now)
