@@ -274,9 +274,17 @@ class Run:
         self.note(f"the program ends: {error}")
         ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
         fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
-        fenced |= self._is_lost(error)
+        fenced |= self._is_lost(error) or self._is_replaced(error)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
+
+    def _is_replaced(self, error: OttlaError) -> bool:
+        """Return whether an error is the right one for a cluster that was set up again.
+
+        A coordinator without the id comes first if the topics in use do not exist there yet.
+        """
+        said = ("those of another cluster now", "created again meanwhile", "INVALID_PRODUCER_ID_MAPPING")
+        return self.plan.kind.replaced and any(each in str(error) for each in said)
 
     def _is_lost(self, error: OttlaError) -> bool:
         """Return whether a coordinator had an internal error when it was asked again for the last epoch, as Kafka's."""
@@ -409,7 +417,9 @@ class Run:
 
     def check_failure(self, error: AbortableTransactionError, *, moved: bool) -> None:
         """Check that a transaction had to fail: for a record, or because its consumer has *moved*."""
-        if self.plan.kind.patient and not (isinstance(error.__cause__, DeliveryError) or moved):
+        if self.plan.kind.patient and not (
+            isinstance(error.__cause__, DeliveryError) or moved or self._is_replaced(error)
+        ):
             raise Violation(f"the transaction failed without need: {error}") from error
 
     def _await(self, records: Sequence[Sent]) -> None:

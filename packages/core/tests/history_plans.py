@@ -334,6 +334,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "cancelled": Kind(transactional=True, tasks=True, patient=True),
     "writers": Kind(transactional=True, writers=True, patient=True),
     "replaced": Kind(replaced=True, patient=True),
+    "restored": Kind(replaced=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -628,7 +629,11 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         return [_quota(chance, broker) for broker in BROKERS if chance.happens(0.7)]
     if (not kind.confirmed or kind.secured or kind.tasks) and chance.happens(0.4):
         return ()
-    if kind.transactional:
+    if kind.replaced:
+        # Nothing that a broker would do later, or say, as a part of the cluster before.
+        makers = [_crash, _leader, _leader, _added, *_PRESENT]
+        faults = [_replaced(chance, chance.uniform(0.0, 6.0))]
+    elif kind.transactional:
         makers += [_coordinator, _moved_coordinator, _rebalanced] * 2
         faults = [
             SlowMarkers(at=0.0, seconds=WHOLE_HISTORY, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
@@ -658,10 +663,6 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         faults = [
             fault for _ in range(chance.choice((1, 2, 4))) for fault in _overtaken_leader(chance, unclean=kind.unclean)
         ]
-    elif kind.replaced:
-        # Nothing that a broker would do later, or say, as a part of the cluster before.
-        makers = [_crash, _leader, _leader, _added, *_PRESENT]
-        faults = [_replaced(chance, chance.uniform(0.0, 6.0))]
     elif kind.divided:
         makers = [_faulty_requests, _small]
         limit = LARGEST + RECORD_COST

@@ -19,6 +19,7 @@ from ottla.errors import (
     BufferExhaustedError,
     DeliveryError,
     ErrorCode,
+    FatalTransactionError,
     ProducerClosedError,
     RecordTooLargeError,
     SerializationError,
@@ -264,7 +265,7 @@ class Transactions:
     def check(self, cluster: SimulatedCluster) -> None:
         """Check that each transaction is visible completely and in order, or not at all, as its outcome says."""
         visible: dict[tuple[int, int], int] = defaultdict(int)
-        for topic in cluster.topics.values():
+        for topic in (*cluster.topics.values(), *cluster.deleted):
             for partition in topic.log:
                 names = [name_of(value) for value in topic.committed(partition)]
                 for program in {name[0] for name in names}:
@@ -411,6 +412,8 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return fault.topic == record.topic and (not alone or record.size + RECORD_COST > fault.max_message_bytes)
     if isinstance(fault, FencedProducer | TimedOutTransaction | DeniedTransactionalId):
         return True
+    if isinstance(fault, ReplacedCluster):
+        return isinstance(record.error.__cause__ if record.error is not None else None, FatalTransactionError)
     if isinstance(fault, RefusedLogin):
         return isinstance(record.error.__cause__ if record.error is not None else None, AuthenticationError)
     if isinstance(fault, DeniedTopic):
@@ -429,7 +432,7 @@ def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fa
     return refused and any(fault.at <= record.completed_at for fault in faults)
 
 
-_FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction | MovedLeader
+_FOR_GOOD: Final = FencedProducer | DeniedTransactionalId | TimedOutTransaction | MovedLeader | ReplacedCluster
 """Faults that a record may fail for at any later time. The next record for a partition notices its new leader; if
 metadata takes longer than `retry.backoff.ms`, its retries go to the old one.
 """
