@@ -75,3 +75,13 @@ def test_the_counts_are_printed_when_two_signals_come_together(
 
     assert ended.exit_code == exit_code
     assert ended.output.startswith("records acknowledged: 0, failed: 0; ")
+
+
+@pytest.mark.parametrize("option", ["--flush-timeout", "--progress"])
+def test_a_time_that_is_not_a_number_is_wrong_usage(option: str) -> None:
+    ended = CliRunner().invoke(
+        ottla, ["send", "orders", "--bootstrap-servers", "localhost:9", option, "nan"], input=b""
+    )
+
+    assert ended.exit_code == 2
+    assert "'nan' is not a number" in ended.output

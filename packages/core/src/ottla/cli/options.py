@@ -12,6 +12,16 @@ from ottla.doctor import DEFAULT_TIMEOUT
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+class NumberRange(click.FloatRange):
+    """A number in a range, which NaN is not: no comparison finds it outside."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        made = super().convert(value, param, ctx)
+        if made != made:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return made
+
+
 def json_option(what: str) -> Option:
     """Add `--json`, which prints *what*, to a command; it gets *as_json*."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what}.")
@@ -22,7 +32,7 @@ def timeout_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, max=3600, min_open=True),
+        type=NumberRange(min=0, max=3600, min_open=True),
         default=DEFAULT_TIMEOUT,
         show_default=True,
         help="The time for everything.",
@@ -34,7 +44,7 @@ def flush_timeout_option(records: str) -> Option:
     return click.option(
         "--flush-timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0),
+        type=NumberRange(min=0),
         default=10.0,
         show_default=True,
         help=f"After Ctrl-C or SIGTERM, the time for {records}.",

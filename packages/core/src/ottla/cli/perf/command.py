@@ -11,7 +11,7 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.interruption import stopping_as_ctrl_c
-from ottla.cli.options import flush_timeout_option, json_option
+from ottla.cli.options import NumberRange, flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.results import print_result
 from ottla.errors import OttlaError
@@ -42,7 +42,7 @@ _SOME_FAILED: Final = 1
 @click.option(
     "--throughput",
     metavar="RATE",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     help="Send at most so many records a second; by default as fast as possible.",
 )
 @click.option(
@@ -56,7 +56,7 @@ _SOME_FAILED: Final = 1
 @click.option(
     "--transaction-duration-ms",
     metavar="MS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=3000,
     show_default=True,
     help="With transactional.id, the time until each commit.",
@@ -64,7 +64,7 @@ _SOME_FAILED: Final = 1
 @click.option(
     "--reporting-interval",
     metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
+    type=NumberRange(min=0.1),
     default=5.0,
     show_default=True,
     help="The time between two lines.",

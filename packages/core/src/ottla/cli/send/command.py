@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.foreign_output import printed_to_stderr
 from ottla.cli.interruption import stopping_as_ctrl_c
-from ottla.cli.options import flush_timeout_option, json_option
+from ottla.cli.options import NumberRange, flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.results import print_result
 from ottla.errors import OttlaError
@@ -47,7 +47,7 @@ _SOME_FAILED: Final = 1
     "--progress",
     "progress_seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, max=86_400),
+    type=NumberRange(min=0, max=86_400),
     default=30.0,
     show_default=True,
     help="Without a terminal, how often the counts are printed; 0: never.",
