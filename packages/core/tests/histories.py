@@ -281,10 +281,13 @@ class Run:
     def _is_replaced(self, error: OttlaError) -> bool:
         """Return whether an error is the right one for a cluster that was set up again.
 
-        A coordinator without the id comes first if the topics in use do not exist there yet.
+        A coordinator without the id comes first if the topics in use do not exist there yet; an abort needs no id. A
+        coordinator whose response with another id was lost does not know the one that it is asked to renew.
         """
-        said = ("those of another cluster now", "created again meanwhile", "INVALID_PRODUCER_ID_MAPPING")
-        return self.plan.kind.replaced and any(each in str(error) for each in said)
+        text = str(error)
+        unknown = "INVALID_PRODUCER_ID_MAPPING" in text and "it was aborting" not in text
+        said = ("those of another cluster now", "created again meanwhile", "PRODUCER_FENCED")
+        return self.plan.kind.replaced and (unknown or any(each in text for each in said))
 
     def _is_lost(self, error: OttlaError) -> bool:
         """Return whether a coordinator had an internal error when it was asked again for the last epoch, as Kafka's."""

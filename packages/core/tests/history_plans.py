@@ -632,7 +632,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
     if kind.replaced:
         # Nothing that a broker would do later, or say, as a part of the cluster before.
         makers = [_crash, _leader, _leader, _added, *_PRESENT]
-        faults = [_replaced(chance, chance.uniform(0.0, 6.0))]
+        faults = [_replaced(chance, chance.uniform(0.0, 6.0), older=kind.transactional and chance.happens(0.5))]
     elif kind.transactional:
         makers += [_coordinator, _moved_coordinator, _rebalanced] * 2
         faults = [
@@ -782,7 +782,7 @@ def _interrupted_writer(chance: Chance, at: float) -> Fault:
     return InterruptedProgram(at=at, program=chance.choice((1, 2)))
 
 
-def _replaced(chance: Chance, at: float) -> Fault:
+def _replaced(chance: Chance, at: float, *, older: bool) -> Fault:
     late = tuple(topic for topic in TOPICS if chance.happens(0.2))
     return ReplacedCluster(
         at=at,
@@ -790,6 +790,7 @@ def _replaced(chance: Chance, at: float) -> Fault:
         id=chance.choice((None, "another cluster")),
         late=late,
         others=chance.choice((0, 1, 3, 12)),
+        older=older,
     )
 
 

@@ -45,6 +45,8 @@ from ottla_testkit.simulation.planned_faults import (
     UncleanElection,
 )
 
+_OF_OTHER_TRANSACTIONS: Final = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTION_ABORTABLE)
+
 GRACE: Final = 8.0
 """Seconds after a fault in which it may still be the reason of a failure: backoffs, new connections, a full queue."""
 
@@ -413,7 +415,10 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
     if isinstance(fault, FencedProducer | TimedOutTransaction | DeniedTransactionalId):
         return True
     if isinstance(fault, ReplacedCluster):
-        return isinstance(record.error.__cause__ if record.error is not None else None, FatalTransactionError)
+        # Until its topics or its coordinator are known to be others, transactions are those of the cluster before.
+        cause = record.error.__cause__ if record.error is not None else None
+        unknown = isinstance(cause, BrokerError) and cause.code in _OF_OTHER_TRANSACTIONS
+        return unknown or isinstance(cause, FatalTransactionError)
     if isinstance(fault, RefusedLogin):
         return isinstance(record.error.__cause__ if record.error is not None else None, AuthenticationError)
     if isinstance(fault, DeniedTopic):

@@ -513,12 +513,6 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["replaced"],
     ),
-    "the features of the cluster before are kept": PlantedBug(
-        module="sender.build",
-        before="    client.forget_features()\n",
-        after="",
-        kinds=["restored"],
-    ),
     "numbers go on in a cluster that assigns the same id again": PlantedBug(
         module="accumulator.sequences",
         before="            self._other_topics = False\n            self._forget_idle()\n",
@@ -527,7 +521,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "a transaction whose id a cluster has forgotten is never ended": PlantedBug(
         module="transactions.transaction_requests",
-        before="if self.renews and not self.commit and code",
+        before="if not self.commit and code",
         after="if False and code",
         kinds=["restored"],
     ),

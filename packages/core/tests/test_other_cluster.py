@@ -22,6 +22,7 @@ from ottla import (
     UndeliveredError,
 )
 from ottla.errors import TransactionError
+from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from wrong_peers import serving
 
@@ -214,6 +215,8 @@ def test_transactions_go_on_in_a_cluster_of_another_release(before: int, after: 
     first, second = cluster("first"), cluster("first", topics_before=1)
     first.transaction_version, first.features_epoch = before, 40
     second.transaction_version = after
+    if after < before:
+        second.brokers[1].versions[PRODUCE.key] = (3, 11)  # as of Kafka 3.9, which adds no partitions when records come
     address = SocketBroker(first.brokers[1])
     settings = {"transactional.id": "mine", "delivery.timeout.ms": 6_000, "request.timeout.ms": 2_000}
     with address.serving() as servers, made(servers, **settings) as producer:

@@ -100,6 +100,8 @@ class ResponseActionHandler:
         ended = state.current.end(next_epoch_assigned=next_epoch is not None)
         if next_epoch is not None:
             state.sequences.take_producer_id(next_epoch)
+        if action.forgotten:
+            state.sequences.end_with_other_topics()
         state.current = ended
         state.complete()
 

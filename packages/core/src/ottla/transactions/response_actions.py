@@ -61,9 +61,13 @@ class OffsetsWritten(ValueMethods):
 
 @attrs.frozen(eq=False, repr=False)
 class TransactionEnded(ValueMethods):
-    """The transaction is committed or aborted; with KIP-890, *next_producer_id_and_epoch* is that of the next one."""
+    """The transaction is committed or aborted; with KIP-890, *next_producer_id_and_epoch* is that of the next one.
+
+    *forgotten*: the coordinator does not have the producer id, so it has no transaction that could be aborted.
+    """
 
     next_producer_id_and_epoch: ProducerIdAndEpoch | None
+    forgotten: bool = False
 
 
 ResponseAction: TypeAlias = (

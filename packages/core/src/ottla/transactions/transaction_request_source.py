@@ -258,7 +258,6 @@ class TransactionRequestSource:
                 commit=state.state is State.COMMITTING,
                 txn_v2=state.current.uses_v2,
                 maybe_open=not state.current.started,
-                renews=state.current.needs_new_epoch or state.sequences.uncertain,
             )
         return request
 

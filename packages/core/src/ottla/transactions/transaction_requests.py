@@ -241,8 +241,7 @@ _ABORTED_BY_COORDINATOR: Final = (
 class EndTxn(CoordinatorRequest):
     """Commit the transaction, or abort it.
 
-    *maybe_open*: it is not known whether brokers have the transaction, because a response was lost. *renews*: an
-    InitProducerId request for a new epoch follows.
+    *maybe_open*: it is not known whether brokers have the transaction, because a response was lost.
     """
 
     transactional_id: str
@@ -250,7 +249,6 @@ class EndTxn(CoordinatorRequest):
     commit: bool
     txn_v2: bool
     maybe_open: bool = False
-    renews: bool = False
 
     kind = CoordinatorRequestKind.END
     message = END_TXN
@@ -275,10 +273,10 @@ class EndTxn(CoordinatorRequest):
         code = error_code(response.error_code)
         if self.maybe_open and code is ErrorCode.INVALID_TXN_STATE:
             return TransactionEnded(None)  # brokers do not have it
-        if self.renews and not self.commit and code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            # The coordinator has forgotten the id, as of a cluster that was set up again. If another producer has taken
-            # it instead, the request that follows is refused.
-            return TransactionEnded(None)
+        if not self.commit and code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            # It has forgotten the id, as of a cluster that was set up again. If another producer has taken the
+            # transactional id instead, the request for a new epoch, which follows, is refused.
+            return TransactionEnded(None, forgotten=True)
         if self.commit and self.txn_v2 and code is ErrorCode.INVALID_TXN_STATE:
             # With KIP-890 the coordinator's own abort does not fence the producer, which may abort and go on.
             return RequestFailed(TransactionErrorAction.ABORTABLE, BrokerError(code, _ABORTED_BY_COORDINATOR))

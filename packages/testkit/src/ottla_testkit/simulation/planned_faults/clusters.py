@@ -6,8 +6,10 @@ from typing import Final
 
 import attrs
 
+from ottla.protocol import PRODUCE
 from ottla.recordbatch.parsed_batches import Record, RecordBatch
 from ottla_testkit.simulation.planned_faults.fault import Fault
+from ottla_testkit.simulation.produce_requests import FIRST_THAT_ADDS
 from ottla_testkit.simulation.simulation import Simulation
 from ottla_testkit.simulation.topics import SimulatedTopic
 from ottla_testkit.simulation.transactions import FIRST_ID
@@ -22,18 +24,26 @@ class ReplacedCluster(Fault):
 
     *id* is the new cluster's, None: that of the one before. Topics have other ids; those in `late` are created when the
     fault ends. Another producer gets the first producer id, and writes `others` records to each partition before
-    anybody else does. Only for topics without replicas.
+    anybody else does. Only for topics without replicas. If it is *older*, its release has no transactions of the second
+    version, as Kafka before 4.0.
     """
 
     id: str | None
     late: tuple[str, ...] = ()
     others: int = 0
+    older: bool = False
 
     def begin(self, simulation: Simulation) -> None:
         cluster = simulation.cluster
         for broker in cluster.brokers:
             simulation.network.cut(broker)
         cluster.id = self.id or cluster.id
+        if self.older:
+            cluster.transaction_version = 0
+            for broker in cluster.brokers.values():
+                low, high = broker.versions[PRODUCE.key]
+                broker.versions[PRODUCE.key] = (low, min(high, FIRST_THAT_ADDS - 1))
+        cluster.features_epoch = 0  # smaller than any of the cluster before
         cluster.transactions.ids.clear()
         cluster.transactions.next_id = FIRST_ID
         other = cluster.transactions.new_id()
