@@ -40,9 +40,9 @@ class ReplacedCluster(Fault):
         cluster.id = self.id or cluster.id
         if self.older:
             cluster.transaction_version = 0
-            for broker in cluster.brokers.values():
-                low, high = broker.versions[PRODUCE.key]
-                broker.versions[PRODUCE.key] = (low, min(high, FIRST_THAT_ADDS - 1))
+            for each in cluster.brokers.values():
+                low, high = each.versions[PRODUCE.key]
+                each.versions[PRODUCE.key] = (low, min(high, FIRST_THAT_ADDS - 1))
         cluster.features_epoch = 0  # smaller than any of the cluster before
         cluster.transactions.ids.clear()
         cluster.transactions.next_id = FIRST_ID
