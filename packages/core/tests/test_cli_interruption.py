@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +18,24 @@ from ottla.cli.send import command, run
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.plain import Ending
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="these are the signals of POSIX")
+if os.name == "nt":
+    pytest.skip("these are the signals of POSIX", allow_module_level=True)
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.fixture(autouse=True)
+def usual_handlers() -> Iterator[None]:
+    """The handlers of a program that was started in a terminal: `nohup` ignores SIGHUP, and `&` SIGINT."""
+    usual: dict[signal.Signals, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "exit_code"), SIGNALS)

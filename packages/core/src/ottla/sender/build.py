@@ -26,11 +26,11 @@ from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
-from ottla.transactions.manager import TransactionManager
 from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 
 if TYPE_CHECKING:
     from ottla.sender.telemetry.payload import PayloadBuilder
+    from ottla.transactions.manager import TransactionManager
 
 
 def build_sender(
