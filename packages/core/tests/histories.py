@@ -419,10 +419,12 @@ class Run:
             self._until_known(self.producer.abort_transaction)
 
     def check_failure(self, error: AbortableTransactionError, *, moved: bool) -> None:
-        """Check that a transaction had to fail: for a record, or because its consumer has *moved*."""
-        if self.plan.kind.patient and not (
-            isinstance(error.__cause__, DeliveryError) or moved or self._is_replaced(error)
-        ):
+        """Check that a transaction had to fail: for a record, or because its consumer has *moved*, or for a fault."""
+        cause = error.__cause__
+        aborted = isinstance(cause, BrokerError) and cause.code is ErrorCode.INVALID_TXN_STATE
+        aborted &= any(isinstance(fault, TimedOutTransaction) for fault in self.plan.faults)
+        explained = moved or aborted or isinstance(cause, DeliveryError) or self._is_replaced(error)
+        if self.plan.kind.patient and not explained:
             raise Violation(f"the transaction failed without need: {error}") from error
 
     def _await(self, records: Sequence[Sent]) -> None:
