@@ -82,9 +82,19 @@ def _overtaken(found: Difference) -> bool:
 
 
 def _retries(found: Difference) -> bool:
-    return found.has("retries=") and found.each(
-        lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED) and ottla == ACKNOWLEDGED)
+    # A transaction with a failed record is aborted, and so are all its records.
+    aborted = found.has("transactional.id") and _at_former_leaders(found.java) != _at_former_leaders(found.ottla)
+    return found.has("retries=") and (
+        aborted
+        or found.each(
+            lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED) and ottla == ACKNOWLEDGED)
+        )
     )
+
+
+def _at_former_leaders(results: Results) -> int:
+    """The number of batches that came to the former leader of their partition."""
+    return sum("NOT_LEADER_OR_FOLLOWER" in line for line in results.requests)
 
 
 def _without_state(found: Difference) -> bool:
