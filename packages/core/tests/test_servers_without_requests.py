@@ -22,29 +22,15 @@ def cluster_with_topic() -> SimulatedCluster:
     return cluster
 
 
-def test_a_server_without_metadata_is_left_and_named(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("offers", "said"), [(None, "controller's listener"), ((0, 0), "no version of Metadata fits")])
+def test_a_server_without_usable_metadata_is_left_and_named(
+    offers: tuple[int, int] | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster = cluster_with_topic()
     offered = cluster.brokers[1].versions
-    hidden = offered.pop(METADATA.key)
-
-    with caplog.at_level(logging.WARNING, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
-        simulation.metadata.use("t", simulation.clock())
-        simulation.pass_time(3.0)
-        asked = [name for name, _version in cluster.brokers[1].requests]
-        offered[METADATA.key] = hidden
-        simulation.know("t")
-        delivery = simulation.producer.send("t", b"v")
-        simulation.run_until_idle()
-
-    assert 2 <= asked.count("ApiVersions") < 20  # with a backoff
-    assert "controller's listener" in caplog.text
-    assert delivery.result().offset == 0
-
-
-def test_a_server_with_too_old_metadata_is_left_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = cluster_with_topic()
-    offered = cluster.brokers[1].versions
-    usable, offered[METADATA.key] = offered[METADATA.key], (0, 0)
+    usable = offered.pop(METADATA.key)
+    if offers is not None:
+        offered[METADATA.key] = offers
 
     with caplog.at_level(logging.WARNING, logger="ottla"), simulated(cluster=cluster, know=False) as simulation:
         simulation.metadata.use("t", simulation.clock())
@@ -56,7 +42,7 @@ def test_a_server_with_too_old_metadata_is_left_and_named(caplog: pytest.LogCapt
         simulation.run_until_idle()
 
     assert 2 <= asked.count("ApiVersions") < 20  # with a backoff
-    assert "no version of Metadata fits" in caplog.text
+    assert said in caplog.text
     assert delivery.result().offset == 0
 
 
