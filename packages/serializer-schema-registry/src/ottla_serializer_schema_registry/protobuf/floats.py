@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import printable
+from ottla_serializer_schema_registry.protobuf.message_types import held_by, message_types
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -67,17 +68,9 @@ def _check(number: Any, path: str) -> None:
 
 def _having(descriptor: Descriptor) -> frozenset[str]:
     """The names of the message types that have such fields, or fields with such types."""
-    held: dict[str, set[str]] = {}
-    having: set[str] = set()
-    waiting = [descriptor]
-    while waiting:
-        each = waiting.pop()
-        if each.full_name not in held:
-            below = [field.message_type for field in each.fields if field.message_type is not None]
-            held[each.full_name] = {inner.full_name for inner in below}
-            waiting += below
-            if any(field.type == field.TYPE_FLOAT for field in each.fields):
-                having.add(each.full_name)
+    types = message_types(descriptor)
+    held = {name: held_by(each) for name, each in types.items()}
+    having = {name for name, each in types.items() if any(field.type == field.TYPE_FLOAT for field in each.fields)}
     while more := {name for name in held.keys() - having if held[name] & having}:
         having |= more
     return frozenset(having)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf.message import Message
 
 from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of
+from ottla_serializer_schema_registry.protobuf.message_types import held_by, message_types
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -49,14 +50,7 @@ class MessageLevels:
 
 def message_levels(descriptor: Descriptor) -> MessageLevels | None:
     """Return the check for messages of a type; None for one that cannot hold itself."""
-    held: dict[str, set[str]] = {}
-    waiting = [descriptor]
-    while waiting:
-        each = waiting.pop()
-        if each.full_name not in held:
-            below = [field.message_type for field in each.fields if field.message_type is not None]
-            held[each.full_name] = {inner.full_name for inner in below}
-            waiting += below
+    held = {name: held_by(each) for name, each in message_types(descriptor).items()}
     endless = set(held)
     while finite := {name for name in endless if not held[name] & endless}:
         endless -= finite
