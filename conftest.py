@@ -57,3 +57,11 @@ def secrets_of_this_test_alone() -> Iterator[None]:
     yield
     for number in quoting._held.keys() - before:
         quoting._held.pop(number, None)
+
+
+@pytest.fixture(autouse=True)
+def faults_of_this_test_alone() -> None:
+    """Forget which callbacks have raised, so that a test which runs again finds the line of its callback, too."""
+    from ottla.accumulator.raising_callbacks import raising_callbacks
+
+    raising_callbacks.forget()

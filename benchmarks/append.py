@@ -142,7 +142,7 @@ def accumulator(workload: Workload, encoder: RecordEncoder) -> RecordAccumulator
         times=TimeSettings(
             linger=1.0, delivery_timeout=120.0, max_block=0.0, retry_backoff=Backoff(initial=0.1, maximum=1.0)
         ),
-        pool=BufferPool(2**40, clock=time.monotonic),
+        pool=BufferPool(2**40),
         columns=columns,
         seal=Sealer(None).seal,
         key_partitioner=None,

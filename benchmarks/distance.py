@@ -13,10 +13,10 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import click
@@ -110,6 +110,10 @@ SHAPES: Final = (
 IN_SHORT: Final = ("steady, 2 partitions", "steady, 8 partitions, spread", "burst, 1 kB, 4 partitions")
 
 
+Start: TypeAlias = Callable[[str, str, str], ClientProcess]
+"""Starts a client: gets its name, the servers and the collector."""
+
+
 def client_process(name: str, servers: str, collector: str) -> ClientProcess:
     """Start a client."""
     command = [sys.executable, str(HERE / "distance_client.py"), name, servers, collector]
@@ -145,14 +149,14 @@ class Row:
 
 @contextlib.contextmanager
 def running(
-    names: Sequence[str], kafka: KafkaCluster, broker: Broker, collector: str
+    names: Sequence[str], kafka: KafkaCluster, broker: Broker, collector: str, start: Start
 ) -> Iterator[Mapping[str, ClientProcess]]:
     """Run the clients' processes and warm them up."""
     topic = broker.create_topic(WARM_UP.partitions)
     clients: dict[str, ClientProcess] = {}
     try:
         for name in names:
-            clients[name] = client_process(name, kafka.bootstrap_servers, collector)
+            clients[name] = start(name, kafka.bootstrap_servers, collector)
             clients[name].run(attrs.evolve(WARM_UP, topic=topic).line)
         yield clients
     finally:
@@ -170,12 +174,13 @@ def measure(
     collector: str,
     round_trips: Sequence[float],
     rounds: int,
+    start: Start = client_process,
 ) -> list[Row]:
     """Measure a load at each distance, with the clients in rotating order."""
     work = attrs.evolve(shape.work, topic=broker.create_topic(shape.work.partitions))
     rows = []
     kafka.round_trip = 0.0
-    with running(names, kafka, broker, collector) as clients:
+    with running(names, kafka, broker, collector, start) as clients:
         runs = 0
         for round_trip in (0.0, *round_trips):  # the first one warms up
             kafka.round_trip = round_trip / 1_000

@@ -20,7 +20,8 @@ from published_tables import TABLES
 
 HERE: Final = Path(__file__).parent
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
-    "clients": ("suite.py",),
+    "clients": ("suite.py", "--no-latency"),
+    "latency": ("suite.py", "--no-rates"),
     "memory": ("memory.py",),
     "asynchronous": ("asynchronous.py",),
     "asynchronous-floor": (
@@ -29,8 +30,12 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "asynchronous-stalls": ("asynchronous_stalls.py", "--records", "4000000"),
     "asynchronous-memory": ("asynchronous_memory.py",),
     "start": ("start.py",),
+    "distance-pythons": ("distance_pythons.py",),
 }  # fmt: skip
 """The benchmark of each table, with its options."""
+
+ON_REQUEST: Final = ("distance-pythons",)
+"""Those that are measured only if they are named: they need other Pythons than this one."""
 
 
 @click.command()
@@ -40,7 +45,7 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
 def main(names: Sequence[str], only_pages: bool, check: bool) -> None:
     """Measure, keep the results, and write the tables of the documentation."""
     if not (only_pages or check):
-        for name in names or COMMANDS:
+        for name in names or (name for name in COMMANDS if name not in ON_REQUEST):
             measured(COMMANDS[name]).write(name)
     outdated = []
     for page in PAGES:

@@ -4,8 +4,6 @@ The pages have a place for each table, between two comments:
 
     <!-- figures: memory -->
     <!-- end of figures -->
-
-A result with several tables has one place for each, such as `figures: clients, latency`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "published"
 PAGES: Final = (ROOT / "docs" / "performance.md",)
 PLACE: Final = re.compile(
-    r"(?P<begin><!-- figures: (?P<table>(?P<name>[\w-]+)[\w, ]*) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
+    r"(?P<begin><!-- figures: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
 )
 PAGE_WIDTH: Final = 120
 PACKAGES: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "uvloop")
@@ -50,14 +48,17 @@ class Published:
 
     @classmethod
     def now(cls, command: Sequence[str], figures: Any) -> Self:
-        """What was measured here today."""
+        """What was measured here today; with this Python, unless the figures name others."""
+        others = figures.get("pythons") if isinstance(figures, Mapping) else None
         return cls(
             command=command,
             day=f"{datetime.now(UTC):%Y-%m-%d}",
-            python=f"{platform.python_implementation()} {platform.python_version()}",
+            python=" and ".join(f"{python} {name} the GIL" for name, python in others.items())
+            if others
+            else f"{platform.python_implementation()} {platform.python_version()}",
             machine=f"{platform.system()} on {_processor()}",
             processors=len(os.sched_getaffinity(0)),
-            versions=dict(_versions()),
+            versions={} if others else dict(_versions()),
             figures=figures,
         )
 
@@ -78,7 +79,7 @@ class Published:
         versions = ", ".join(f"{name} {found}" for name, found in self.versions.items() if not name.startswith("ottla"))
         return (
             f"*`python benchmarks/{' '.join(self.command)}`, {self.day}: {self.python}, {self.processors} processors, "
-            f"{self.machine}; {versions}.*"
+            f"{self.machine}{versions and f'; {versions}'}.*"
         )
 
 
@@ -89,7 +90,7 @@ def rendered(page: str, tables: Mapping[str, Callable[[Any], Lines]]) -> str:
         if not (RESULTS / f"{place['name']}.json").exists():
             return place[0]
         found = Published.read(place["name"])
-        lines = [*tables[place["table"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
+        lines = [*tables[place["name"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
         return place["begin"] + "\n" + "\n".join(lines) + "\n\n" + place["end"]
 
     return PLACE.sub(table, page)

@@ -84,6 +84,27 @@ def asynchronous_memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     )
 
 
+def distance_pythons(found: Mapping[str, Any]) -> Sequence[str]:
+    """Milliseconds with the GIL and without it, and what without takes divided by what with takes in the same round."""
+    parts = {"p50": "median", "p99": "p99", "all": "until all are acknowledged"}
+    return _table(
+        ["what is sent", "round trip", "time of", "with the GIL, ms", "without, ms", "without / with"],
+        (
+            [
+                row["shape"],
+                f"{row['round_trip']:g} ms",
+                parts[part],
+                _middle(row, "with", part),
+                _middle(row, "without", part),
+                _quotient(row, "without", "with", part),
+            ]
+            for row in found["rows"]
+            for part in row["part"]
+            if part in parts
+        ),
+    )
+
+
 def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Milliseconds more than a process that does nothing."""
     return _table(
@@ -94,13 +115,14 @@ def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "clients": clients,
-    "clients, latency": latencies,
+    "latency": latencies,
     "memory": memory,
     "asynchronous": asynchronous,
     "asynchronous-floor": asynchronous,
     "asynchronous-stalls": stalls,
     "asynchronous-memory": asynchronous_memory,
     "start": start,
+    "distance-pythons": distance_pythons,
 }
 
 
@@ -133,8 +155,13 @@ def _middle(row: Mapping[str, Any], client: str, part: str) -> str:
 
 
 def _ratio(row: Mapping[str, Any], client: str, part: str) -> str:
-    pairs = zip(row["took"]["aiokafka"], row["took"][client], strict=True)
-    ratio = median(rival[part] / own[part] for rival, own in pairs)
+    return _quotient(row, "aiokafka", client, part)
+
+
+def _quotient(row: Mapping[str, Any], client: str, by: str, part: str) -> str:
+    """One client's figure divided by another one's in the same round, the median."""
+    pairs = zip(row["took"][client], row["took"][by], strict=True)
+    ratio = median(own[part] / other[part] for own, other in pairs)
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}"
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,8 +21,9 @@ from typing import Final
 import attrs
 import click
 from soak_client import Second, Soak, Total
-from soak_pages import Fault, Result, page, text
+from soak_pages import page, text
 from soak_reader import Checked
+from soak_result import Fault, Result, problems
 
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.proxy import Direction
@@ -223,7 +224,7 @@ def main(
     sustained: bool,
     folder: Path,
 ) -> None:
-    """Run a soak, write its pages, and exit with 1 if a record was lost, doubled or failed."""
+    """Run a soak, write its pages, and exit with 1 if one of `problems` was found."""
     soak = Soak(
         servers="",
         topic=TOPIC,
@@ -242,13 +243,6 @@ def main(
     (folder / "soak.html").write_text(page(result))
     click.echo(text(result))
     sys.exit(1 if problems(result) else 0)
-
-
-def problems(result: Result) -> Sequence[str]:
-    """What broke a promise."""
-    found = {"lost": result.checked.lost, "doubled or out of order": result.checked.repeated}
-    found["failed"] = result.total.failed
-    return [f"{count} records {what}" for what, count in found.items() if count]
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BUNCHES_PER_SECOND: Final = 100
 HEADER: Final = 12  # bytes of a value before its padding: the thread and the number of the record
+CALLS: Final = ("send: ", "close: ")
 BEHIND: Final = 1.0  # seconds; a thread that is further behind its rate does not catch up
 
 
@@ -68,13 +69,21 @@ class Second:
 
 @attrs.frozen(kw_only=True)
 class Total:
-    """Records that each thread sent, those acknowledged and failed, and errors by their text."""
+    """Records that each thread sent, those acknowledged and failed, and errors by their text.
+
+    Those of `send` and `close` begin with `CALLS`.
+    """
 
     sent: list[int]
     acknowledged: int
     failed: int
     errors: dict[str, int]
     rate: float
+
+    @property
+    def unknown(self) -> int:
+        """Records whose callback was never called."""
+        return sum(self.sent) - self.acknowledged - self.failed
 
 
 class _Allocated(ctypes.Structure):
@@ -141,19 +150,24 @@ class Load:
         padding = bytes(soak.size - HEADER)
         head = thread.to_bytes(2, "big")
         number, due = 0, clock()
-        while not self._ended.is_set():
-            rate = self.rate / soak.threads
-            bunch = 100 if rate == float("inf") else max(round(rate / BUNCHES_PER_SECOND), 1)
-            for _ in range(bunch):
-                value = head + number.to_bytes(10, "big") + padding
-                send(soak.topic, value, partition=number % soak.partitions, on_delivery=self._done(clock()))
-                number += 1
+        try:
+            while not self._ended.is_set():
+                rate = self.rate / soak.threads
+                bunch = 100 if rate == float("inf") else max(round(rate / BUNCHES_PER_SECOND), 1)
+                for _ in range(bunch):
+                    value = head + number.to_bytes(10, "big") + padding
+                    send(soak.topic, value, partition=number % soak.partitions, on_delivery=self._done(clock()))
+                    number += 1
+                self.sent[thread] = number
+                if rate == float("inf"):
+                    due = clock()
+                    continue
+                due = max(due + bunch / rate, clock() - BEHIND)
+                self._ended.wait(max(due - clock(), 0.0))
+        except Exception as error:  # a problem of the soak; the other threads go on
+            self._note(f"send: {type(error).__name__}: {error}")
+        finally:
             self.sent[thread] = number
-            if rate == float("inf"):
-                due = clock()
-                continue
-            due = max(due + bunch / rate, clock() - BEHIND)
-            self._ended.wait(max(due - clock(), 0.0))
 
     def _done(self, sent_at: float) -> Callable[[Delivery], None]:
         def done(delivery: Delivery) -> None:
@@ -163,10 +177,12 @@ class Load:
                 self._took.append(time.monotonic() - sent_at)
             else:
                 self.failed += 1
-                text = f"{type(error).__name__}: {error}"
-                self.errors[text] = self.errors.get(text, 0) + 1
+                self._note(f"{type(error).__name__}: {error}")
 
         return done
+
+    def _note(self, text: str) -> None:
+        self.errors[text] = self.errors.get(text, 0) + 1
 
 
 def second(load: Load, process: psutil.Process, at: float, phase: str, before: tuple[int, int, int]) -> Second:

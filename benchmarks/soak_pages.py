@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Any, Final
 
-import attrs
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 from result_pages import STYLE, svg
-from soak_client import Second, Soak, Total
-from soak_reader import Checked
+from soak_client import Second
+from soak_result import MEMORY, Result, in_mib, in_use, mib, rss
 
 FAULT_COLOURS: Final = {
     "kill -9": "#d1495b",
@@ -21,53 +20,6 @@ FAULT_COLOURS: Final = {
     "requests lost": "#8d2436",
     "slow link": "#b0b0b0",
 }
-MIB: Final = 1 << 20
-
-
-def rss(second: Second) -> int:
-    """Memory of the process in RAM."""
-    return second.rss
-
-
-def in_use(second: Second) -> int:
-    """Memory that the process has allocated from C."""
-    return second.used
-
-
-MEMORY: Final[Mapping[str, Callable[[Second], int]]] = {"RSS": rss, "in use": in_use}
-
-
-@attrs.frozen(kw_only=True)
-class Fault:
-    """A fault, from second to second of the soak."""
-
-    name: str
-    node: int
-    start: float
-    end: float
-
-
-@attrs.frozen(kw_only=True)
-class Result:
-    """A whole soak."""
-
-    soak: Soak
-    seconds: Sequence[Second]
-    faults: Sequence[Fault]
-    total: Total
-    checked: Checked
-
-    @property
-    def soaked(self) -> Sequence[Second]:
-        """The seconds after those at full speed."""
-        return [each for each in self.seconds if each.phase == "soak"]
-
-    def memory_of_thirds(self, kind: Callable[[Second], int]) -> tuple[float, float, float]:
-        """The median of a kind of memory in each third of the soak, in MiB."""
-        soaked = self.soaked
-        size = max(len(soaked) // 3, 1)
-        first, second, third = (soaked[start * size : (start + 1) * size] or soaked for start in range(3))
-        return _mib(first, kind), _mib(second, kind), _mib(third, kind)
 
 
 def text(result: Result) -> str:
@@ -87,6 +39,7 @@ def text(result: Result) -> str:
             f"| sent | {sum(total.sent):,} |",
             f"| acknowledged | {total.acknowledged:,} |",
             f"| failed | {total.failed:,} |",
+            f"| without an outcome | {total.unknown:,} |",
             f"| read by confluent-kafka's consumer | {checked.read:,} |",
             f"| lost | {checked.lost:,} |",
             f"| doubled or out of order | {checked.repeated:,} |",
@@ -120,8 +73,8 @@ def _periods(result: Result) -> list[str]:
         lines.append(
             f"| {part[0].at:.0f} | {fmean(each.acknowledged for each in part):,.0f} "
             f"| {median(each.p50 for each in part):.1f} | {median(each.p99 for each in part):.1f} "
-            f"| {max(each.longest for each in part):,.0f} | {_mib(part, rss):.1f} "
-            f"| {_mib(part, in_use):.1f} | {max(each.threads for each in part)} "
+            f"| {max(each.longest for each in part):,.0f} | {mib(part, rss):.1f} "
+            f"| {mib(part, in_use):.1f} | {max(each.threads for each in part)} "
             f"| {max(each.descriptors for each in part)} | {used:.0%} |"
         )
     return lines
@@ -132,7 +85,7 @@ def page(result: Result) -> str:
     plots: list[tuple[str, bool, list[tuple[str, Callable[[Second], float]]]]] = [
         ("records/s", False, [("sent", lambda each: each.sent), ("acknowledged", lambda each: each.acknowledged)]),
         ("milliseconds", True, [("p50", lambda each: each.p50), ("p99", lambda each: each.p99)]),
-        ("MiB", False, [(name, _in_mib(kind)) for name, kind in MEMORY.items()]),
+        ("MiB", False, [(name, in_mib(kind)) for name, kind in MEMORY.items()]),
         (
             "threads, descriptors",
             False,
@@ -172,14 +125,6 @@ def _patch(name: str) -> Any:
     from matplotlib.patches import Patch
 
     return Patch(color=FAULT_COLOURS.get(name, "#888"), alpha=0.3, label=name)
-
-
-def _in_mib(kind: Callable[[Second], int]) -> Callable[[Second], float]:
-    return lambda each: kind(each) / MIB
-
-
-def _mib(seconds: Sequence[Second], kind: Callable[[Second], int]) -> float:
-    return median(map(_in_mib(kind), seconds)) if seconds else 0.0
 
 
 def _memory(name: str, thirds: tuple[float, float, float]) -> str:

@@ -65,7 +65,8 @@ class Reader:
         for thread, count in enumerate(sent):
             for partition in range(self._partitions):
                 end = count + (partition - count) % self._partitions  # the first number that was not sent
-                missing = (end - self._next.get((thread, partition), partition)) // self._partitions
+                # None below 0: a record that was read although its `send` raised must not hide another one.
+                missing = max((end - self._next.get((thread, partition), partition)) // self._partitions, 0)
                 if missing and len(self.examples) < KEPT:
                     self.examples.append(f"partition {partition}: {missing} missing at the end of thread {thread}")
                 self.lost += missing

@@ -8,28 +8,24 @@ add up.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 import click
-import psutil
-import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from rounds import Broker
 from spark_aims import Aim, table
-from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, Direction, OnlyReads, keyed, wide
+from spark_figures import Case, incomplete, markdown
+from spark_frames import ACCEL, FLOOR, LATE_FLOOR, PYTHON, SINK, WAYS, Direction, keyed, wide
+from spark_session import broker_seconds, cached, cpu_seconds, environment, spark_session, spent
 
-from ottla_testkit.java.spark_sink import spark_sink_jars
 from ottla_testkit.kafka_cluster import KafkaCluster
 
 CODECS: Final = ("none", "lz4", "zstd")
@@ -43,21 +39,14 @@ JSON_AIM: Final = 1.5
 FLOOR_AIM: Final = 0.5
 SMALL_AIM: Final = 0.04  # seconds more
 
+C = TypeVar("C", bound=Case)
+
 
 @attrs.frozen(kw_only=True)
-class Case:
-    """A frame to write, and the seconds of each way's runs, round by round: wall clock and processors.
+class CaseWithAims(Case):
+    """A case, and what its figures should be."""
 
-    Processor seconds are those of the JVM and all Python workers, without the broker, which has its own. They are
-    stable on a busy machine.
-    """
-
-    name: str
-    records: int
     aims: Sequence[Aim] = ()
-    seconds: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
-    cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
-    broker_cpu: dict[str, list[float]] = attrs.field(factory=lambda: defaultdict(list))
 
 
 class Bench:
@@ -80,21 +69,21 @@ class Bench:
         self._rounds = rounds
         self._warm_up = warm_up
 
-    def interleave(self, ways: Sequence[Direction], run: Callable[[Direction], float | None], case: Case) -> Case:
+    def interleave(self, ways: Sequence[Direction], run: Callable[[Direction], float | None], case: C) -> C:
         """Run all ways in rounds; the first rounds are a warm-up."""
         for number in range(1 - self._warm_up, self._rounds + 1):
             first = number % len(ways)
             for way in (*ways[first:], *ways[:first]):
-                before, broker_before = _cpu_seconds(self._broker_pids), _broker_seconds(self._broker_pids)
+                before, broker_before = cpu_seconds(self._broker_pids), broker_seconds(self._broker_pids)
                 seconds = run(way)
-                cpu = _spent(before, _cpu_seconds(self._broker_pids))
-                broker_cpu = _broker_seconds(self._broker_pids) - broker_before
+                cpu = spent(before, cpu_seconds(self._broker_pids))
+                broker_cpu = broker_seconds(self._broker_pids) - broker_before
                 shown = "invalid" if seconds is None else f"{seconds:.3f} s, {cpu:.2f} s of CPU"
                 click.echo(f"{case.name}, round {number}, {way.name}: {shown}", err=True)
                 if number > 0 and seconds is not None:
-                    case.seconds[way.name].append(seconds)
-                    case.cpu[way.name].append(cpu)
-                    case.broker_cpu[way.name].append(broker_cpu)
+                    case.seconds[way.name][number] = seconds
+                    case.cpu[way.name][number] = cpu
+                    case.broker_cpu[way.name][number] = broker_cpu
         return case
 
     def batch(self, frame: DataFrame, way: Direction, *, records: int, codec: str) -> float | None:
@@ -186,13 +175,13 @@ def main(
         cluster = None if bootstrap_servers else stack.enter_context(KafkaCluster(sustained=True))
         servers = cluster.bootstrap_servers if cluster else bootstrap_servers or ""
         pids = [cluster.pid(1)] if cluster else []
-        spark = stack.enter_context(_session(cores, driver_memory))
+        spark = stack.enter_context(spark_session(cores, driver_memory))
         bench = Bench(
             spark, Broker(servers, {}), broker_pids=pids, partitions=partitions, rounds=rounds, warm_up=warm_up
         )
         cases = []
         if codecs:
-            frame = _cached(keyed(spark, records, value_size=value_size, tasks=tasks))
+            frame = cached(keyed(spark, records, value_size=value_size, tasks=tasks))
             cases += [_plain(bench, ways, frame, records, codec) for codec in codecs.split(",")]
             frame.unpersist()
         if wide_records:
@@ -200,56 +189,17 @@ def main(
         if micro_batches:
             cases.append(_small(bench, [*ways, LATE_FLOOR] if FLOOR in ways else ways, micro_batches))
     aims = table([(each.aims, each.seconds) for each in cases])
-    text = "\n".join([_environment(cores), "", *markdown(cases), "", *aims])
+    text = "\n".join([environment(cores), "", *markdown(cases, SINK.name), "", *aims])
     click.echo(text)
     if page is not None:
         page.write_text(text + "\n")
     if file is not None:
-        file.write_text(json.dumps({"environment": _environment(cores), "cases": list(map(attrs.asdict, cases))}))
-    if any(len(runs) < rounds for case in cases for runs in case.seconds.values()):
+        file.write_text(json.dumps({"environment": environment(cores), "cases": list(map(attrs.asdict, cases))}))
+    if incomplete(cases, rounds):
         sys.exit("some runs are invalid; they count for nothing")
 
 
-def markdown(cases: Sequence[Case]) -> list[str]:
-    """Return medians of the rounds; a ratio is the median of Spark's figure divided by the way's in the same round."""
-    lines = [
-        "| what | way | seconds | rows/s | faster than Spark's sink | CPU s | less CPU than Spark's sink |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for case in cases:
-        for name, seconds in case.seconds.items():
-            rate = case.records / median(seconds)
-            faster, less = _against(case.seconds, name), _against(case.cpu, name)
-            figures = f"{median(seconds):.3f} | {rate:,.0f} | {faster} | {median(case.cpu[name]):.2f} | {less}"
-            lines.append(f"| {case.name} | {name} | {figures} |")
-    return lines
-
-
-def _against(figures: Mapping[str, Sequence[float]], name: str) -> str:
-    ratios = sorted(theirs / ours for theirs, ours in zip(figures.get(SINK.name, ()), figures[name], strict=False))
-    return f"{median(ratios):.2f} ({ratios[0]:.2f} - {ratios[-1]:.2f})" if ratios else ""
-
-
-def _cpu_seconds(without: Sequence[int]) -> Mapping[tuple[int, float], float]:
-    """Return the seconds of each process below this one; those of ended ones are lost: Spark does not wait for them."""
-    found = {}
-    for process in psutil.Process().children(recursive=True):
-        if process.pid not in without:
-            with suppress(psutil.NoSuchProcess):
-                found[process.pid, process.create_time()] = sum(process.cpu_times()[:2])  # user and system
-    return found
-
-
-def _broker_seconds(pids: Sequence[int]) -> float:
-    """Return the seconds of all brokers."""
-    return float(sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids))
-
-
-def _spent(before: Mapping[tuple[int, float], float], after: Mapping[tuple[int, float], float]) -> float:
-    return sum(seconds - before.get(process, 0.0) for process, seconds in after.items())
-
-
-def _plain(bench: Bench, ways: Sequence[Direction], frame: DataFrame, records: int, codec: str) -> Case:
+def _plain(bench: Bench, ways: Sequence[Direction], frame: DataFrame, records: int, codec: str) -> CaseWithAims:
     def run(way: Direction) -> float | None:
         return bench.batch(frame, way, records=records, codec=codec)
 
@@ -260,11 +210,11 @@ def _plain(bench: Bench, ways: Sequence[Direction], frame: DataFrame, records: i
     ]
     if codec == "none":
         aims.append(Aim(name=f"{name}: share of the floor", way=ACCEL.name, baseline=FLOOR.name, times=FLOOR_AIM))
-    return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
+    return bench.interleave(ways, run, CaseWithAims(name=name, records=records, aims=aims))
 
 
-def _wide(bench: Bench, ways: Sequence[Direction], records: int, tasks: int) -> Case:
-    frame = _cached(wide(bench.spark, records, tasks=tasks))
+def _wide(bench: Bench, ways: Sequence[Direction], records: int, tasks: int) -> CaseWithAims:
+    frame = cached(wide(bench.spark, records, tasks=tasks))
     as_json = frame.selectExpr("to_json(struct(*)) as value")
 
     def run(way: Direction) -> float | None:
@@ -275,10 +225,10 @@ def _wide(bench: Bench, ways: Sequence[Direction], records: int, tasks: int) -> 
 
     name = f"{records:,} rows of 50 columns as JSON, lz4"
     aims = [Aim(name=name, way=ACCEL.name, baseline=SINK.name, times=JSON_AIM)]
-    return bench.interleave(ways, run, Case(name=name, records=records, aims=aims))
+    return bench.interleave(ways, run, CaseWithAims(name=name, records=records, aims=aims))
 
 
-def _small(bench: Bench, ways: Sequence[Direction], batches: int) -> Case:
+def _small(bench: Bench, ways: Sequence[Direction], batches: int) -> CaseWithAims:
     def run(way: Direction) -> float | None:
         return bench.micro_batches(way, rows=10, batches=batches)
 
@@ -287,43 +237,7 @@ def _small(bench: Bench, ways: Sequence[Direction], batches: int) -> Case:
         Aim(name=name, way=way.name, baseline=SINK.name, seconds_more=SMALL_AIM)
         for way in (ACCEL, PYTHON, FLOOR, LATE_FLOOR)
     ]
-    return bench.interleave(ways, run, Case(name=name, records=10, aims=aims))
-
-
-def _cached(frame: DataFrame) -> DataFrame:
-    cached = frame.cache()
-    cached.count()
-    return cached
-
-
-def _environment(cores: int) -> str:
-    return (
-        f"Spark {pyspark.__version__} with {cores} cores, shared with the broker; {platform.machine()}, "
-        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
-    )
-
-
-@contextmanager
-def _session(cores: int, memory: str) -> Iterator[SparkSession]:
-    # The JVM reads it at its start; its Python workers import the source that only reads from here.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": False,
-        "spark.ui.showConsoleProgress": False,
-        "spark.log.level": "OFF",
-        "spark.jars": ",".join(map(str, spark_sink_jars())),
-        "spark.sql.streaming.numRecentProgressUpdates": 10_000,
-    }
-    session = SparkSession.builder.master(f"local[{cores}]").appName("benchmark").config(map=settings).getOrCreate()
-    try:
-        session.dataSource.register(OnlyReads)
-        yield session
-    finally:
-        session.stop()
+    return bench.interleave(ways, run, CaseWithAims(name=name, records=10, aims=aims))
 
 
 if __name__ == "__main__":

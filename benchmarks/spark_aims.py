@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import attrs
+from spark_figures import Figures, same_rounds
 
 
 @attrs.frozen(kw_only=True)
@@ -18,12 +19,12 @@ class Aim:
     times: float | None = None
     seconds_more: float | None = None
 
-    def found(self, seconds: Mapping[str, Sequence[float]]) -> Sequence[float]:
-        """Return the figure of each round, sorted; none if one of the ways did not run."""
-        pairs = zip(seconds.get(self.way, ()), seconds.get(self.baseline, ()), strict=False)
+    def found(self, seconds: Figures) -> Sequence[float]:
+        """Return the figure of each round with both ways, sorted."""
+        pairs = same_rounds(seconds, self.way, self.baseline)
         return sorted(theirs / ours if self.times is not None else ours - theirs for ours, theirs in pairs)
 
-    def line(self, seconds: Mapping[str, Sequence[float]]) -> str | None:
+    def line(self, seconds: Figures) -> str | None:
         """Return a row of the table, or None without figures."""
         found = self.found(seconds)
         if not found:
@@ -40,8 +41,8 @@ class Aim:
         )
 
 
-def table(cases: Sequence[tuple[Sequence[Aim], Mapping[str, Sequence[float]]]]) -> list[str]:
-    """Return all targets of some cases with their seconds, way by way and round by round, as Markdown."""
+def table(cases: Sequence[tuple[Sequence[Aim], Figures]]) -> list[str]:
+    """Return all targets of some cases with their seconds, as Markdown."""
     lines = [line for aims, seconds in cases for aim in aims if (line := aim.line(seconds)) is not None]
     return ["| what | is | median (lowest - highest) | aim | reached |", "|---|---|---|---|---|", *lines]
 

@@ -23,10 +23,12 @@ import click
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from rounds import Broker
-from spark import Bench, Case, _against, _cached, _environment, _session
+from spark import Bench
 from spark_confluent import CONFLUENT, by_confluent
+from spark_figures import Case, incomplete, ratios, with_spread
 from spark_floor import ADDRESS, DISCARDS, PARTITIONS, Discards, discarding_address
 from spark_frames import ACCEL, SINK, Direction, keyed, wide
+from spark_session import cached, environment, spark_session
 
 from ottla.tables.sealed import TableSealer
 from ottla_spark.exactly_once import write_once
@@ -143,7 +145,7 @@ def main(
         clusters = [
             stack.enter_context(KafkaCluster(sustained=True, round_trip=each / 1000 or None)) for each in round_trips
         ]
-        spark = stack.enter_context(_session(cores, driver_memory))
+        spark = stack.enter_context(spark_session(cores, driver_memory))
         spark.dataSource.register(Discards)
         load = Load(
             spark=spark,
@@ -161,18 +163,18 @@ def main(
             found = list(_floors(load, clusters[0]))
             cases += found
             lines += [*_floor_table(found), "", _encoder_line(found)]
-    text = "\n".join([_environment(cores), "", *lines])
+    text = "\n".join([environment(cores), "", *lines])
     click.echo(text)
     if page is not None:
         page.write_text(text + "\n")
-    if any(len(runs) < rounds for case in cases for runs in case.seconds.values()):
+    if incomplete(cases, rounds):
         sys.exit("some runs are invalid; they count for nothing")
 
 
 def _compared(load: Load, codec: str, clusters: Mapping[float, KafkaCluster]) -> Iterator[Case]:
     """Write with every way to each cluster; the seconds of confluent-kafka's fewer rows become those of all."""
-    frame = _cached(keyed(load.spark, load.rows, value_size=100, tasks=load.tasks))
-    few = _cached(keyed(load.spark, load.rows // SLOWER, value_size=100, tasks=load.tasks))
+    frame = cached(keyed(load.spark, load.rows, value_size=100, tasks=load.tasks))
+    few = cached(keyed(load.spark, load.rows // SLOWER, value_size=100, tasks=load.tasks))
     for round_trip, cluster in clusters.items():
         broker = Broker(cluster.bootstrap_servers, {})
         to_kafka = load.comparison(broker, codec)
@@ -185,7 +187,7 @@ def _compared(load: Load, codec: str, clusters: Mapping[float, KafkaCluster]) ->
         name = f"{round_trip:g} ms" if round_trip else "near"
         case = load.bench(broker).interleave(COMPARED, run, Case(name=name, records=load.rows))
         for figures in (case.seconds, case.cpu):
-            figures[CONFLUENT.name] = [each * SLOWER for each in figures[CONFLUENT.name]]
+            figures[CONFLUENT.name] = {number: each * SLOWER for number, each in figures[CONFLUENT.name].items()}
         yield case
     frame.unpersist()
     few.unpersist()
@@ -203,13 +205,13 @@ def _floors(load: Load, cluster: KafkaCluster) -> Iterator[Case]:
             ways = [attrs.evolve(way, options={**ACCEL.options, **options}) for way in (DISCARDS, ACCEL)]
             return bench.interleave(ways, partial(write, frame, rows=count), Case(name=name, records=count))
 
-        with_keys = _cached(keyed(spark, rows, value_size=100, tasks=tasks))
+        with_keys = cached(keyed(spark, rows, value_size=100, tasks=tasks))
         for codec in ("none", "lz4", "zstd"):
             yield case(f"{rows:,} rows with keys, {codec}", with_keys, codec, rows, {})
         yield case(f"{rows:,} rows without keys, lz4", with_keys.select("value"), "lz4", rows, {})
         with_keys.unpersist()
         count = rows // 10
-        columns = _cached(wide(spark, count, tasks=tasks))
+        columns = cached(wide(spark, count, tasks=tasks))
         yield case(f"{count:,} rows of 50 columns as JSON, lz4", columns, "lz4", count, {"value.format": "json"})
         columns.unpersist()
 
@@ -222,11 +224,12 @@ def _table(cases: Sequence[Case]) -> list[str]:
     ]
     for case in cases:
         for name, seconds in case.seconds.items():
-            cpu = median(case.cpu[name]) * 1e6 / case.records
-            figures = f"{case.records / median(seconds):,.0f} | {_against(case.seconds, name)} | {cpu:.2f}"
+            cpu = median(case.cpu[name].values()) * 1e6 / case.records
+            faster = with_spread(ratios(case.seconds, SINK.name, name))
+            figures = f"{case.records / median(seconds.values()):,.0f} | {faster} | {cpu:.2f}"
             lines.append(f"| {case.name} | {name} | {GUARANTEES.get(name, 'at least once')} | {figures} |")
     for case in cases:
-        ratio = median(_ratios(case.seconds, SINK.name, ONCE.name))
+        ratio = median(ratios(case.seconds, SINK.name, ONCE.name))
         reached = "reached" if ratio >= ONCE_GOAL else "MISSED"
         lines += ["", f"{case.name}: exactly once at {ratio:.2f} x Spark's sink, the goal is {ONCE_GOAL}: {reached}"]
     return lines
@@ -239,20 +242,18 @@ def _floor_table(cases: Sequence[Case]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for case in cases:
-        ratios = [_ratios(figures, ACCEL.name, DISCARDS.name) for figures in (case.seconds, case.cpu)]
-        shown = " | ".join(f"{median(each):.2f} ({each[0]:.2f} - {each[-1]:.2f})" for each in ratios)
+        shown = " | ".join(
+            with_spread(ratios(figures, ACCEL.name, DISCARDS.name)) for figures in (case.seconds, case.cpu)
+        )
         seconds, cpu, broker_cpu = (
-            median(figures[ACCEL.name]) * 1e6 / case.records for figures in (case.seconds, case.cpu, case.broker_cpu)
+            median(figures[ACCEL.name].values()) * 1e6 / case.records
+            for figures in (case.seconds, case.cpu, case.broker_cpu)
         )
         lines.append(
             f"| {case.name} | {shown} | {1e6 / seconds:,.0f} | {cpu:.2f} | {broker_cpu:.2f} "
             f"| {(cpu + broker_cpu) / seconds:.2f} |"
         )
     return lines
-
-
-def _ratios(figures: Mapping[str, Sequence[float]], name: str, other: str) -> Sequence[float]:
-    return sorted(one / two for one, two in zip(figures[name], figures[other], strict=False))
 
 
 def _encoder_line(cases: Sequence[Case]) -> str:
@@ -272,7 +273,7 @@ def _encoder_line(cases: Sequence[Case]) -> str:
     encoder = median(spent) * 1e9 / ENCODED_ROWS
     parts = []
     for case in cases[:3]:
-        whole = median(case.cpu[ACCEL.name]) * 1e9 / case.records
+        whole = median(case.cpu[ACCEL.name].values()) * 1e9 / case.records
         parts.append(f"{case.name}: {100 * encoder / whole:.1f} %")
     return (
         f"Partitions and encoding of a row take {encoder:.0f} ns of processor time; that is, of the whole write "

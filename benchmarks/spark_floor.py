@@ -74,7 +74,7 @@ class DiscardingWriter(DataSourceArrowWriter):
             def send(table: TopicTable) -> Mapping[int, Any]:
                 sealed = sealer.seal(table.topic, table.table, **table.parts)
                 for batch in sealed.batches:
-                    for chunk in batch.section.wire_chunks():
+                    for chunk in batch.sealed.wire_chunks():
                         discarding.sendall(chunk)
                 return sealed.refused
 
@@ -82,7 +82,7 @@ class DiscardingWriter(DataSourceArrowWriter):
             place = RowPlace(task="the task", rows_before=0)
             for batch in with_tcp_quickack(iterator):
                 records, _refused, _headers = records_of(batch, self._columns, options=self._options)
-                for rows in by_topic(records, topic=topic):
+                for rows in by_topic(records, topic=topic, indexes=None):
                     tables.put(rows, place)
             tables.send_all()
         return WriterCommitMessage()

@@ -21,8 +21,10 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rounds import Broker
-from spark import WITHIN, Bench, Case, _cached, _environment, _session, markdown
+from spark import WITHIN, Bench
+from spark_figures import Case, incomplete, markdown, ratios, same_rounds
 from spark_frames import ACCEL, SINK, Direction, keyed
+from spark_session import cached, environment, spark_session
 
 from ottla_spark.atomic import atomically
 from ottla_spark.exactly_once import write_once
@@ -47,6 +49,7 @@ class Streams:
     spark: SparkSession
     broker: Broker
     partitions: int
+    tasks: int
     codec: str
 
     def job(self, frame: DataFrame, way: Direction, *, rows: int) -> float | None:
@@ -59,9 +62,11 @@ class Streams:
         else:
             frame.write.format(way.format).mode("append").options(**options).save()
         seconds = time.perf_counter() - started
-        held = self.broker.held(topic, self.partitions)  # with the markers of transactions
+        held = self.broker.held(topic, self.partitions)
         self.broker.delete_topic(topic)
-        return seconds if held >= rows else None
+        # Offsets count the markers that end the tasks' transactions, too.
+        markers = self.tasks * self.partitions if way is ONCE else 0
+        return seconds if rows <= held <= rows + markers else None
 
     def run(self, frame: DataFrame, way: Direction, *, rows: int, batches: int) -> float | None:
         """Return the median seconds of a micro-batch without the first two, or None if records are missing."""
@@ -78,10 +83,12 @@ class Streams:
                 query.stop()
             if trouble := query.exception():
                 raise trouble
-            progress = [each for each in query.recentProgress if each["batchId"] > 1]
-            held = self.broker.held(topic, self.partitions)  # with the markers of transactions
+            progress = query.recentProgress
+            held = self.broker.held(topic, self.partitions)  # with the markers, and what the end of the query cut off
         self.broker.delete_topic(topic)
-        return median(each["durationMs"]["addBatch"] / 1000 for each in progress) if held >= rows * batches else None
+        if held < rows * len(progress):
+            return None
+        return median(float(each["durationMs"]["addBatch"]) for each in progress if each["batchId"] > 1) / 1000
 
     def _start(self, frame: DataFrame, way: Direction, topic: str, folder: str) -> Any:
         ticks = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1)
@@ -121,14 +128,14 @@ def main(
     """Write the same micro-batches with every guarantee, in rounds; exit code 1 where a goal is missed."""
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(sustained=True))
-        spark = stack.enter_context(_session(cores, driver_memory))
+        spark = stack.enter_context(spark_session(cores, driver_memory))
         broker = Broker(cluster.bootstrap_servers, {})
         bench = Bench(spark, broker, broker_pids=[cluster.pid(1)], partitions=partitions, rounds=rounds)
-        streams = Streams(spark=spark, broker=broker, partitions=partitions, codec=codec)
+        streams = Streams(spark=spark, broker=broker, partitions=partitions, tasks=tasks, codec=codec)
         cases: list[Case] = []
         goals: list[tuple[str, bool]] = []
         if records:
-            frame = _cached(keyed(spark, records, value_size=100, tasks=tasks))
+            frame = cached(keyed(spark, records, value_size=100, tasks=tasks))
             case = Case(name=f"{records:,} rows a job, {codec}", records=records)
             cases.append(bench.interleave((SINK, ACCEL, ONCE), lambda way: streams.job(frame, way, rows=records), case))
             goals += _ratios(case)
@@ -154,9 +161,15 @@ def main(
                 )
             )
             goals.append(_difference(case))
-    click.echo(_environment(cores))
-    for line in [*markdown(cases), "", *(f"- {text}: {'reached' if good else 'MISSED'}" for text, good in goals)]:
+    click.echo(environment(cores))
+    for line in [
+        *markdown(cases, SINK.name),
+        "",
+        *(f"- {text}: {'reached' if good else 'MISSED'}" for text, good in goals),
+    ]:
         click.echo(line)
+    if incomplete(cases, rounds):
+        sys.exit("some runs are invalid; they count for nothing")
     if not all(good for _text, good in goals):
         sys.exit(1)
 
@@ -166,15 +179,13 @@ def _ratios(case: Case) -> Sequence[tuple[str, bool]]:
     for way, other, goal in GOALS:
         if way.name not in case.seconds:
             continue
-        pairs = zip(case.seconds[other.name], case.seconds[way.name], strict=False)
-        ratio = median(theirs / ours for theirs, ours in pairs)
+        ratio = median(ratios(case.seconds, other.name, way.name))
         found.append((f"{case.name}: {way.name} is {ratio:.2f} x {other.name}, the goal is {goal}", ratio >= goal))
     return found
 
 
 def _difference(case: Case) -> tuple[str, bool]:
-    pairs = zip(case.seconds[ONCE.name], case.seconds[ACCEL.name], strict=False)
-    more = median(once - least for once, least in pairs)
+    more = median(once - least for once, least in same_rounds(case.seconds, ONCE.name, ACCEL.name))
     text = f"{SMALL_ROWS} rows take {more * 1000:.0f} ms more with {ONCE.name}, the goal is {SMALL_MORE * 1000:.0f}"
     return text, more <= SMALL_MORE
 

@@ -19,8 +19,8 @@ import click
 import psutil
 from pyspark.sql import SparkSession
 from rounds import Broker
-from spark import _environment, _session
 from spark_frames import ACCEL, keyed
+from spark_session import environment, spark_session
 
 from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once import write_once
@@ -61,7 +61,7 @@ class Job:
 def main(sizes: str, rows_of_task: int, partitions: int, cores: int, driver_memory: str, codec: str) -> None:
     """Run the jobs, the smallest first, each in both guarantees."""
     jobs: list[Job] = []
-    with KafkaCluster(sustained=True) as cluster, _session(cores, driver_memory) as spark:
+    with KafkaCluster(sustained=True) as cluster, spark_session(cores, driver_memory) as spark:
         broker = Broker(cluster.bootstrap_servers, {})
         # The first job of each guarantee, in a fresh application, takes seconds that later ones do not. It is left out.
         for rows in (FIRST, *map(int, sizes.split(","))):
@@ -74,7 +74,7 @@ def main(sizes: str, rows_of_task: int, partitions: int, cores: int, driver_memo
                     raise click.ClickException(f"{rows} rows were written, the topic holds {held}")
                 click.echo(str(jobs[-1]), err=True)
         measured = [job for job in jobs if job.rows != FIRST]
-        text = [_environment(cores), "", *_table(measured), "", *_extrapolated(measured, rows_of_task)]
+        text = [environment(cores), "", *_table(measured), "", *_extrapolated(measured, rows_of_task)]
     click.echo("\n".join(text))
 
 

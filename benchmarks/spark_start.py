@@ -190,21 +190,21 @@ WAYS: Final[Mapping[str, Callable[[DataFrame, Mapping[str, str]], object]]] = {
 
 def application(way: str, servers: str, writes: str) -> None:
     """Run a fresh application, which prints its figures."""
-    from spark import _cpu_seconds, _session, _spent
+    from spark_session import cpu_seconds, spark_session, spent
 
     write = WAYS[way]
     options = {"kafka.bootstrap.servers": servers, "topic": TOPIC}
-    with _session(2, "1g") as spark:
+    with spark_session(2, "1g") as spark:
         frame = spark.range(0, ROWS, 1, 1).selectExpr("cast(id as string) as value")
         frame.collect()  # the JVM's own start
         figures = {}
-        before, started = _cpu_seconds([]), time.perf_counter()
+        before, started = cpu_seconds([]), time.perf_counter()
         write(frame, options)
         figures["first write, s"] = time.perf_counter() - started
-        figures["its CPU, s"] = _spent(before, _cpu_seconds([]))
-        before = _cpu_seconds([])
+        figures["its CPU, s"] = spent(before, cpu_seconds([]))
+        before = cpu_seconds([])
         figures["median of the next, s"] = median(_seconds(lambda: write(frame, options)) for _ in range(int(writes)))
-        figures["CPU of each, s"] = _spent(before, _cpu_seconds([])) / int(writes)
+        figures["CPU of each, s"] = spent(before, cpu_seconds([])) / int(writes)
     print(json.dumps(figures))
 
 
@@ -213,11 +213,11 @@ PAIRS: Final = {"format, ottla": "format, only reads", "ottla_spark.write": "map
 
 def pairs_of_writes(way: str, servers: str, pairs: str) -> None:
     """Run an application that writes by Ottla and by what does nothing in turn, and prints the seconds of both."""
-    from spark import _session
+    from spark_session import spark_session
 
     write, nothing = WAYS[way], WAYS[PAIRS[way]]
     options = {"kafka.bootstrap.servers": servers, "topic": TOPIC}
-    with _session(2, "1g") as spark:
+    with spark_session(2, "1g") as spark:
         frame = spark.range(0, ROWS, 1, 1).selectExpr("cast(id as string) as value")
         for _ in range(WARM_UP):
             write(frame, options)

@@ -102,6 +102,7 @@ def _as_json(results: Sequence[Result], found: Sequence[LatencyResult], before: 
 @click.option("--rounds", default=5, help="Rounds that count; one more goes before them.")
 @click.option("--only", multiple=True, help="Scenarios whose group or name contains this; more than once for more.")
 @click.option("--records", type=click.FloatRange(min=0, min_open=True), default=1.0, help="Records, as a multiple.")
+@click.option("--rates/--no-rates", default=True, help="Measure the scenarios.")
 @click.option("--latency/--no-latency", default=True, help="Measure latencies, too.")
 @click.option(
     "--folder",
@@ -110,7 +111,9 @@ def _as_json(results: Sequence[Result], found: Sequence[LatencyResult], before: 
     help="Where results.md, results.html and results.json go.",
 )
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write results.json there, too.")
-def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder: Path, file: Path | None) -> None:
+def main(
+    rounds: int, only: Sequence[str], records: float, rates: bool, latency: bool, folder: Path, file: Path | None
+) -> None:
     """Measure everything on a broker of its own, and write a page of it."""
     chosen = [
         attrs.evolve(each, workload=attrs.evolve(each.workload, records=int(each.workload.records * records)))
@@ -122,7 +125,7 @@ def main(rounds: int, only: Sequence[str], records: float, latency: bool, folder
     before = environment()
     with KafkaCluster(config=DELETING, sustained=True) as kafka:
         broker = Broker(kafka.bootstrap_servers, {})
-        results = throughput(broker, chosen, rounds)
+        results = throughput(broker, chosen, rounds) if rates else []
         found = latencies(broker, rounds) if latency else []
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(results, found, before, rounds)

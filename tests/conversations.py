@@ -21,7 +21,7 @@ from ottla.protocol.notation import ZERO_UUID
 from ottla_testkit.kafka_cluster.admin_requests import Address
 from ottla_testkit.simulation import SimulatedBroker
 from ottla_testkit.simulation.login import HangUpError, Session
-from ottla_testkit.simulation.pending_response import PendingResponse
+from ottla_testkit.simulation.pending_response import content_of
 
 CLOSED: Final = "the broker closed the connection"
 SECONDS: Final = 20.0
@@ -145,8 +145,7 @@ class SimulatedPeer:
         except HangUpError:
             self._session = None
             return None
-        assert not isinstance(response, PendingResponse), "without a schedule, nothing is late"
-        return response
+        return content_of(response)
 
 
 @attrs.define

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.settings import Settings, read_settings
@@ -47,6 +47,7 @@ def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> lis
             prepared=each,
             records=3,
             rows=3,
+            topics=("t",),
             planned_at=given.planned_at,
         )
         for partition, each in enumerate(prepared)
@@ -55,4 +56,5 @@ def attempts(given: Plan, *prepared: PreparedTransaction, batch: int = 0) -> lis
 
 def entry(*prepared: PreparedTransaction, batch: int = 0, status: Status = Status.RECORDED) -> Entry:
     listed = [TaskTransaction(prepared=each, partition=number, records=3) for number, each in enumerate(prepared)]
-    return Entry(query="q", batch=batch, status=status, listed=tuple(listed), rows=3 * len(listed))
+    rows = 3 * len(listed)
+    return Entry(query="q", batch=batch, status=status, listed=tuple(listed), rows=rows, topics=("t",))

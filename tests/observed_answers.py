@@ -55,12 +55,10 @@ class RecordingProxy(CuttingProxy):
         self._observed = observed
         self._tapes: dict[socket.socket, _Tape] = {}  # of the ends that have sent these bytes
 
-    def _accept(self, listener: socket.socket) -> None:
-        before = set(self._peers)
-        super()._accept(listener)
+    def _pair(self, client: socket.socket, target: socket.socket) -> None:
+        super()._pair(client, target)
         requests: dict[int, bytes] = {}
-        for end in self._peers.keys() - before:
-            self._tapes[end] = _Tape(requests)
+        self._tapes[client], self._tapes[target] = _Tape(requests), _Tape(requests)
 
     def _send(self, end: socket.socket) -> None:
         waiting = self._waiting[end]

@@ -19,6 +19,9 @@ KINDS: Final[Sequence[str]] = ("plain", "idempotent", "idempotent", "v2", "v2", 
 PARTITIONS: Final = 3
 """Partitions of the topic t, each with a leader of its own at first."""
 
+MOST_PARTITIONS: Final = 6
+"""Partitions of the topic t after the last one was added."""
+
 SIZE: Final = 40
 """Bytes of most values: with `batch.size=1`, two of them do not fit into one of Java's batches."""
 
@@ -120,6 +123,8 @@ class _Writer:
     retries: int | None = None
     impatient: bool = False
     """Whether records time out."""
+    partitions: int = PARTITIONS
+    """The partitions of the topic by now."""
     ordered: bool = True
     """Whether order is kept, so that a record which gets no response holds up the later ones in both."""
 
@@ -236,20 +241,28 @@ class _Writer:
         if (settled or lines[-1] == "begin") and chance.happens(0.4):
             lines.append(f"* {self._change()}")
             self.passing |= lines[-1].startswith(("* limit", "* recreate"))
+        elif settled and self.partitions < MOST_PARTITIONS and chance.happens(0.15):
+            self._add_partition()
         for value in values:
             for _plan in range(chance.randint(0, 2) if chance.happens(0.4) else 0):
                 lines.append(f"* on {value} {self._plan(alone=settled and len(values) == 1)}")
         held = chance.randint(1, 3) if chance.happens(0.4) else None
         if held is not None:
             lines.append(f"* hold {held}")
-        place = chance.randrange(PARTITIONS)
+        place = chance.randrange(self.partitions)
         for value in values:
             if chance.happens(0.3):
-                place = chance.randrange(PARTITIONS)
+                place = chance.randrange(self.partitions)
             size = chance.choice((500, 2000)) if chance.happens(0.2) else SIZE
             lines.append(f"send t {'k' if self.keys else place} {value} {size}")
         if held is not None:
             lines += [f"* later 0.2 release {held}", "flush"] if self.lingers else ["* pause 0.1", f"* release {held}"]
+
+    def _add_partition(self) -> None:
+        """Add a partition, and send a first record to it, as to the others."""
+        self.lines += [f"* grow t {self.chance.randint(1, 3)}", f"send t {self.partitions} w{self.partitions}"]
+        self.partitions += 1
+        self._settle()
 
     def _plan(self, *, alone: bool) -> str:
         """What happens to the requests with a record. *alone*: no other record is on its way."""
@@ -277,10 +290,11 @@ class _Writer:
     def _change(self, *, alone: bool = True) -> str:
         """A change of the cluster. If records are not *alone*, one that fails none of them."""
         chance = self.chance
-        partition, broker = chance.randrange(PARTITIONS), chance.randint(1, 3)
+        partition, broker = chance.randrange(self.partitions), chance.randint(1, 3)
         if self.retries is not None and not alone:
             return "hint"
         changes = [f"lead t {partition} {broker}"] * 4 + [f"coordinator {broker}"] * 2 * self.transactional
+        changes.append(f"grow t {broker}")
         if alone and not self.mildly:
             changes += ["forget t", "recreate t", "limit t 1200", "limit t 300", f"away {broker}"]
             changes += [f"back {number}" for number in range(1, 4)]

@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 from producer_scripts import Script
+from random_scripts import PASSING
 from script_programs import ACKNOWLEDGED, REFUSED, ProgramRun, Results
 from script_runs import JavaProcess, OttlaPeer, Peer
 from shrinking import fewest
@@ -26,6 +27,10 @@ EXPIRED: Final = f"error {ErrorCode.REQUEST_TIMED_OUT.name}"
 EPOCH: Final = f"error {ErrorCode.INVALID_PRODUCER_EPOCH.name}"
 LEADER: Final = f"error {ErrorCode.NOT_LEADER_OR_FOLLOWER.name}"
 ORDER: Final = f"error {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name}"
+NO_STATE: Final = f"error {ErrorCode.UNKNOWN_PRODUCER_ID.name}"
+
+PASSED: Final = tuple(f"error {name}" for name in PASSING)
+"""Refusals after which both send a batch again, as long as they have retries."""
 
 RUNS: Final = 3
 """How often a script has to differ: real sockets and threads have their own time."""
@@ -87,7 +92,7 @@ def _retries(found: Difference) -> bool:
     return found.has("retries=") and (
         aborted
         or found.each(
-            lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED) and ottla == ACKNOWLEDGED)
+            lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED, *PASSED) and ottla == ACKNOWLEDGED)
         )
     )
 
@@ -110,12 +115,20 @@ def _given_up(found: Difference) -> bool:
 
 
 def _in_doubt(found: Difference) -> bool:
-    in_doubt = found.has(" lost", " torn", " unanswered", "limit")
-    return in_doubt and found.each(lambda java, ottla: (java, ottla) == (ACKNOWLEDGED, ORDER))
+    in_doubt = found.has(" lost", " torn", " unanswered", " delayed 1.5", "limit", "refuse-after-append")
+    return in_doubt and found.each(lambda java, ottla: java == ACKNOWLEDGED and ottla in (ORDER, NO_STATE))
 
 
 def _aborted_by_coordinator(found: Difference) -> bool:
     return any("EndTxn" in line and "commit -> INVALID_TXN_STATE" in line for line in found.ottla.requests)
+
+
+def _called_fenced(found: Difference) -> bool:
+    return any("EndTxn" in line and "commit -> PRODUCER_FENCED" in line for line in found.ottla.requests)
+
+
+def _forgotten_id(found: Difference) -> bool:
+    return any("EndTxn" in line and "abort -> INVALID_PRODUCER_ID_MAPPING" in line for line in found.ottla.requests)
 
 
 def _expired(found: Difference) -> bool:
@@ -136,13 +149,14 @@ RULES: Final = (
         _refused_epoch,
     ),
     Rule(
-        "Ottla fails a batch that may be written, if one before it failed that may be written, too: under another "
-        "number it could be written twice. Java takes that risk.",
+        "Ottla fails a batch that may be written, if one before it failed that may be written, too, or if its leader "
+        "says that it has no state: under another number it could be written twice. Java takes that risk.",
         _in_doubt,
     ),
     Rule(
-        "With few retries, it is a matter of time whether a record meets the former leader of its partition. After a "
-        "batch whose retries are used up, Java's next ones are out of order; Ottla goes on.",
+        "With few retries, it is a matter of time whether a record meets the former leader of its partition, or is "
+        "refused once more behind another one. After a batch whose retries are used up, Java's next ones are out of "
+        "order; Ottla goes on.",
         _retries,
     ),
     Rule(
@@ -163,6 +177,16 @@ RULES: Final = (
         "With KIP-890, a coordinator that has aborted a transaction refuses its commit with INVALID_TXN_STATE. Java's "
         "producer fails for good, Ottla's aborts and goes on.",
         _aborted_by_coordinator,
+    ),
+    Rule(
+        "With KIP-890, a commit is called fenced by a broker that may not be the coordinator any more. Java's producer "
+        "fails for good, Ottla's asks the coordinator once more.",
+        _called_fenced,
+    ),
+    Rule(
+        "A coordinator that has no producer id of the transactional id has nothing to abort. Java's producer fails for "
+        "good, Ottla's takes a new id.",
+        _forgotten_id,
     ),
     Rule("What is sent behind a record that times out is a matter of time.", _expired),
 )

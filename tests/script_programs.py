@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 from producer_scripts import Script
-from script_runs import Peer, ScriptRun
+from script_runs import BY_KEY, Peer, ScriptRun
 from served_requests import collapsed, text
 
 ACKNOWLEDGED: Final = "acknowledged"
@@ -84,6 +84,13 @@ class ProgramRun(ScriptRun):
             keeps_order=self._is_idempotent or self._has("connection=1"),
         )
 
+    def _has_moving_keys(self) -> bool:
+        """Whether keys choose among partitions that become more."""
+        lines = [line.split() for line in self._script.lines]
+        return any(line[:2] == ["*", "grow"] for line in lines) and any(
+            line[0] == "send" and line[2] == BY_KEY for line in lines
+        )
+
     def _has(self, setting: str) -> bool:
         return any(setting in line.split() or line.endswith(setting) for line in self._settings())
 
@@ -143,6 +150,11 @@ class ProgramRun(ScriptRun):
 
     def _committed(self) -> Logs:
         cluster = self._served.cluster
+        if self._has_moving_keys():
+            # When a producer learns of more partitions is a matter of time, and so is the partition of a key.
+            topics = [*cluster.deleted, *cluster.topics.values()]
+            read = (text(value) for topic in topics for partition in topic.logs for value in topic.committed(partition))
+            return {"all partitions": sorted(read)}
         return {
             f"{topic.name}-{partition}{f' ({number})' * bool(number)}": values
             for number, topic in enumerate([*cluster.deleted, *cluster.topics.values()])

@@ -30,7 +30,7 @@ from ottla_testkit.simulation import (
     SimulatedCluster,
 )
 from ottla_testkit.simulation.login import HangUpError
-from ottla_testkit.simulation.pending_response import Response, when_known
+from ottla_testkit.simulation.pending_response import KnownResponse, Response, when_known
 from ottla_testkit.simulation.planned_network import PlannedRequestFault
 from ottla_testkit.simulation.schedule import Schedule
 
@@ -195,26 +195,22 @@ class ServedCluster:
             ending.callback(_shut_down, peer)
             while (frame := self._next(served, frames)) is not None:
                 with self.changed:
-                    answer = self._answer(served, session, frame, peer)
+                    response = self._answer(served, session, frame, peer)
                     self.changed.notify_all()
-                    if not self._wait_until_known(answer, frames):
-                        break
-                content = answer.content if isinstance(answer, PendingResponse) else answer
-                if content is not None:
+                    known = self._wait_until_known(response, frames)
+                if known is None:
+                    break
+                if (content := known.content) is not None:
                     peer.sendall(len(content).to_bytes(4, "big") + content)
         with self.changed:
             served.peers.discard(peer)
 
-    def _wait_until_known(self, answer: Response, frames: deque[bytes | None]) -> bool:
-        """Wait for a response. Return False if the connection ended before it."""
-        known = threading.Event()
-
-        def wake(_content: bytes | None) -> None:
-            self.change(known.set)
-
-        when_known(answer, wake)
-        self.changed.wait_for(lambda: known.is_set() or self._ended or None in frames)
-        return known.is_set()
+    def _wait_until_known(self, response: Response, frames: deque[bytes | None]) -> KnownResponse | None:
+        """Wait for a response. Return None if the connection ended before it."""
+        known: list[KnownResponse] = []
+        when_known(response, lambda each: self.change(lambda: known.append(each)))
+        self.changed.wait_for(lambda: known or self._ended or None in frames)
+        return known[0] if known else None
 
     def _next(self, served: ServedBroker, frames: deque[bytes | None]) -> bytes | None:
         def ready() -> bool:
@@ -249,7 +245,7 @@ class ServedCluster:
         if not is_routine(frame):
             end = "" if fault is None or fault.kind is RequestFault.REFUSED else f", {fault.kind.name.lower()}"
             place = self._note(noted)
-            when_known(response, lambda content: self._note_answer(place, frame, content, end))
+            when_known(response, lambda known: self._note_answer(place, frame, known.content, end))
         if fault is None:
             return response
         return self._with_fault(response, fault, peer)
@@ -287,14 +283,14 @@ class ServedCluster:
             case RequestFault.IGNORED:
                 return PendingResponse()
             case RequestFault.TORN:
-                if not isinstance(response, bytes):  # it comes later
+                if isinstance(response, PendingResponse) or response.content is None:
                     raise HangUpError("no response")
-                framed = len(response).to_bytes(4, "big") + response
+                framed = len(response.content).to_bytes(4, "big") + response.content
                 peer.sendall(framed[: len(framed) // 2])
                 raise HangUpError("half a response")
             case RequestFault.DELAYED:
                 late = PendingResponse()
-                when_known(response, lambda content: self.later(fault.seconds, lambda: late.give(content)))
+                when_known(response, lambda known: self.later(fault.seconds, lambda: late.give(known)))
                 return late
             case _:
                 return response

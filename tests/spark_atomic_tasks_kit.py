@@ -10,7 +10,7 @@ import pyarrow as pa
 from ottla.transactions import SharedTransaction
 from ottla_spark.atomic.driver import BatchDriver
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
-from ottla_spark.atomic.sealed_rows import RowSealing
+from ottla_spark.atomic.sealed_rows import SEALED_BATCH_BYTES, RowSealing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.options.options import read_options
@@ -121,5 +121,6 @@ def packed(
         assignment=assignment,
         options=options,
         columns={"value": 0, "partition": 1},
+        max_bytes=SEALED_BATCH_BYTES,
     )
     return packing.seal(iter([batch]), task="task")

@@ -147,6 +147,35 @@ def test_a_cancelled_commit_is_completed_at_the_end_of_the_program(mock_cluster:
     assert "raised after the task" not in log
 
 
+def test_a_program_ends_although_a_block_of_a_closed_loop_is_pending() -> None:
+    log, code = run_program(
+        """
+        import asyncio
+        from ottla.aio import AsyncProducer
+
+        async def send():
+            async with AsyncProducer(bootstrap_servers="127.0.0.1:1") as producer:
+                await producer.send("t", b"v")
+
+        async def main():
+            global task  # the interpreter destroys it while it finalizes
+            task = asyncio.ensure_future(send())
+            await asyncio.sleep(0.1)
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(60)
+
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(main())
+        except RuntimeError:
+            loop.close()
+        """
+    )
+
+    assert code == 0
+    assert "raised after the task" not in log
+
+
 def test_a_block_in_a_forked_child_ends_without_closing(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")
 

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from own_io_thread import io_thread_of
 
 from ottla import Delivery, DeliveryError, Producer, UndeliveredError
 from ottla.concurrency import signals
@@ -82,17 +83,17 @@ def rest(producer: Producer) -> int:
 
 
 def resting(producer: Producer) -> bool:
-    handoff = producer._engine.io_thread._io_handoff
+    handoff = io_thread_of(producer._engine)._io_handoff
     return isinstance(handoff, IoHandoff) and handoff._state is not HandoffState.IO_THREAD and not handoff._called
 
 
 def leader(producer: Producer) -> int | None:
-    return producer._engine.io_thread._io_handoff.polling_thread
+    return io_thread_of(producer._engine)._io_handoff.polling_thread
 
 
 def watch_rounds(producer: Producer, watch: Callable[[Callable[[], object]], None]) -> None:
     """Have *watch* run every round."""
-    sender = producer._engine.io_thread._sender
+    sender = io_thread_of(producer._engine)._sender
     run_once = sender.run_once
 
     def watched(now: float, **how: Any) -> bool:
@@ -446,7 +447,7 @@ def test_an_error_in_a_round_of_any_thread_is_handled_by_the_io_thread(
 
 
 def test_rounds_that_fail_outside_of_the_io_thread_cost_no_record(producer: Producer) -> None:
-    io_thread = producer._engine.io_thread._thread.ident
+    io_thread = io_thread_of(producer._engine)._thread.ident
     failed = 0
 
     def fail_elsewhere(run: Callable[[], object]) -> None:

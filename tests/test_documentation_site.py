@@ -20,6 +20,7 @@ from pages import CONFORMANCE, faults, listed, outside, relinked, suites, text_o
 PAGES = {"README.md": "index.md", "docs/tables.md": "tables.md", "packages/core/README.md": "packages/core.md"}
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\((?P<target>[^)\s#]+)")
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+BLOCK = re.compile(r"(?ms)^ *```.*?^ *```$")
 CODE = re.compile(r"(?ms)^ *```.*?^ *```$|`[^`\n]*`")
 
 
@@ -187,3 +188,16 @@ def test_the_copy_button_of_a_console_block_copies_only_commands() -> None:
 
     assert re.search(rule, (ROOT / "docs" / "site.css").read_text("utf-8"))
     assert "content.code.copy" in (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+def test_prose_is_wrapped() -> None:
+    generated = ("docs/rules.md", "docs/configuration.md", "docs/reference/")
+    long = [
+        f"{name}: {line}"
+        for page in documents()
+        if not (name := page.relative_to(ROOT).as_posix()).startswith(generated)
+        for line in BLOCK.sub("", page.read_text(encoding="utf-8")).splitlines()
+        if len(line) > 122 and " " in line.strip() and not line.lstrip().startswith(("|", "#", "<!--"))
+    ]
+
+    assert long == []

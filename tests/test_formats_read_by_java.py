@@ -99,7 +99,7 @@ def dump(printed: str) -> Dump:
     return Dump(batches=[each for each in batches if each], records=[each for each in records if each])
 
 
-def section(magic: int, codec: str, rows: Sequence[Row] = ROWS) -> SealedRecords:
+def sealed(magic: int, codec: str, rows: Sequence[Row] = ROWS) -> SealedRecords:
     columns = ObjectColumns(1 << 20)
     for key, value, headers, timestamp_ms in rows:
         assert columns.append(key, value, headers, timestamp_ms) is not None
@@ -115,21 +115,21 @@ def stored(chunks: Sequence[Buffer], offset: int) -> list[Buffer]:
 def dumps(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dump]:
     """All that the tests read, in one run of the tool, because each run starts a JVM."""
     compressors = {codec.codec_id: codec for codec in CODECS.values() if codec is not None}
-    newest = {name: section(2, name) for name in ("none", "gzip 9", "snappy", "lz4 9")}
+    newest = {name: sealed(2, name) for name in ("none", "gzip 9", "snappy", "lz4 9")}
     segments: dict[str, Sequence[Buffer]] = {
-        **{f"v{magic} {codec}": section(magic, codec).wire_chunks() for magic, codec in CASES},
+        **{f"v{magic} {codec}": sealed(magic, codec).wire_chunks() for magic, codec in CASES},
         **{
             f"v2 as v{magic} {codec}": down_converted(each, magic=magic, compressors=compressors).wire_chunks()
             for codec, each in newest.items()
             for magic in (0, 1)
         },
-        "headers": section(2, "none", WITH_HEADERS).wire_chunks(),
+        "headers": sealed(2, "none", WITH_HEADERS).wire_chunks(),
         "numbered": newest["snappy"].wire_chunks(
             producer_id=2**63 - 1, epoch=32767, sequence=2**31 - 1, transactional=True
         ),
-        "v1 stored": stored(section(1, "gzip 9").wire_chunks(), 1000 + len(ROWS) - 1),
+        "v1 stored": stored(sealed(1, "gzip 9").wire_chunks(), 1000 + len(ROWS) - 1),
         "v2 stored": stored(newest["gzip 9"].wire_chunks(), 1000),
-        "all formats": [chunk for magic in (0, 1, 2) for chunk in section(magic, "lz4 9").wire_chunks()],
+        "all formats": [chunk for magic in (0, 1, 2) for chunk in sealed(magic, "lz4 9").wire_chunks()],
     }
     folder = tmp_path_factory.mktemp("segments")
     files = [folder / str(number) / f"{0:020}.log" for number in range(len(segments))]
@@ -164,7 +164,7 @@ def test_java_reads_our_records_in_every_format_codec_and_level(dumps: dict[str,
 def test_java_finds_our_batches_at_their_offsets_with_their_sizes(
     dumps: dict[str, Dump], magic: int, codec: str
 ) -> None:
-    seen, ours = dumps[f"v{magic} {codec}"], section(magic, codec)
+    seen, ours = dumps[f"v{magic} {codec}"], sealed(magic, codec)
 
     sizes = [int(batch["size"]) for batch in seen.batches]
     assert [int(batch["position"]) for batch in seen.batches] == [sum(sizes[:nth]) for nth in range(len(sizes))]

@@ -313,7 +313,7 @@ class RecordingNetwork(PlannedNetwork):
                 self.observed.note(frame, content)
             return content
 
-        return response if response is None else changed(response, noted)
+        return changed(response, noted)
 
 
 class SimulatedWorld(World):

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import textwrap
+import threading
+import time
 from pathlib import Path
 from types import ModuleType
 
+import mutants
+import psutil
 import pytest
 from mutant_runs import functions_by_place, mutate
 from mutations import Mutation, mutations
 
+WITHIN = 60.0
 SOURCE = '''
 """A module."""
 import logging
@@ -119,3 +125,45 @@ def test_code_that_runs_on_import_is_not_mutated_in_place(tmp_path: Path) -> Non
     module(path)
 
     assert not apply(path, "4")
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run, which knows no times of tests yet."""
+    for name, file in (("BUILD", ""), ("RESULTS", "results.jsonl"), ("TIMES", "times.json")):
+        monkeypatch.setattr(mutants, name, tmp_path / file)
+    (tmp_path / "times.json").write_text("{}")
+    return tmp_path
+
+
+def test_a_process_that_runs_no_mutant_is_reported(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "_pytest_options", lambda paths: ["--no-such-option"])
+
+    failed = mutants.run([], processes=2, until=time.time() + WITHIN)
+
+    assert failed == [f"a process ended with exit code 4: see {build / f'run-{number}.log'}" for number in range(2)]
+
+
+def test_an_interrupted_run_ends_its_processes(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = build / "started"
+    (build / "conftest.py").write_text(
+        f"import os, pathlib, time\npathlib.Path({str(started)!r}).write_text(str(os.getpid()))\ntime.sleep(600)"
+    )
+    monkeypatch.setattr(mutants, "_pytest_options", lambda paths: [str(build)])
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + WITHIN
+        while time.monotonic() < deadline:
+            if started.exists() and started.read_text():
+                signal.pthread_kill(main, signal.SIGINT)
+                return
+            time.sleep(0.01)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        mutants.run([], processes=1, until=time.time() + WITHIN)
+    interrupter.join()
+
+    assert not psutil.pid_exists(int(started.read_text()))

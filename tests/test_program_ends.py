@@ -261,6 +261,32 @@ def test_errors_that_the_program_has_seen_do_not_change_its_exit_code(
     assert "without closing" not in log
 
 
+@pytest.mark.rule("producer.exit.code", "producer.close.exception")
+@pytest.mark.parametrize("leaves", ["sys.exit(0)", "raise KeyError"])
+def test_a_with_block_that_loses_records_sets_the_exit_code(mock_cluster: MockCluster, leaves: str) -> None:
+    block = f"""
+        import os
+        try:
+            with producer:
+                {leaves}
+        except KeyError:  # nothing prints it
+            pass
+        if os.fork() == 0:
+            sys.exit(0)  # it has lost nothing
+        print("the child ended with", os.waitstatus_to_exitcode(os.wait()[1]))
+        """
+    if leaves == "sys.exit(0)":
+        block = f"""
+        with producer:
+            {leaves}
+        """
+    out, log, code = without_brokers(mock_cluster, block, exit_code=7)
+
+    assert code == 7
+    assert "an exception left the with block of the producer: 10 records failed and their errors were never" in log
+    assert out == ("" if leaves == "sys.exit(0)" else "the child ended with 0\n")
+
+
 @pytest.mark.rule("producer.exit.code")
 def test_a_program_that_lost_nothing_keeps_its_exit_code(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from long_forms import LONG
 from own_registry import own_registry
 from protobuf_messages import KEYS, SCALARS, class_of_every_type, message_classes
+from schemas_by_id import schema_by_id
 
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
@@ -120,7 +121,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 def files_of(registry: SchemaRegistry, value: bytes) -> list[bytes]:
     """The descriptors that a consumer gets for a value, each after those that it imports."""
-    schema = registry.by_id(int.from_bytes(value[1:5], "big"), kind=PROTOBUF, timeout=30).schema
+    schema = schema_by_id(registry, int.from_bytes(value[1:5], "big"), kind=PROTOBUF)
     texts = [each.text for each in fetch_references(registry, schema, Deadline(30))]
     return [bytes(TIMESTAMP.serialized_pb), *map(base64.b64decode, (*texts, schema.text))]
 

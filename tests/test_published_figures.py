@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -71,18 +72,68 @@ def test_a_figure_that_was_typed_by_hand_is_replaced(
     assert published.rendered(rendered, {"memory": lambda figures: [f"| {figures[0]} |"]}) == rendered
 
 
-def test_a_result_may_have_several_tables(
+def test_rates_and_latencies_are_results_of_their_own(
     published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "RESULTS", tmp_path)
     tables = importlib.import_module("published_tables").TABLES
-    published.Published(
+    kept = published.Published(
         command=["suite.py"], day="2026-01-01", python="", machine="", processors=2, versions={}, figures=SUITE
-    ).write("clients")
-    page = "".join(f"<!-- figures: {place} -->\n<!-- end of figures -->\n" for place in ("clients", "clients, latency"))
+    )
+    for name in ("clients", "latency"):
+        kept.write(name)
+    page = "".join(f"<!-- figures: {place} -->\n<!-- end of figures -->\n" for place in ("clients", "latency"))
 
     rendered = published.rendered(page, tables)
 
     assert "| partitions: 100 | 3.00 (4.00) | 1.00 (1.25) | 0.25 | 0.90 |\n" in rendered
     assert "how many" not in rendered
     assert "| one at a time | java | 180 | 325 | 900 |\n" in rendered
+
+
+def test_both_pythons_are_compared_round_by_round(
+    published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "RESULTS", tmp_path)
+    tables = importlib.import_module("published_tables").TABLES
+    steady = {"p50": 10.0, "p95": 15.0, "p99": 20.0, "all": 2_500.0}
+    row = {"shape": "steady", "round_trip": 1.0, "part": ["p50", "p95", "p99"]}
+    found = {
+        "pythons": {"with": "CPython 3.13.15", "without": "CPython 3.13.15"},
+        "rows": [
+            {**row, "took": {"with": [steady, steady], "without": [{**steady, "p50": 5.0}, {**steady, "p50": 7.0}]}},
+            {**row, "shape": "burst", "part": ["all"], "took": {"with": [steady], "without": [{**steady, "all": 5e3}]}},
+        ],
+    }
+    published.Published.now(["distance_pythons.py"], found).write("distance-pythons")
+
+    rendered = published.rendered("<!-- figures: distance-pythons -->\n<!-- end of figures -->\n", tables)
+
+    assert "CPython 3.13.15 with the GIL and CPython 3.13.15 without the GIL" in " ".join(rendered.split())
+    assert "| steady | 1 ms | median | 10.0 | 6.00 | 0.60 |\n" in rendered
+    assert "| steady | 1 ms | p99 | 20.0 | 20.0 | 1.00 |\n" in rendered
+    assert "| burst | 1 ms | until all are acknowledged | 2,500 | 5,000 | 2.00 |\n" in rendered
+    assert "15.0" not in rendered
+
+
+def test_a_comparison_of_two_pythons_is_measured_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    publish, measured = importlib.import_module("publish"), list[str]()
+    monkeypatch.setattr(publish, "PAGES", ())
+    monkeypatch.setattr(publish, "measured", lambda command: Kept(command, measured))
+
+    publish.main([], standalone_mode=False)
+    assert "start.py" in measured
+    assert "distance_pythons.py" not in measured
+    publish.main(["distance-pythons"], standalone_mode=False)
+    assert measured[-1] == "distance_pythons.py"
+
+
+class Kept:
+    """A result that notes its benchmark instead of being written."""
+
+    def __init__(self, command: Sequence[str], measured: list[str]) -> None:
+        self._command, self._measured = command, measured
+
+    def write(self, name: str) -> None:
+        self._measured.append(self._command[0])

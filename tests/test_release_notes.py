@@ -1,9 +1,11 @@
-"""The notes of a release are the section of its version in the changelog, as far as GitHub takes them."""
+"""The notes of a release are the section of its version in the changelog; a build removes only what one has written."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from release import LONGEST_NOTES, ReleaseError, notes
+from release import LONGEST_NOTES, ReleaseError, clear, notes
 
 FRAGMENT = "- Records arrive. (#1)\n"
 
@@ -30,3 +32,22 @@ def test_notes_that_are_too_long_for_github_end_with_a_link_to_all() -> None:
     assert made.endswith(
         f"\n{FRAGMENT}\nThis list is shortened. All changes: https://github.com/ottla/ottla/blob/v0.2.0/CHANGELOG.md\n"
     )
+
+
+def test_a_build_replaces_an_earlier_one(tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    clear(folder)
+    (folder / "work").mkdir(parents=True)
+    (folder / "notes.md").write_text("- First.")
+    clear(folder)
+
+    assert not folder.exists()
+
+
+def test_a_build_removes_no_folder_with_other_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("- First.")
+    (tmp_path / "thesis.txt").write_text("years of work")
+
+    with pytest.raises(ReleaseError, match=r"contains thesis\.txt, which no build has written"):
+        clear(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.md", "thesis.txt"]

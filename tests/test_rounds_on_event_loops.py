@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from event_loop_kinds import KINDS, run_on
+from own_io_thread import io_thread_of
 
 from ottla.aio import AsyncProducer
 from ottla.sender.io_handoff import HandoffState, IoHandoff
@@ -42,14 +43,14 @@ def made(kafka: KafkaCluster, **more: Any) -> AsyncProducer:
 
 
 def handoff(producer: AsyncProducer) -> IoHandoff:
-    own = producer._producer._engine.io_thread._io_handoff
+    own = io_thread_of(producer._producer._engine)._io_handoff
     assert isinstance(own, IoHandoff)
     return own
 
 
 def rounds_by_thread(producer: AsyncProducer) -> Counter[int]:
     """The number of rounds that each thread runs from now on."""
-    sender, counts = producer._producer._engine.io_thread._sender, Counter[int]()
+    sender, counts = io_thread_of(producer._producer._engine)._sender, Counter[int]()
     run_once = sender.run_once
 
     def counted(now: float, **how: Any) -> bool:

@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from long_forms import LONG
 from own_registry import own_registry
 from protobuf_messages import message_classes
+from schemas_by_id import schema_by_id
 
 from ottla import Producer
 from ottla.aio import AsyncProducer
@@ -42,8 +43,8 @@ from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serial
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.registry.schemas import AVRO, Reference, Schema
-from ottla_serializer_schema_registry.schema_ids import HEADER
-from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.schema_ids import IdPlace
+from ottla_serializer_schema_registry.serializer import Lookup, RegistrySerializer, SchemaOptions
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
@@ -148,7 +149,7 @@ def test_a_schema_that_is_not_registered_is_refused(registry: str) -> None:
 def test_an_id_leads_back_to_its_schema(registry: str) -> None:
     client, schema = SchemaRegistry(Exchanges([registry])), Schema(kind=AVRO, text=SCHEMA)
     made = client.register("back-value", schema, timeout=30)
-    assert client.by_id(made.id, kind=AVRO, timeout=30).schema.text.strip() == SCHEMA.strip()
+    assert schema_by_id(client, made.id, kind=AVRO).text.strip() == SCHEMA.strip()
     newest = client.version("back-value", LATEST, kind=AVRO, timeout=30)
     assert client.look_up("back-value", schema, timeout=30).id == newest.id == made.id
 
@@ -219,7 +220,7 @@ def serialized(made: RegistrySerializer, topic: str, data: Any, headers: list[He
 
 
 def test_the_guid_in_a_header_leads_confluent_to_the_schema(registry: str, confluent: SchemaRegistryClient) -> None:
-    made = avro_serializer(exchanged(registry), SCHEMA, options=SchemaOptions(id_place=HEADER))
+    made = avro_serializer(exchanged(registry), SCHEMA, options=SchemaOptions(id_place=IdPlace.HEADER))
     headers: list[Header] = [("trace", b"1"), ("__value_schema_id", b"of the record that is passed on")]
     if not has_guids(confluent):
         with pytest.raises(RegistryAnswerError, match=r"gave no GUID .* value\.schema\.id\.serializer=prefix"):
@@ -249,7 +250,7 @@ def test_a_schema_with_references_is_that_of_confluent(registry: str, confluent:
     )
     data = {"c": {"a": {"code": "EWR"}}}
     assert serialized(mine, "trips", data) == theirs(data, SerializationContext("trips", MessageField.VALUE))
-    newest = avro_serializer(exchanged(registry), options=SchemaOptions(latest=True))
+    newest = avro_serializer(exchanged(registry), options=SchemaOptions(lookup=Lookup.NEWEST))
     assert serialized(newest, "trips", data) == serialized(mine, "trips", data)
 
 
@@ -289,7 +290,7 @@ def test_protobuf_has_the_bytes_of_confluent(registry: str, confluent: SchemaReg
     read = ProtobufDeserializer(flight, {"use.deprecated.format": False})
     assert read(made, context) == flight(**data)
     # The newest version has the type at another place.
-    newest = protobuf_serializer(exchanged(registry), flight, options=SchemaOptions(latest=True))
+    newest = protobuf_serializer(exchanged(registry), flight, options=SchemaOptions(lookup=Lookup.NEWEST))
     assert serialized(newest, "proto-flights", data) == made
 
 

@@ -28,7 +28,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla import OttlaError, Producer, check_config
 from ottla.doctor import examine
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, PluginNotFoundError
 from ottla.tables.sealed import TableSealer
 from ottla.transactions import SharedTransaction
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
@@ -36,7 +36,7 @@ from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
 from ottla_spark import exactly_once, foreach_batch, write
 from ottla_spark.atomic import atomically
 from ottla_spark.atomic.partition_assignment import PartitionAssignment
-from ottla_spark.atomic.sealed_rows import RowSealing
+from ottla_spark.atomic.sealed_rows import SEALED_BATCH_BYTES, RowSealing
 from ottla_spark.atomic.task import TaskWrite
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.kafka import cluster_client
@@ -173,6 +173,14 @@ def test_no_frame_of_a_refused_configuration_holds_a_secret(way: str) -> None:
     assert found == set()
 
 
+def test_no_frame_of_a_missing_plugin_holds_the_login_of_another_plugin() -> None:
+    url = {"value.serializer": "avro", "schema.registry.url": f"http://u:{SECRET}@h:1"}
+    error = refused_by(lambda: Producer({**BASE, **url, "security.protocol": "SSL", "partitioner.class": "none.such"}))
+
+    assert isinstance(error, PluginNotFoundError)
+    assert found_in_frames(error, [SECRET]) == set()
+
+
 def test_settings_that_are_not_a_mapping_are_in_no_frame() -> None:
     error = refused_by(lambda: Producer(f"sasl.password={SECRET}"))  # type: ignore[arg-type]
 
@@ -250,6 +258,7 @@ def test_no_frame_of_a_task_of_a_shared_transaction_holds_a_secret() -> None:
         assignment=PartitionAssignment.of({"t": 1}, tasks=1),
         options=options,
         columns={"value": 0},
+        max_bytes=SEALED_BATCH_BYTES,
     )
     not_packed = refused_by(lambda: next(packing.seal(iter([rows]), task="the task")))
 

@@ -15,9 +15,10 @@ from typing import Any
 import attrs
 import pytest
 from long_forms import LONG
+from own_io_thread import io_thread_of
 
 from ottla import Delivery, Producer
-from ottla.network import connection
+from ottla.network.authentication import login_session
 from ottla_testkit.kafka_cluster.security import MECHANISMS
 from readback import read_back
 from secure_broker import USERS, SecureBroker, secure_broker
@@ -55,7 +56,7 @@ def steadily(secure: SecureBroker, producer: Producer, *, seconds: float) -> Non
 
 def connections(producer: Producer) -> list[int]:
     """The connections that a producer makes from now on: a list that grows."""
-    selector: Any = producer._engine.io_thread._client._selector
+    selector: Any = io_thread_of(producer._engine)._client._selector
     made: list[int] = []
     connect = selector.connect
 
@@ -129,14 +130,14 @@ def short_ones(short_sessions: SecureBroker) -> Streams:
 def test_a_session_is_renewed_on_its_connection(
     long_ones: Streams, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
+    monkeypatch.setattr(login_session, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
     made = long_ones.connections(mechanism)
 
     assert sorted(made) == sorted(set(made))  # each broker once, the bootstrap server included
 
 
 def test_another_user_logs_in_on_a_new_connection(long_ones: Streams, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
+    monkeypatch.setattr(login_session, "SHORT_SESSION", 1.0)  # so that three seconds are a long one
     made = long_ones.connections("users")
 
     assert len(made) > len(set(made))
@@ -164,7 +165,7 @@ def test_a_new_certificate_is_used_by_later_connections(secure: SecureBroker, ca
         mine.write_bytes(certificates.untrusted.read_bytes())  # no broker trusts it
         producer.send("carols", b"second", partition=0).result(60)
         assert made == []  # the connection that there is goes on
-        selector: Any = producer._engine.io_thread._client._selector
+        selector: Any = io_thread_of(producer._engine)._client._selector
         until(lambda: selector.wakeup() or not selector._connections)  # retired, which a round does
         delivery = producer.send("carols", b"third", partition=0)
         until(lambda: "refused our certificate" in caplog.text)
@@ -191,7 +192,7 @@ def test_certificate_files_that_hang_delay_no_record(secure: SecureBroker, monke
     with Producer(settings) as producer:
         secure.kafka.create_topic("doras")
         producer.send("doras", b"first", partition=0).result(60)
-        selector: Any = producer._engine.io_thread._client._selector
+        selector: Any = io_thread_of(producer._engine)._client._selector
         until(lambda: selector.wakeup() or not selector._connections)
         monkeypatch.setattr(os, "stat", hang)
 

@@ -75,7 +75,7 @@ def test_errors_are_printed_with_the_output() -> None:
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_one_failure_fails_the_whole_run_and_stops_only_its_group(tmp_path: Path, failing: int) -> None:
+def test_one_failure_fails_the_whole_run_and_stops_nothing(tmp_path: Path, failing: int) -> None:
     done = tmp_path / "done"
     groups = [python(f"open({str(done)!r}, 'w').close()"), python("raise SystemExit(3)")]
     first, second = groups[failing], groups[1 - failing]
@@ -87,20 +87,20 @@ def test_one_failure_fails_the_whole_run_and_stops_only_its_group(tmp_path: Path
     assert "exit code 3 after" in out
 
 
-def test_a_command_starts_after_the_one_before_it_succeeded(tmp_path: Path) -> None:
+def test_a_command_starts_when_the_one_before_it_has_ended(tmp_path: Path) -> None:
     done = tmp_path / "done"
     write, read = f"open({str(done)!r}, 'w').close()", f"open({str(done)!r}).close()"
 
     assert run(*python(write), "--then", *python(read))[0] == 0
 
 
-def test_no_command_starts_after_one_that_failed(tmp_path: Path) -> None:
+def test_a_failure_does_not_hide_what_the_next_command_finds(tmp_path: Path) -> None:
     done = tmp_path / "done"
 
-    code, _ = run(*python("raise SystemExit(1)"), "--then", *python(f"open({str(done)!r}, 'w').close()"))
+    code, _ = run(*python("raise SystemExit(3)"), "--then", *python(f"open({str(done)!r}, 'w').close()"))
 
-    assert code == 1
-    assert not done.exists()
+    assert code == 3
+    assert done.exists()
 
 
 def test_a_missing_command_is_a_failure() -> None:
@@ -134,7 +134,7 @@ def test_an_interrupt_ends_both_groups_with_all_their_processes(
         f"subprocess.run([sys.executable, '-c', {child!r}])"
     )
     arguments = [*python(orderly), "--beside", *python(stubborn)]
-    # The gate gives commands twenty seconds to clear up.
+    # The gate gives commands five seconds to clear up.
     impatient = (
         f"import signal\nif {ignored}:\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         f"import side_by_side, sys\nside_by_side.IN_ORDER_WITHIN = 1.0\nsys.exit(side_by_side.main({arguments!r}))"
@@ -154,3 +154,28 @@ def test_an_interrupt_ends_both_groups_with_all_their_processes(
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
     assert len(gone) == len(family)
+
+
+def test_an_interrupt_prints_at_once_what_groups_have_written(tmp_path: Path) -> None:
+    """Hosted runners kill all processes soon after the interrupt."""
+    started = tmp_path / "started"
+    stubborn = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('before', flush=True)\n"
+        f"open({str(started)!r}, 'w').close()\ntime.sleep(600)"
+    )
+    with start(*python(stubborn), "--beside", *python("print('the other one')")) as tool:
+        appears(started)
+        assert tool.stdout is not None
+        shown = [tool.stdout.readline() for _ in range(3)]  # of the group that ends
+        family = psutil.Process(tool.pid).children(recursive=True)
+        tool.send_signal(signal.SIGINT)
+        while shown[-1] != "before\n":
+            shown.append(tool.stdout.readline())
+            assert shown[-1], "the output ended"
+        still_running = [each for each in family if each.is_running()]
+        rest = tool.stdout.read()
+
+    assert len(still_running) == 1
+    assert tool.returncode == 130
+    assert "before" not in rest
+    assert "exit code" in rest

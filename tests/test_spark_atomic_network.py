@@ -18,6 +18,7 @@ from ottla_spark.worker import producer_cache
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
 from ottla_testkit.proxy import Cut
+from ottla_testkit.pytest_plugin import MakeTopic
 from transactions_kit import await_true, broker_behind_a_proxy, chance, group_offsets, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -75,6 +76,29 @@ def test_lost_responses_leave_every_batch_once(level: int) -> None:
 
     assert found == Counter(query.values(BATCHES))
     assert proxy.cuts > BATCHES
+
+
+def test_a_query_whose_topic_was_changed_says_where_its_marker_is(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    first, second = make_topic(), make_topic()
+    before, after = (
+        Query.writing(
+            topic,
+            {"bootstrap.servers": kafka.bootstrap_servers},
+            transactional_id=first,
+            partitions=1,
+            owners=1,
+            rows=5,
+        )
+        for topic in (first, second)
+    )
+    before.driver().write(0, before.batch(0))
+    with pytest.raises(BatchRefusedError, match=rf"for topic '{first}' is of batch 0, .* begins_with=1 skips"):
+        after.driver().write(1, after.batch(1))
+    written = after.driver(begins_with=1).write(1, after.batch(1))
+    producer_cache._cache_of_process().empty()
+
+    assert written.records == 5
+    assert read(kafka.bootstrap_servers, second) == [[b"1-%d" % row for row in range(5)]]
 
 
 @pytest.mark.thorough("needs a broker that forgets ids")

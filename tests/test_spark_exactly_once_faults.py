@@ -22,7 +22,8 @@ from long_forms import LONG, only_long
 from ottla import Producer
 from ottla.errors import OttlaError, UndeliveredError
 from ottla.transactions import find_open_transactions
-from ottla_spark.exactly_once.driver.commit import Attempt, commit
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Step, next_step

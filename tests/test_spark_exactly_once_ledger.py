@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import attrs
 import pytest
+from confluent_kafka.admin import AdminClient
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from long_forms import only_long
 
 from ottla import Producer
-from ottla.errors import OttlaError, UnsupportedVersionError
-from ottla.transactions import find_open_transactions
+from ottla.errors import OttlaError, TransactionError, UnsupportedVersionError
+from ottla.transactions import PreparedTransaction, find_open_transactions
+from ottla.transactions.admin.descriptions import described
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import abort_left_open, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, DataLossError, LeaseLostError, LedgerMismatchError
+from ottla_spark.exactly_once.kafka import cluster_client
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
-from ottla_spark.exactly_once.ledger.entry import Status
+from ottla_spark.exactly_once.ledger import partition
+from ottla_spark.exactly_once.ledger.entry import Entry, Status
+from ottla_spark.exactly_once.ledger.lease import lease_id
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
 from ottla_spark.exactly_once.transactional_ids import task_id
+from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS
 from ottla_testkit.kafka_cluster import KafkaCluster
 from transactions_kit import await_true, committed, new_id, read, send, transactional
 
@@ -227,10 +234,112 @@ def test_a_ledger_topic_that_deletes_entries_is_refused(broker: KafkaCluster, na
         plan(driver(topic=forgetful), name)
 
 
+def many_tasks(name: str, count: int) -> Entry:
+    """An entry of a batch whose tasks ran in many workers: their ids are random, so it is hardly compressible."""
+    chance = random.Random(0)
+    workers = [chance.randbytes(16).hex() for _ in range(1000)]
+    return entry(
+        *(
+            PreparedTransaction(
+                transactional_id=task_id(name, process=chance.choice(workers), number=number),
+                producer_id=chance.randrange(2**40),
+                epoch=0,
+                level=2,
+            )
+            for number in range(count)
+        ),
+        status=Status.DONE,
+    )
+
+
+def test_an_entry_of_forty_thousand_tasks_fits_into_a_created_topic(name: str, driver: Drivers) -> None:
+    """Brokers take a megabyte by default, compressed."""
+    cluster, many = driver(), many_tasks(name, 40_000)
+    cluster.append(plan(cluster, name).lease, many)
+
+    assert plan(driver(), name).last == many
+
+
+def test_an_entry_that_is_too_large_for_its_topic_names_the_remedies(
+    broker: KafkaCluster, name: str, driver: Drivers
+) -> None:
+    ledger = new_id()
+    broker.create_topic(ledger, config={"cleanup.policy": "compact", "max.message.bytes": "10000"})
+    cluster = driver(topic=LedgerTopic(name=ledger, partitions=1, replication=-1))
+    lease = plan(cluster, name).lease
+
+    with pytest.raises(TransactionError, match=r"MESSAGE_TOO_LARGE.*fewer tasks.*, or raise .*, up to 4194304"):
+        cluster.append(lease, many_tasks(name, 1000))
+
+
 def test_a_timeout_above_the_broker_limit_is_refused_before_any_task(name: str, driver: Drivers) -> None:
     with pytest.raises(LedgerMismatchError, match=r"transaction\.max\.timeout\.ms is 900000"):
         driver(timeout_ms=900_001).timeout_ms()
     assert driver().timeout_ms() == 900_000
+
+
+def test_a_lease_outlasts_all_attempts_to_write_an_entry(name: str, driver: Drivers) -> None:
+    cluster = driver(timeout_ms=20_000)
+    cluster.take_lease(name)
+    found = described(cluster._blocking_client(), lease_id(name))
+
+    assert found is not None
+    assert found.transaction_timeout_ms / 1000 > cluster_client.RESPONSE_TIMEOUT
+
+
+def test_a_limit_of_the_brokers_that_changes_is_obeyed_later(
+    name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = driver()
+    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: 900_000)
+    before = cluster.timeout_ms()
+    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: 100_000)
+    kept = cluster.timeout_ms()
+    monkeypatch.setattr(cluster, "_limit", attrs.evolve(cluster._limit, valid_until=0.0))
+
+    assert (before, kept, cluster.timeout_ms()) == (900_000, 900_000, 100_000)
+
+
+def test_a_limit_that_brokers_do_not_say_is_asked_for_once(
+    name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time, a warning says that it cannot be read."""
+    asked: list[int] = []
+    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, node: asked.append(node))
+    monkeypatch.setattr(cluster_client, "LIMITS_VALID", 0.0)
+    cluster = driver()
+
+    assert [cluster.timeout_ms() for _ in range(3)] == [BROKERS_MAX_TIMEOUT_MS] * 3
+    assert len(asked) == 1
+
+
+def test_a_timeout_above_an_unknown_limit_is_named_before_any_task(
+    name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: None)
+    monkeypatch.setattr(cluster_client, "BROKERS_MAX_TIMEOUT_MS", 900_001)  # of brokers whose limit is 900,000
+    with pytest.raises(
+        TransactionError, match=r"900001 ms was assumed.*set kafka\.transaction\.timeout\.ms to at most"
+    ):
+        plan(driver(), name)
+
+    assert plan(driver(timeout_ms=100_000), name).last is None
+
+
+def test_a_ledger_topic_that_was_deleted_is_named(
+    broker: KafkaCluster, name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "MISSING_FOR", 1.0)
+    cluster = driver()
+    plan(cluster, name)
+    topic = settings(broker, name).topic.name
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    [deleted] = admin.delete_topics([topic]).values()
+    deleted.result(60)
+    with pytest.raises(TransactionError, match=rf"ledger topic '{topic}' does not exist.* creates an empty one"):
+        plan(cluster, name)
+
+    assert plan(driver(), name).last is None
 
 
 def test_two_phase_commit_without_broker_support_is_refused(name: str, driver: Drivers) -> None:

@@ -12,6 +12,7 @@ import pytest
 import spark_atomic_program as program
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 from pyspark.sql.streaming.query import StreamingQuery
 
 import ottla_spark
@@ -35,12 +36,12 @@ Start: TypeAlias = Callable[[Any, Options, int | None], StreamingQuery]
 
 
 def by_source(writer: Any, options: Options, _skips: int | None) -> StreamingQuery:
-    started: StreamingQuery = writer.format("ottla").options(**options, **named(options)).start()
+    started: StreamingQuery = writer.format("ottla").options(**options).start()
     return started
 
 
 def by_calls(writer: Any, options: Options, _skips: int | None) -> StreamingQuery:
-    started: StreamingQuery = writer.foreachBatch(ottla_spark.foreach_batch({**options, **named(options)})).start()
+    started: StreamingQuery = writer.foreachBatch(ottla_spark.foreach_batch(options)).start()
     return started
 
 
@@ -50,8 +51,8 @@ def as_a_whole(writer: Any, options: Options, skips: int | None) -> StreamingQue
     return started
 
 
-def named(options: Options) -> Options:
-    return {"guarantee": "exactly-once", "transactional.id.prefix": options["topic"]}
+def named(prefix: str) -> Options:
+    return {"guarantee": "exactly-once", "transactional.id.prefix": prefix}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,8 @@ def test_a_batch_that_spark_plans_again_with_more_rows_is_refused(
 ) -> None:
     topic = make_topic()
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic}
+    if start is not as_a_whole:
+        options.update(named(topic))
 
     def run(skips: int | None = None) -> None:
         frame = spark.readStream.schema("value string").text(str(tmp_path / "in"))
@@ -91,9 +94,41 @@ def test_a_batch_that_spark_plans_again_with_more_rows_is_refused(
     if start is as_a_whole:
         run(skips=1)
     else:
-        accept_other_rows({**options, **named(options)})
+        accept_other_rows(options)
         run()
     program.put(tmp_path, 3)
     run()
 
     assert rows() == Counter([*range(2 * program.ROWS), *range(3 * program.ROWS, 4 * program.ROWS)])
+
+
+@pytest.mark.parametrize("start", [by_source, by_calls])
+@pytest.mark.parametrize("by_column", [False, True], ids=["option", "column"])
+def test_a_copy_of_a_checkpoint_with_another_topic_skips_no_rows(
+    spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic, tmp_path: Path, start: Start, by_column: bool
+) -> None:
+    first, second = make_topic(), make_topic()
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+
+    def run(checkpoint: str, topic: str, *, prefix: str = first) -> None:
+        frame = spark.readStream.schema("value string").text(str(tmp_path / "in"))
+        frame = frame.withColumn("topic", lit(topic)) if by_column else frame
+        writer = frame.writeStream.option("checkpointLocation", str(tmp_path / checkpoint))
+        options = {**servers, **named(prefix), **({} if by_column else {"topic": topic})}
+        start(writer.trigger(availableNow=True), options, None).awaitTermination()
+
+    def rows(topic: str) -> Counter[int]:
+        return Counter(int(value) for value in read(kafka.bootstrap_servers, topic)[0])
+
+    program.put(tmp_path, 0)
+    run("checkpoint", first)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    program.put(tmp_path, 1)
+    run("checkpoint", first)
+    with pytest.raises(StreamingQueryException, match=f"in topic '{first}', but now its rows would go to topic"):
+        run("copy", second)
+    assert (rows(first), rows(second)) == (Counter(range(2 * program.ROWS)), Counter())
+
+    run("copy", second, prefix=second)
+
+    assert rows(second) == Counter(range(program.ROWS, 2 * program.ROWS))

@@ -34,7 +34,8 @@ from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import MOVED, Entry, Status, Step, next_step
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
-from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, partition_of
+from ottla_spark.exactly_once.ledger.places import partition_of
+from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings
 from ottla_spark.exactly_once.status import ledger_status
 from ottla_testkit.kafka_cluster import KafkaCluster
@@ -395,7 +396,7 @@ def test_rolled_over_producer_ids_duplicate_and_skip_nothing(
     given = settings(kafka, name, **({"ledger_topic": shared} if is_shared else {}))
     with wire(kafka) as client:
         request = InitProducerId(transactional_id=lease_id(name), timeout_ms=30_000)
-        while (answer := client.run(request, lease_id(name))[0]).producer_epoch < LAST_EPOCH - 12:
+        while (answer := client.run(request, lease_id(name)).response).producer_epoch < LAST_EPOCH - 12:
             pass
     ids = {answer.producer_id}
     for batch in range(8):

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,10 +29,13 @@ from ottla import Producer
 from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
 from ottla_spark.errors import InvalidWriteError
-from ottla_spark.exactly_once.driver.commit import Attempt, commit
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.errors import BatchIncompleteError, BatchNotCommittedError
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
-from ottla_spark.exactly_once.ledger.entry import Status, Step
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step
+from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.ledger.topic import CONFIG, LedgerTopic, own_topic
 from ottla_spark.exactly_once.settings import EARLIER_TOPIC, Settings, read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
@@ -138,31 +141,56 @@ class Query:
         """One batch with one task; what the ledger says of it to the next start."""
         driver = KafkaClusterClient(settings or self.settings)
         try:
-            timeout_ms = driver.timeout_ms()
-            given = plan(driver, self.prefix)
-            attempt = Attempt(
-                lease=given.lease,
-                query="q",
-                batch=0,
-                partition=0,
-                step=Step.WRITE,
-                prepared=self._prepared(timeout_ms),
-                records=3,
-            )
-            commit(driver, [attempt], batch=0)
+            commit(driver, [self.attempt(driver)], batch=0)
             last = plan(driver, self.prefix).last
             return last.status if last is not None else None
         finally:
             driver.close()
 
-    def write_plainly(self) -> None:
-        """One record without a transaction, as soon as the broker lets alice write to the topic."""
-        for _ in range(100):
-            with Producer(self.settings.producer) as producer, contextlib.suppress(OttlaError):
-                producer.send(self.topic, b"").result(WAIT)
-                return
-            time.sleep(0.05)
-        pytest.fail("the right is not there")
+    def attempt(self, driver: KafkaClusterClient) -> Attempt:
+        """Plan a batch, and write it with one task."""
+        timeout_ms = driver.timeout_ms()
+        given = plan(driver, self.prefix)
+        return Attempt(
+            lease=given.lease,
+            query="q",
+            batch=0,
+            partition=0,
+            step=Step.WRITE,
+            prepared=self._prepared(timeout_ms),
+            records=3,
+        )
+
+    def write_plainly(self, topic: str | None = None) -> None:
+        """One record without a transaction, to the query's topic by default."""
+        with Producer(self.settings.producer) as producer:
+            producer.send(topic or self.topic, b"").result(WAIT)
+
+    def write_to_the_ledger(self) -> None:
+        """One record that is no entry."""
+        self.write_plainly(self.ledger)
+
+    def begin_another(self) -> None:
+        """Take an id under the prefix that no task has."""
+        other = self.settings.for_task(task_id(self.prefix, process="f" * 32, number=0), timeout_ms=60_000)
+        with Producer(other) as producer:
+            producer.init_transactions()
+
+    def until_allowed(self, action: Callable[[], None]) -> None:
+        """Return once alice may do this: a broker learns of a right with a delay."""
+        assert any(self._allows(action) for _ in range(100)), "the right is not there"
+
+    def lose(self, right: Right, *, checked_by: Callable[[], None]) -> None:
+        """Take a right away, and return once alice may no longer do what needs it."""
+        self.take_away(right)
+        assert not all(self._allows(checked_by) for _ in range(100)), "the right is still there"
+
+    def _allows(self, action: Callable[[], None]) -> bool:
+        with contextlib.suppress(OttlaError):
+            action()
+            return True
+        time.sleep(0.05)
+        return False
 
     def _prepared(self, timeout_ms: int) -> PreparedTransaction:
         name = task_id(self.prefix, process=PROCESS, number=0)
@@ -224,6 +252,50 @@ def test_each_missing_right_is_named(query: Query, missing: str, why: str) -> No
     assert re.search(why.format(**names), f"{refused.value} {refused.value.__cause__}")
 
 
+def test_a_lost_right_to_the_ledger_leaves_no_transaction_open(query: Query) -> None:
+    query.grant(*query.rights().values())
+    driver = KafkaClusterClient(query.settings)
+    attempt = query.attempt(driver)
+    query.lose(query.rights()["writing the ledger"], checked_by=query.write_to_the_ledger)
+    with pytest.raises(
+        BatchNotCommittedError, match=rf"[^.]\. The user needs the right Write for topic '{query.ledger}'"
+    ):
+        commit(driver, [attempt], batch=0)
+    left = driver.open_transactions(query.prefix)
+    driver.close()
+
+    assert left == []
+
+
+def test_a_batch_whose_right_was_lost_after_its_entry_is_finished_later(query: Query) -> None:
+    query.grant(*query.rights().values())
+    right = query.rights()["transactions"]
+
+    class Losing(KafkaClusterClient):
+        def append(self, lease: Lease, entry: Entry | None) -> Lease:
+            after = super().append(lease, entry)
+            query.lose(right, checked_by=query.begin_another)
+            return after
+
+    driver = Losing(query.settings)
+    attempt = query.attempt(driver)
+    with pytest.raises(BatchIncompleteError) as incomplete:
+        commit(driver, [attempt], batch=0)
+    driver.close()
+    query.grant(right)
+    query.until_allowed(query.begin_another)
+    later = KafkaClusterClient(query.settings)
+    last = plan(later, query.prefix).last
+    later.close()
+
+    said = str(incomplete.value)
+    assert f"the right Write for transactional ids that begin with '{query.prefix}/'" in said
+    assert re.search(r"Start the query again within \d+ s, before they time out", said)
+    assert last is not None
+    assert last.status is Status.DONE
+    assert committed(query.kafka, query.topic) == [[b"alice's"]] * 3
+
+
 @pytest.mark.parametrize("others", [[], [AclOperation.DESCRIBE]])
 def test_a_topic_without_the_right_to_write_is_refused_when_it_is_planned(
     query: Query, others: list[AclOperation]
@@ -236,7 +308,7 @@ def test_a_topic_without_the_right_to_write_is_refused_when_it_is_planned(
         check_topics(options)
 
     query.grant(right)
-    query.write_plainly()  # until the broker itself has learned of the right
+    query.until_allowed(query.write_plainly)
     check_topics(options)
 
 

@@ -10,6 +10,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once import accept_loss
 from ottla_spark.exactly_once.__main__ import main
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
+from ottla_spark.exactly_once.driver.plan import leased
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
 from ottla_spark.exactly_once.settings import read_settings
@@ -44,7 +45,8 @@ class Setup:
 
     def record(self, status: Status, *prepared: PreparedTransaction) -> None:
         listed = [TaskTransaction(prepared=each, partition=number, records=1) for number, each in enumerate(prepared)]
-        self.brokers.append(self.brokers.take_lease(self.name), entry(*listed, status=status))
+        lease, _ledger = leased(self.brokers, self.name)
+        self.brokers.append(lease, entry(*listed, status=status))
 
     def abort(self, prepared: PreparedTransaction) -> None:
         self.brokers.end(prepared, commit=False)

@@ -191,6 +191,29 @@ def test_rows_without_a_form_become_dead_letters(
     assert b"cannot hold: 2147483648" in (dict(letter.headers)["__ottla.errors.exception.message"] or b"")
 
 
+@pytest.mark.parametrize("encoder", ["native", "python"])
+@pytest.mark.parametrize("name", ["avro", "json-schema"])
+def test_text_that_is_not_valid_becomes_a_dead_letter(
+    name: str,
+    encoder: str,
+    spark: SparkSession,
+    options: dict[str, str],
+    kafka: KafkaCluster,
+    make_topic: MakeTopic,
+) -> None:
+    topic, letters = make_topic(partitions=PARTITIONS), make_topic(partitions=1)
+    frame = spark.range(3).coalesce(1).selectExpr("id", "if(id = 1, cast(X'4FFF41' as string), 'ok') as text")
+    given = {**options, "topic": topic, "value.format": name, "kafka.record.encoder": encoder}
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": letters}
+    report = ottla_spark.write(frame, {**given, **tolerant})
+    assert (report.records, report.refused) == (3, 1)
+    assert len(committed(kafka, topic)) == 2
+    [letter] = arrived(kafka, letters)
+    assert letter.value == '{"id":1,"text":"O\ufffdA"}'.encode()
+    reason = rb"the value is refused: column 'text' is not valid UTF-8: b'O\xffA'"
+    assert dict(letter.headers)["__ottla.errors.exception.message"] == reason
+
+
 def two_messages(kafka: KafkaCluster, topic: str) -> list[tuple[Any, list[Any]]]:
     """Values and headers of the first two committed records."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "log_level": 0})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from ottla import transactions
+from ottla import Producer, transactions
 from ottla.errors import AbortableTransactionError, FatalTransactionError, TransactionError, UnsupportedVersionError
 from ottla.transactions import Outcome, PreparedTransaction
 from ottla_testkit.java.release import release
@@ -43,7 +43,7 @@ PREPARES = """
 """
 COMPLETES = """
     import sys
-    from ottla import transactions
+    from ottla import Producer, transactions
     servers, prepared, commit = sys.argv[1:]
     prepared = transactions.PreparedTransaction.from_string(prepared)
     print(transactions.complete({"bootstrap.servers": servers}, prepared, commit=commit == "commit").value)
@@ -300,3 +300,25 @@ def test_a_producer_whose_transaction_was_aborted_can_write_no_more(broker: Kafk
         await_true(lambda: slow.send(topic, b"late", partition=0).exception(WAIT) is not None)
 
     assert committed(broker, topic) == [[], [], []]
+
+
+@pytest.mark.generations("all")
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_shared_transaction_without_records_ends_as_asked(broker: KafkaCluster, topic: str, commit: bool) -> None:
+    asked, other = Outcome.COMMITTED, Outcome.ALREADY_ABORTED
+    if not commit:
+        asked, other = Outcome.ABORTED, Outcome.ALREADY_COMMITTED
+    name = new_id()
+    with transactions.sharing({"bootstrap.servers": broker.bootstrap_servers}, timeout=WAIT) as owner:
+        shared = owner.open(name)
+        ended = owner.end(shared, commit=commit)
+        assert ended.outcome is (asked if tells(broker) else other)
+
+        shared = ended.following or shared
+        with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as producer:
+            producer.join_transaction(shared)
+            producer.send(topic, b"v")
+            producer.leave_transaction()
+        following = owner.end(shared, commit=not commit).following
+        if following is not None:  # nothing is written there, either
+            assert owner.end(following, commit=commit).outcome is asked

@@ -148,21 +148,25 @@ def _run_mutant(
     outcome, test = "survived", ""
     running: str = ""
     received = b""
-    while True:
-        limit = HANGS_AFTER + 10 * times.get(running, 0.0)
-        if not select.select([reading], [], [], limit)[0]:
-            outcome, test = "hung", running
-            break
-        data = os.read(reading, 1 << 16)
-        if not data:
-            break
-        received += data
-        *lines, received = received.split(b"\n")
-        for line in lines:
-            word, _, name = line.decode().partition(" ")
-            running = name
-            if word != "run":
-                outcome, test = word, name
+    try:
+        while True:
+            limit = HANGS_AFTER + 10 * times.get(running, 0.0)
+            if not select.select([reading], [], [], limit)[0]:
+                outcome, test = "hung", running
+                break
+            data = os.read(reading, 1 << 16)
+            if not data:
+                break
+            received += data
+            *lines, received = received.split(b"\n")
+            for line in lines:
+                word, _, name = line.decode().partition(" ")
+                running = name
+                if word != "run":
+                    outcome, test = word, name
+    except BaseException:  # such as the interruption of the whole run
+        _end(process, wait=False)
+        raise
     _end(process, wait=outcome == "survived")
     os.close(reading)
     if outcome == "survived" and test == "" and running != "(all)":

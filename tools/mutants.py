@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -160,27 +161,39 @@ def _ordered(
     return list(dict.fromkeys([*own, *in_turn]))
 
 
-def run(mutants: Sequence[Mutant], *, processes: int, until: float) -> None:
-    """Run the mutants that have no result yet, in so many processes at the same time, until the time is over."""
+def run(mutants: Sequence[Mutant], *, processes: int, until: float) -> list[str]:
+    """Run the mutants that have no result yet, in so many processes at the same time, until the time is over.
+
+    Return what failed in a process, which leaves its share of the mutants without a result.
+    """
     done = results()
     todo = [mutant for mutant in mutants if not _has_run(mutant, done) and mutant.tests]
     times = json.loads(TIMES.read_text())
     files = sorted({test.partition("::")[0] for mutant in todo for test in mutant.tests})
-    started = []
-    for number in range(processes):
-        work = BUILD / f"work-{number}.json"
-        mine = [mutant.work() for mutant in todo[number::processes]]
-        work.write_text(json.dumps({"mutants": mine, "times": times, "until": until, "results": str(RESULTS)}))
-        log = (BUILD / f"run-{number}.log").open("w")
-        command = [sys.executable, "-m", "pytest", "-p", "mutant_runs", *_pytest_options(files)]
-        settings = _environment(OTTLA_MUTANT_RUNS=work)
-        started.append(subprocess.Popen(command, cwd=ROOT, env=settings, stdout=log, stderr=log))
-    for process in started:
-        process.wait()
+    started: dict[Path, subprocess.Popen[bytes]] = {}
+    try:
+        for number in range(processes):
+            work = BUILD / f"work-{number}.json"
+            mine = [mutant.work() for mutant in todo[number::processes]]
+            work.write_text(json.dumps({"mutants": mine, "times": times, "until": until, "results": str(RESULTS)}))
+            log = BUILD / f"run-{number}.log"
+            command = [sys.executable, "-m", "pytest", "-p", "mutant_runs", *_pytest_options(files)]
+            settings = _environment(OTTLA_MUTANT_RUNS=work)
+            with log.open("w") as output:
+                started[log] = subprocess.Popen(command, cwd=ROOT, env=settings, stdout=output, stderr=output)
+        for process in started.values():
+            process.wait()
+    finally:
+        for process in started.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # it ends its own child
+                process.wait()
     done = results()
     for mutant in todo:
         if done.get(mutant.id, {}).get("outcome") == "other" and time.time() < until:
             _run_in_a_process(mutant, times)
+    codes = {log: process.returncode for log, process in started.items()}
+    return [f"a process ended with exit code {code}: see {log}" for log, code in codes.items() if code]
 
 
 def _run_in_a_process(mutant: Mutant, times: Mapping[str, float]) -> None:
@@ -306,9 +319,10 @@ def main(arguments: Sequence[str]) -> int:
     mutants = sample(options.seed, options.sample, part=options.part, seconds=options.seconds)
     if options.again:
         forget_survivors(mutants)
-    if not options.report:
-        run(mutants, processes=options.processes, until=until)
-    return report(mutants)
+    failed = [] if options.report else run(mutants, processes=options.processes, until=until)
+    code = report(mutants)
+    print(*failed, sep="\n", end="\n" if failed else "", file=sys.stderr)
+    return 1 if failed else code
 
 
 if __name__ == "__main__":

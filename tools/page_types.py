@@ -46,9 +46,8 @@ def main() -> int:
     (folder / "pyrightconfig.json").write_text("{}\n")
     (folder / "mypy.ini").write_text("[mypy]\nstrict = True\n")
     checkers = (["mypy", "--config-file", "mypy.ini", "."], ["pyright", "--pythonpath", sys.executable, "."])
-    return max(
-        subprocess.run([sys.executable, "-m", *checker], cwd=folder, check=False).returncode for checker in checkers
-    )
+    codes = [subprocess.run([sys.executable, "-m", *each], cwd=folder, check=False).returncode for each in checkers]
+    return int(any(codes))  # the code of a checker that a signal ended is below 0
 
 
 if __name__ == "__main__":

@@ -69,11 +69,14 @@ with Producer(settings.from_file("producer.properties") | {"client.id": "shop"})
     producer.send("orders", b"three apples")
 ```
 
-`Producer.from_properties("producer.properties", client_id="shop")` is the same in one call; keywords replace settings
+`Producer.from_file("producer.properties", client_id="shop")` is the same in one call; keywords replace settings
 of the file. With `settings.from_environment("SHOP_KAFKA_")`, the variable `SHOP_KAFKA_LINGER_MS` is the setting
 `linger.ms`. No other variable may have the prefix: with `KAFKA_`, `KAFKA_HOME` of Kafka's scripts would be the unknown
 setting `home`, and so would the variables that Kubernetes sets in each pod for a Service that is called `kafka`, such
 as `KAFKA_PORT`, unless the pod has `enableServiceLinks: false`.
+
+A properties file is read as ISO 8859-1, as Java reads it: write other characters as `\\u20ac`, and in a file that your
+editor saves as UTF-8 all that are not ASCII (`\\u00e4`). TOML is UTF-8.
 
 A value of several lines, such as a key in PEM, needs `\\n\\` at the end of each line but the last, as in Java's files.
 If it was pasted without, the error names the line and quotes nothing.
@@ -306,7 +309,7 @@ def other_client_names() -> str:
     lines += ["", KEYS.rstrip("\n")]
     for key, other in sorted(OTHER_CLIENTS.items()):
         named = "" if other.name is None else f"`{other.name}`{'. ' if other.remark else ''}"
-        lines.append(f"| `{key}` | {named}{markdown(other.remark)} |")
+        lines.append(f"| `{key}` | {named}{markdown(other.advice)} |")
     return "\n".join([*lines, ""])
 
 

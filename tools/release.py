@@ -27,6 +27,8 @@ CHANGELOG: Final = ROOT / "CHANGELOG.md"
 CITATION: Final = ROOT / "CITATION.cff"
 FRAGMENTS: Final = ROOT / "changelog.d"
 REPOSITORY: Final = "https://github.com/ottla/ottla"
+BUILT: Final = frozenset({"dist", "notes.md", "sbom.cdx.json", SUMS, "work"})
+"""What `build` writes to its folder; the last one until it ends."""
 LONGEST_NOTES: Final = 120_000
 """Characters. GitHub refuses a release with more than 125,000, and would do so after the packages were published."""
 
@@ -82,11 +84,23 @@ def prepare(version: str) -> None:
     subprocess.run([sys.executable, "-m", *towncrier], cwd=ROOT, check=True)
 
 
+def clear(folder: Path) -> None:
+    """Remove what an earlier build has left. Raises ReleaseError for a folder that contains anything else."""
+    if not folder.exists():
+        return
+    others = sorted({path.name for path in folder.iterdir()} - BUILT)
+    if others:
+        raise ReleaseError(
+            f"{folder} contains {', '.join(others[:3])}, which no build has written: name another folder"
+        )
+    shutil.rmtree(folder)
+
+
 def build(tag: str, folder: Path) -> None:
     """Build, try and describe what is published."""
     version = check(tag)
     changes = notes(CHANGELOG.read_text(encoding="utf-8"), version)
-    shutil.rmtree(folder, ignore_errors=True)
+    clear(folder)
     work = folder / "work"
     work.mkdir(parents=True)
     subprocess.run([sys.executable, ROOT / "tools" / "packages.py", work], cwd=ROOT, check=True)

@@ -1,13 +1,15 @@
 """Run groups of commands in parallel and print each group's complete output when the group has ended.
 
 `python tools/side_by_side.py COMMAND [--then COMMAND]... [--beside COMMAND [--then COMMAND]...]...`. Within a group a
-command starts when the one before it has succeeded. The exit code is 0 when every command succeeded. The groups do not
-stop each other; Ctrl-C and SIGTERM end all of them with every process that they started.
+command starts when the one before it has ended, and after a failure, too: what it would find is found in the same run.
+The exit code is 0 when every command succeeded. Ctrl-C and SIGTERM end all groups with every process that they started,
+and print what each group has written so far before that: what runs this may end it soon after, as hosted runners do.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import shlex
 import signal
@@ -24,7 +26,7 @@ import psutil
 
 THEN: Final = "--then"
 BESIDE: Final = "--beside"
-IN_ORDER_WITHIN: Final = 20.0  # seconds that a command has to clear up when it is interrupted
+IN_ORDER_WITHIN: Final = 5.0  # seconds that a command has to clear up when it is interrupted
 
 
 @attrs.define
@@ -35,17 +37,19 @@ class Group:
     output: IO[bytes] = attrs.field(factory=tempfile.TemporaryFile)
     code: int = 0
     stopped: bool = False
+    printed: int = 0  # bytes of the output
     process: subprocess.Popen[bytes] | None = None
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def run(self) -> None:
-        """Run the commands until one fails."""
+        """Run the commands, unless they are stopped."""
         for command in self.commands:
             started = time.monotonic()
             self._say(f"$ {shlex.join(command)}\n")
-            self.code = self._run(command)
-            self._say(f"exit code {self.code} after {time.monotonic() - started:.0f} s\n")
-            if self.code:
+            code = self._run(command)
+            self._say(f"exit code {code} after {time.monotonic() - started:.0f} s\n")
+            self.code = self.code or code
+            if self.stopped:
                 return
 
     def stop(self) -> None:
@@ -118,6 +122,8 @@ def main(arguments: Sequence[str]) -> int:
             _print(ended.get())
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # further interrupts are ignored: this one ends all groups
+        for group in running:
+            _print(group)
         stopping = [threading.Thread(target=group.stop) for group in running]
         for thread in stopping:
             thread.start()
@@ -140,9 +146,10 @@ def _split(arguments: Sequence[str], word: str) -> list[list[str]]:
 
 
 def _print(group: Group) -> None:
-    group.output.seek(0)
-    while data := group.output.read(1 << 16):
+    """Print what the group has written since the last call, without moving the commands' place in the file."""
+    while data := os.pread(group.output.fileno(), 1 << 16, group.printed):
         sys.stdout.buffer.write(data)
+        group.printed += len(data)
     sys.stdout.buffer.flush()
 
 

@@ -133,6 +133,13 @@ def test_the_region_is_read_from_the_broker_name_unless_it_is_set(
     assert said(KEYS | settings, host)["x-amz-credential"].split("/")[2] == region
 
 
+def test_the_region_of_this_machine_counts_only_without_one_in_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+    regions = [said(KEYS, host)["x-amz-credential"].split("/")[2] for host in (HOST, "kafka.internal")]
+    assert regions == ["eu-central-1", "us-east-1"]
+
+
 def test_a_missing_region_is_reported_as_required() -> None:
     with pytest.raises(ConnectionFailedError, match=r"aws\.msk\.region is needed: .*'localhost' does not say it"):
         made(KEYS).authenticator("localhost", 9098).start()

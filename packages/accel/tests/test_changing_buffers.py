@@ -41,8 +41,8 @@ OFFSETS: Final = [(pa.binary(), "i"), (pa.large_binary(), "q")]
 
 def records(cut: Cut) -> list[tuple[bytes | None, bytes | None]]:
     """The records of a batch as a broker reads it."""
-    section = finish(cut.columns.encode(2), magic=2, compressor=None)
-    [batch] = parse_batches(b"".join(section.wire_chunks()), compressors={})
+    sealed = finish(cut.columns.encode(2), magic=2, compressor=None)
+    [batch] = parse_batches(b"".join(sealed.wire_chunks()), compressors={})
     assert len(cut.rows) == len(batch.records)
     return [(record.key, record.value) for record in batch.records]
 
@@ -297,7 +297,7 @@ def sealed_whole(sealer: TableSealer, table: Any) -> bool:
         return False
     found = 0
     for batch in sealed.batches:
-        [parsed] = parse_batches(b"".join(batch.section.wire_chunks()), compressors={})
+        [parsed] = parse_batches(b"".join(batch.sealed.wire_chunks()), compressors={})
         found += len(parsed.records)
     assert found == ROWS == table.num_rows
     return True

@@ -322,11 +322,18 @@ def test_records_moved_to_a_batch_stay_together_under_concurrent_sends(
 
     run, batch, placed = batch_of(b"a", b"b", b"c"), batch_of(b"first"), list[int | None]()
     batch.held_bytes = ENOUGH_BYTES
-    other = threading.Thread(target=lambda: placed.append(batch.append(None, b"other", (), NOW, None)))
+    begun = threading.Event()
+
+    def append() -> None:
+        begun.set()
+        placed.append(batch.append(None, b"other", (), NOW, None))
+
+    other = threading.Thread(target=append)
 
     def send_meanwhile() -> None:
         other.start()
-        other.join(0.05)  # it should not come to its end
+        assert begun.wait(HANG_GUARD)
+        other.join(0.05)  # all that it would take, if it need not wait
 
     start, taken = batch.take_from(run, Interrupted(3, send_meanwhile), memory=ENOUGH_BYTES)
     other.join(HANG_GUARD)

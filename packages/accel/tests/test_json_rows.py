@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ottla.plugins.serializers.json import json_text
 from ottla_accel.json_rows import objects
 
 pytestmark = pytest.mark.unmeasured
@@ -173,3 +174,9 @@ def test_rows_of_any_length_fit(count: int, size: int) -> None:
 def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="a column of 1 rows where there are 2"):
         objects(["a", "b"], [pa.array([1, 2]), pa.array([1])], count=2, text=refuse)
+
+
+def test_names_have_the_escapes_that_one_value_has() -> None:
+    name = "".join(map(chr, range(0x21))) + '"\\é'
+
+    assert written([name], [pa.array([1])]) == [json_text({name: 1})]

@@ -88,8 +88,8 @@ def parsed(columns: Columns) -> Sequence[Record]:
     """The records of columns, as a consumer reads them."""
     if not len(columns):
         return ()
-    section = finish(columns.encode(2), magic=2, compressor=None)
-    [batch] = parse_batches(b"".join(section.wire_chunks()), compressors={})
+    sealed = finish(columns.encode(2), magic=2, compressor=None)
+    [batch] = parse_batches(b"".join(sealed.wire_chunks()), compressors={})
     return batch.records
 
 

@@ -187,6 +187,16 @@ def test_a_refused_handshake_does_not_count_against_the_token(oauth: Make) -> No
     assert b"token-0" in connected(made)[1]
 
 
+@pytest.mark.parametrize(("certain", "shown"), [(True, b"token-1"), (False, b"token-0")])
+def test_an_accepted_token_may_be_refused_later(oauth: Make, certain: bool, shown: bytes) -> None:
+    made = numbered(oauth)
+    exchange, _sent = connected(made)
+    exchange.answered(memoryview(SASL_AUTHENTICATE.response(2).encode(SaslAuthenticateResponse())))
+    exchange.refused(certain=certain)
+
+    assert shown in connected(made)[1]
+
+
 @pytest.mark.parametrize(("bare", "shown"), [(True, b"token-1"), (False, b"token-0")], ids=["before 1.0", "since"])
 def test_a_disconnect_refuses_a_new_token_only_without_saslauthenticate(oauth: Make, bare: bool, shown: bytes) -> None:
     made = numbered(oauth)

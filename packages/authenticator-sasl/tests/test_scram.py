@@ -193,6 +193,16 @@ def test_the_error_message_of_the_broker_is_quoted(exchange: Any) -> None:
     assert message == ("the broker refused SCRAM-SHA-256 for user 'user': 'unknown-user\\n'; check sasl.password")
 
 
+def test_a_refusal_names_the_user_of_its_own_exchange() -> None:
+    """While another login of the same mechanism, with rotated credentials, has begun."""
+    mechanism = scram(RFC_7677)
+    exchange = mechanism.authenticator("kafka", 9092)
+    exchange.start()
+    mechanism.note(UserPassword(name="successor", password="other"))
+
+    assert "for user 'user':" in refusal(exchange, b"e=unknown-user")
+
+
 @given(st.binary(max_size=200) | st.text().map(str.encode))
 def test_any_bytes_lead_to_a_response_or_a_refusal(data: bytes) -> None:
     for exchange in (started(), proven()):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
-from ottla_authenticator_sasl.single_flight import MAX_RUNNING
+from ottla_authenticator_sasl.single_flight import MAX_RUNNING, SingleFlight
 from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenCache
 from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
@@ -189,6 +189,47 @@ def test_no_login_waits_for_a_renewal_while_the_token_is_valid(kept: Maker) -> N
     one.source.open.clear()
     one.clock.now += 0.03
     wait_until(lambda: one.source.asked == 2)
+
+    assert one.value() == "token-1"
+
+
+def test_a_renewal_that_gets_no_thread_begins_with_the_next_token(
+    kept: Maker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse_renewals(thread: threading.Thread) -> None:
+        if thread.name == "ottla-token-refresh":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    one = kept(0.05, AT_ONCE)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse_renewals)
+        tokens = [one.value()]
+        one.clock.now += 0.06
+        tokens.append(one.value())
+    assert tokens == ["token-1", "token-2"]
+    [line] = caplog.messages
+    assert "no thread could be started to renew the token of the test" in line
+
+    one.clock.now += 0.06
+    assert one.value() == "token-3"
+    one.clock.now += 0.03  # it has not expired
+    wait_until(lambda: one.source.asked == 4)
+
+
+def test_a_login_that_gets_no_thread_fails_and_the_next_one_fetches(
+    kept: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    one = kept(1000.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(ConnectionFailedError, match="no thread could be started to get a token from the test"):
+            one.value()
 
     assert one.value() == "token-1"
 
@@ -639,3 +680,22 @@ def test_waits_double_up_to_a_maximum() -> None:
     retry = Retry(first=0.1, longest=1.0)
 
     assert [retry.wait(failures) for failures in (1, 2, 3, 4, 5, 6, 10_000)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_each_login_that_waits_gets_an_error_of_its_own() -> None:
+    def fetch() -> Token:
+        raise ConnectionFailedError("the source is down")
+
+    flights = SingleFlight(fetch, name="fetch", source="the source", limit=10.0)
+    joined = flights.join(needless=lambda: False)
+    assert joined is not None
+    flight, _new = joined
+    assert flight.wait(10.0)
+    errors: list[BaseException] = []
+    for login in ("first", "second"):
+        with pytest.raises(ConnectionFailedError, match="the source is down") as caught:
+            flight.result()
+        caught.value.add_note(login)
+        errors.append(caught.value)
+
+    assert [error.__notes__ for error in errors] == [["first"], ["second"]]

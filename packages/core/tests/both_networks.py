@@ -14,7 +14,14 @@ from ottla.errors import OttlaError
 from ottla.interfaces import Target
 from ottla.network.selector_interface import Address, Selectable
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation import Link, LinkConditions, SimulatedBroker, SimulatedCluster, SimulatedNetwork
+from ottla_testkit.simulation import (
+    KnownResponse,
+    Link,
+    LinkConditions,
+    SimulatedBroker,
+    SimulatedCluster,
+    SimulatedNetwork,
+)
 from ottla_testkit.simulation.login import Session
 from real_selector import HANG_GUARD, make_selector, reset
 
@@ -224,9 +231,9 @@ class Listening(SimulatedBroker):
 
     asked: dict[int, list[bytes]] = attrs.field(factory=dict)
 
-    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
+    def respond(self, session: Session, frame: bytes, now: float) -> KnownResponse:
         self.asked.setdefault(id(session), []).append(frame)
-        return None
+        return KnownResponse()
 
 
 class Simulated(ListeningNetwork):

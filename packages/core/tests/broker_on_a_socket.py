@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 
 import attrs
@@ -16,6 +16,7 @@ import pytest
 from ottla.plugins.registry.installed import announced
 from ottla_testkit.simulation import Session, SimulatedBroker, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
+from ottla_testkit.simulation.pending_response import content_of
 from wrong_peers import serving
 
 SECRET = "the ducks fly south"
@@ -23,9 +24,13 @@ SECRET = "the ducks fly south"
 
 @attrs.define
 class SocketBroker:
-    """One broker with topic t; `connections` counts those that were made."""
+    """One broker with topic t; `connections` counts those that were made.
+
+    `loses` is called with each request after it was carried out: if True, the connection ends without the response.
+    """
 
     broker: SimulatedBroker
+    loses: Callable[[bytes], bool] = lambda _frame: False
     connections: int = 0
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     sockets: list[socket.socket] = attrs.field(factory=list)
@@ -56,9 +61,11 @@ class SocketBroker:
                 [size] = struct.unpack(">i", _exactly(peer, 4))
                 frame = _exactly(peer, size)
                 with self.lock:
-                    answer = self.broker.respond_in_session(session, frame, time.monotonic())
-                if answer is not None:
-                    peer.sendall(struct.pack(">i", len(answer)) + answer)
+                    content = content_of(self.broker.respond(session, frame, time.monotonic()))
+                if self.loses(frame):
+                    break
+                if content is not None:
+                    peer.sendall(struct.pack(">i", len(content)) + content)
         peer.close()
 
 

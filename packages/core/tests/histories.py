@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 import task_programs
+from own_io_thread import io_thread_of
 from prompt_rounds import PromptRounds
 from simulated_loop import simulated_calls
 from transaction_tasks import TransactionTasks
@@ -211,7 +212,7 @@ class Run:
         hang_ups = sum(broker.hang_ups for broker in simulation.cluster.brokers.values())
         if hang_ups and not plan.faults and not self._sessions_may_end_early:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
-        if self.producer._engine.io_thread._thread.is_alive():
+        if io_thread_of(self.producer._engine)._thread.is_alive():
             raise Violation("the I/O thread runs after close")
         prompt.check()
         no_busy_rounds(

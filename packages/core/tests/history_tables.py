@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from history_plans import Table
-from invariants import Sent, value_of
-from ottla import RecordMetadata
+from invariants import Sent, Violation, value_of
+from ottla import RecordMetadata, TableProgress
 from ottla.accumulator.batch import UNASSIGNED
 from ottla.errors import (
     AbortableTransactionError,
@@ -23,6 +23,8 @@ from ottla.tables.table_delivery import TableDelivery
 
 if TYPE_CHECKING:
     from histories import Run
+
+NO_ROWS: Final = TableProgress(rows=0, acknowledged=0, failed=0)
 
 ARROW: Final = find_spec("pyarrow") is not None
 """Whether tables are sent: not every interpreter has pyarrow."""
@@ -59,6 +61,32 @@ def new_rows(run: Run, program: int, numbers: Iterator[int], call: Table) -> Seq
     run.sent += rows
     run.note(title(rows))
     return rows
+
+
+class Progress:
+    """The `on_progress` of one table, which notes what contradicts its promises."""
+
+    def __init__(self, rows: Sequence[Sent]) -> None:
+        self._rows = rows
+        self.expected: int | None = None
+        """The rows that were queued, once the call has returned."""
+        self.last: TableProgress | None = None
+        self.wrong: str | None = None
+
+    def __call__(self, progress: TableProgress) -> None:
+        before, self.last = self.last or NO_ROWS, progress
+        counts = [(each.rows, each.acknowledged, each.failed) for each in (before, progress)]
+        if progress.rows > len(self._rows) or progress.pending < 0:
+            self.wrong = self.wrong or f"{title(self._rows)} has {len(self._rows)} rows, and on_progress got {progress}"
+        if any(earlier > later for earlier, later in zip(*counts, strict=True)):
+            self.wrong = self.wrong or f"on_progress of {title(self._rows)} got {progress} after {before}"
+
+    def check(self) -> None:
+        """Raise Violation for what was wrong. For a turn after the one in which the call returned."""
+        if self.wrong is not None:
+            raise Violation(self.wrong)
+        if self.expected is not None and (self.last is None or self.last.rows != self.expected):
+            raise Violation(f"on_progress of {title(self._rows)} got {self.last}, and {self.expected} rows were queued")
 
 
 def title(rows: Sequence[Sent]) -> str:

@@ -64,7 +64,7 @@ class Model:
             pending=lambda: bool(self.incomplete),
             wake=self.wake,
             loop_rounds=LoopRounds(
-                run=lambda now, event: self.run_round(now, now, watched=not event),
+                run=lambda now, may_skip_poll: self.run_round(now, now, may_skip_poll=may_skip_poll),
                 network=self,
                 awaits_events=lambda: not self.busy and not self.unread,
                 queued_bytes=lambda: 0,
@@ -79,16 +79,16 @@ class Model:
     def has_events(self) -> bool:
         return self.woken or min(self.in_flight.values(), default=float("inf")) <= self.schedule.now
 
-    def run_round(self, now: float, until: float, *, watched: bool = False) -> bool:
+    def run_round(self, now: float, until: float, *, may_skip_poll: bool = False) -> bool:
         assert not self.in_round, "two threads run rounds at once"
         self.in_round = True
         try:
             self.rounds_by[threading.get_ident()] += 1
-            return self._run_round(until, watched=watched)
+            return self._run_round(until, may_skip_poll=may_skip_poll)
         finally:
             self.in_round = False
 
-    def _run_round(self, until: float, *, watched: bool) -> bool:
+    def _run_round(self, until: float, *, may_skip_poll: bool) -> bool:
         if self.errors_due:
             raise self.errors_due.pop()
         on_loop = threading.get_ident() in self.running_loop.by_thread
@@ -99,7 +99,7 @@ class Model:
             self.in_flight[batch] = self.schedule.now + ROUND_TRIP
             sent = True
         self.due_at = min((each.started_at + self.linger for each in self.queued), default=float("inf"))
-        if sent and watched and not self.unread:
+        if sent and may_skip_poll and not self.unread:
             return True
         answer_at = min((*self.in_flight.values(), self.due_at), default=float("inf"))
         if not self.unread:

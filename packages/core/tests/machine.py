@@ -65,9 +65,10 @@ class Queues:
         sequences: Sequences | None = None,
     ) -> None:
         self.clock = ManualClock()
+        environment = Environment(clock=self.clock)
         self.wakes = 0
         self.on_wake: Callable[[], object] = lambda: None
-        self.pool = BufferPool(buffer_memory, clock=self.clock)
+        self.pool = BufferPool(buffer_memory, environment=environment)
         self.accumulator = RecordAccumulator(
             sizes=BatchSizes(target=batch_size, max_bytes=max_request_size, growing=growing),
             times=TimeSettings(
@@ -79,7 +80,7 @@ class Queues:
             key_partitioner=None,
             sequences=sequences or Sequences(off=True),
             io_loop=WokenLoop(self.wake),
-            environment=Environment(clock=self.clock),
+            environment=environment,
         )
 
     def wake(self) -> None:
@@ -126,6 +127,7 @@ class Machine:
         first_helper: AuthExecutor | None = None,
     ) -> None:
         self.clock = ManualClock()
+        environment = Environment(clock=self.clock)
         self.cluster = cluster
         self.network = SimulatedNetwork(cluster, self.clock)
         self.metadata = Metadata(
@@ -134,7 +136,7 @@ class Machine:
             max_idle=300.0,
             refresh_backoff=CONSTANT,
             wake=self.network.wakeup,
-            clock=self.clock,
+            environment=environment,
         )
         self.client = NetworkClient(
             selector=self.network,
@@ -151,7 +153,7 @@ class Machine:
             chance=Random(0),
             clock=self.clock,
         )
-        self.pool = BufferPool(buffer_memory, clock=self.clock)
+        self.pool = BufferPool(buffer_memory, environment=environment)
         self.latency_stats = NodeLatencyStats(availability_timeout)
         sequences = Sequences(off=True)
         sealer = Sealer(
@@ -166,7 +168,7 @@ class Machine:
             key_partitioner=None,
             sequences=sequences,
             io_loop=WokenLoop(self.network.wakeup),
-            environment=Environment(clock=self.clock),
+            environment=environment,
         )
         counters = Counters()
         self.sender = Sender(

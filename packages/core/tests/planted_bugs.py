@@ -152,8 +152,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "batches in flight never expire": PlantedBug(
         module="sender.batch_expiry",
-        before=" if now >= in_flight.next_expiry else ()\n",
-        after=" if now < 0 else ()\n",
+        before="        if now >= in_flight.next_expiry:",
+        after="        if now < 0:",
         kinds=["expiring"],
     ),
     "offset of a record one too high": PlantedBug(
@@ -170,8 +170,9 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "callbacks of an aborted batch dropped": PlantedBug(
         module="accumulator.accumulator",
-        before="            self._completion.fail(batch, cause, off_io_thread=off_io_thread)\n",
-        after="            batch.complete(Failed(error=delivery_failed(batch, cause, self._clock())))\n",
+        before="        for batch in remaining:\n            self._completion.fail(batch, cause)\n",
+        after="        for batch in remaining:\n"
+        "            batch.complete(Failed(error=delivery_failed(batch, cause, self._clock())))\n",
         kinds=["patient", "crowded"],
     ),
     "flush ignores the parts of a split batch": PlantedBug(
@@ -333,8 +334,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["crowded"],
     ),
     "session not renewed": PlantedBug(
-        module="network.connection",
-        before="        self.renew_at = max(self.login_asked_at + renewal_after, now + LEAST_SESSION)\n",
+        module="network.authentication.login_session",
+        before="        self.renew_at = max(self.asked_at + renewal_after, now + LEAST_SESSION)\n",
         after="",
         kinds=["secured"],
     ),
@@ -469,8 +470,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         kinds=["transactional", "aborting"],
     ),
     "partitions of an aborted transaction stay members": PlantedBug(
-        module="accumulator.sequences",
-        before="        self.partitions_in_transaction.clear()\n",
+        module="accumulator.transaction_partitions",
+        before="        self._members.clear()\n",
         after="",
         kinds=["transactional"],
     ),
@@ -478,7 +479,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="transactions.response_action_handler",
         before="                self._coordinators.forget(request)\n                self.retry(request, error, now)\n",
         after="                self._coordinators.forget(request)\n"
-        "                state.sequences.partitions_in_transaction.update(state.sequences.new_partitions)\n"
+        "                partitions = state.sequences.transaction_partitions\n"
+        "                partitions.add(list(partitions.wanted))\n"
         "                self.retry(request, error, now)\n",
         kinds=["transactional", "aborting"],
     ),

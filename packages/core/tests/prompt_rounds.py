@@ -6,6 +6,8 @@ import threading
 from collections import Counter
 from typing import Any
 
+from own_io_thread import io_thread_of
+
 from invariants import Violation
 from ottla import Producer
 from ottla_testkit.simulation import SimulatedNetwork
@@ -19,7 +21,7 @@ class PromptRounds:
         self._completed: Counter[int] = Counter()  # batches, by the thread that has completed them
         self._before: dict[int, int] = {}  # the same, when the thread's round began
         self.violation: Violation | None = None
-        sender: Any = engine.io_thread._sender
+        sender: Any = io_thread_of(engine)._sender
         completion: Any = producer._accumulator._completion
         selector: Any = network
         self._run_once, self._complete, self._poll = sender.run_once, completion.complete, selector.poll

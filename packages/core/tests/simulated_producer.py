@@ -13,6 +13,7 @@ from typing import Any
 
 import attrs
 import pytest
+from own_io_thread import io_thread_of
 
 from ottla import Producer, UndeliveredError
 from ottla.concurrency import io_threads
@@ -65,7 +66,7 @@ class SimulatedProducer(Producer):
         objects = PluginObjects(clock=environment.clock)
         config, chosen = choose_plugins(settings, {}, registry=Registry(), objects=objects)
         engine = build_engine(config, replaced(chosen, plugins), environment)
-        io_thread = engine.io_thread
+        io_thread = io_thread_of(engine)
 
         # A call of AsyncProducer runs rounds on a thread while the loop runs others: one of them at a time.
         self.round_lock = round_lock = threading.RLock()
@@ -145,9 +146,9 @@ class Simulated:
             )
         self.accumulator, self.metadata = engine.queueing.accumulator, engine.metadata
         self.pool = engine.queueing.pool
-        self.thread = engine.io_thread
-        self.sender = engine.io_thread._sender
-        self.rounds = engine.io_thread._rounds
+        self.thread = io_thread_of(engine)
+        self.sender = self.thread._sender
+        self.rounds = self.thread._rounds
         self.rounds._sleep = self.clock.advance
         if know:
             self.know("t")

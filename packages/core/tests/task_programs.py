@@ -131,7 +131,9 @@ class TaskProgram:
         self._spawned: list[asyncio.Task[None]] = []
         self._over = False
         self._tables = 0
-        """Tables that were given up: it is not known which of their rows were queued."""
+        """Tables whose errors nothing has read, since they are being sent or were given up."""
+        self._progress: list[history_tables.Progress] = []
+        """Those of tables of the loop that runs."""
         calls: dict[int, deque[Call]] = defaultdict(deque)
         for call in run.plan.programs[program]:
             calls[call.task].append(call)
@@ -152,6 +154,8 @@ class TaskProgram:
             sending: Any = task.get_coro()
             if inspect.getcoroutinestate(sending) == inspect.CORO_CREATED:
                 sending.close()  # else Python warns of a coroutine that was never awaited
+        self._spawned.clear()  # the next loop would wait for them for ever
+        self._progress.clear()  # nothing calls `on_progress` on a closed loop
         for record in list(self._sending):  # of tasks that never run again
             self._run.leave_out(record, "its event loop is closed")
             self._run.destroyed.add(record.name)
@@ -200,6 +204,8 @@ class TaskProgram:
 
     async def _end(self) -> None:
         run, plan = self._run, self._run.plan
+        for progress in self._progress:
+            progress.check()
         if self._program:
             while not run.closed:
                 await asyncio.sleep(0.5)
@@ -279,7 +285,10 @@ class TaskProgram:
         if call.cancelled_after is not None:  # the last batch may be queued while the task goes on
             program, numbers = next(self._names), count()
         rows = history_tables.new_rows(run, program, numbers, call)
+        progress = history_tables.Progress(rows)
+        self._progress.append(progress)
         delivery: TableDelivery | None
+        self._tables += 1
         try:
             async with asyncio.timeout(call.cancelled_after):
                 delivery = await self._producer.send_table(
@@ -287,16 +296,18 @@ class TaskProgram:
                     history_tables.batches(run, rows, call),
                     key="key" if call.keys else None,
                     timestamp="timestamp",
+                    on_progress=progress,
                     timeout=call.timeout,
                 )
+                progress.expected = delivery.rows
         except TimeoutError:
-            self._tables += 1
             run.note(f"{history_tables.title(rows)} is cancelled")  # it is not known which of its rows were queued
             return
         except (BufferExhaustedError, TopicUnavailableError) as error:
             run.note(f"{history_tables.title(rows)} is refused: {error}")
             delivery = error.delivery if isinstance(error.delivery, TableDelivery) else None
         history_tables.expect(run, rows, delivery)
+        self._tables -= 1
 
     async def _flush(self, program: int, call: Flush) -> None:
         run, timeout, began = self._run, call.timeout, self._clock()
@@ -319,7 +330,8 @@ class TaskProgram:
     async def _undelivered(self, call: Coroutine[Any, Any, object], limit: float, what: str) -> None:
         """Wait for a flush or close. It may raise for errors that were not read.
 
-        These are those of rows of a table that was given up, and of records whose callback's loop is closed.
+        These are those of rows of a table that is being sent or was given up, and of records whose callback's loop is
+        closed.
         """
         began = self._clock()
         # While the process is stopped no timer runs: afterwards those of the call and of this wait would end together.

@@ -13,10 +13,11 @@ from machine import Queues, cluster_of, columns
 from ottla.accumulator import accumulator as accumulator_module
 from ottla.accumulator import hanging_plugins
 from ottla.accumulator.accumulator import FILL_REQUEST_TO
-from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_memory import BATCH_COST
 from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.accumulator.flush_wait import FlushWait
+from ottla.accumulator.partition_queue import PartitionQueue
 from ottla.errors import (
     BufferExhaustedError,
     DeliveryError,
@@ -46,6 +47,16 @@ def drain(
 ) -> list[ProducerBatch]:
     drained = queues.accumulator.drain(cluster, nodes, max_size=max_size, now=queues.clock())
     return [batch for batches in drained.values() for batch in batches]
+
+
+class Full(dict[Any, None]):
+    """A dictionary for which there is no memory to grow."""
+
+    def __setitem__(self, key: Any, value: None) -> None:
+        raise MemoryError
+
+    def setdefault(self, key: Any, default: None = None) -> None:
+        raise MemoryError
 
 
 # Ready
@@ -730,3 +741,48 @@ def test_the_parts_of_a_batch_share_its_memory_in_proportion() -> None:
 
     assert [part.held_bytes for part in parts] == [500, 500]
     assert whole.held_bytes == 0
+
+
+@pytest.mark.parametrize("where", ["all", "waiting"])
+@pytest.mark.parametrize("appender", ["appender", "keyed_appender"])
+def test_a_batch_that_cannot_be_queued_returns_its_memory_once(
+    where: str, appender: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = Queues(linger=0.0)
+    batches: object = queues.accumulator._batches
+    append = getattr(queues.accumulator, appender).append
+    if where == "waiting" and appender == "keyed_appender":
+        batches, where = queues.accumulator.keyed_appender, "_lingering"
+    partition = 0 if appender == "appender" else UNASSIGNED
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, where, Full())
+        with pytest.raises(MemoryError):
+            append("t", partition, (b"k", b"v", (), 0, None), 2)
+
+    assert queues.pool.free == queues.pool.capacity
+    assert queues.accumulator.incomplete == 0
+    assert ready_now(queues) == set()
+    batch, _index = append("t", partition, (b"k", b"v", (), 0, None), 2)
+    assert list(queues.accumulator._batches.all) == [batch]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_after_an_error_a_batch_is_queued_and_counted_or_neither(queued: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(linger=0.0)
+    add = PartitionQueue.add_closed
+
+    def fails(queue: PartitionQueue, batch: ProducerBatch) -> None:
+        if queued:
+            add(queue, batch)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionQueue, "add_closed", fails)
+        with pytest.raises(MemoryError):
+            queues.accumulator.appender.append("t", 0, (b"k", b"v", (), 0, None), 2)
+
+    assert queues.accumulator.incomplete == queued
+    assert queues.accumulator._batches.has_unchecked == queued
+    queues.accumulator.abort(ProducerClosedError("closed"))
+    assert queues.accumulator.incomplete == 0
+    assert queues.pool.free == queues.pool.capacity

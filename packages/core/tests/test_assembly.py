@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 
@@ -183,6 +185,22 @@ def test_a_serializer_function_that_returns_no_bytes_is_reported(built: list[Eng
     assert serializer is not None
     with pytest.raises(TypeError, match="returned str, not bytes"):
         serializer.serialize("t", 42, ())
+
+
+def test_a_coroutine_of_a_serializer_is_closed_and_reported(built: list[Engine]) -> None:
+    """Otherwise Python warns at any later time that it was never awaited."""
+
+    async def serialize(data: object) -> bytes:
+        raise AssertionError(data)
+
+    built.append(assembly.build(SERVERS, {"value_serializer": lambda data: serialize(data)}))
+    serializer = built[0].plugins.value_serializer
+    assert serializer is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TypeError, match="returned a coroutine, which nothing awaits; await it before send"):
+            serializer.serialize("t", 42, ())
+        gc.collect()
 
 
 @pytest.mark.parametrize("named", ["json", "bytes"])

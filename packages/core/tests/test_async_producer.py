@@ -18,7 +18,6 @@ from ottla import (
     Delivery,
     InvalidRecordError,
     OttlaError,
-    ProducerClosedError,
     RecordMetadata,
     SerializationError,
     TopicUnavailableError,
@@ -124,7 +123,7 @@ def test_interceptors_get_the_error_of_a_send_that_was_given_up(end: Callable[[A
 
         run(main())
 
-        assert noting.errors == [ProducerClosedError]
+        assert noting.errors == [OttlaError]
 
 
 @pytest.mark.rule("producer.send.timeout")
@@ -340,7 +339,9 @@ def test_a_commit_that_fails_aborts_and_another_transaction_begins() -> None:
         assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
 
 
-def test_the_error_of_a_block_is_raised_with_a_note_about_lost_records() -> None:
+def test_records_lost_in_a_block_are_a_note_of_its_error_and_a_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with simulated(1) as simulation:
         producer = asynchronous(simulation)
 
@@ -354,6 +355,8 @@ def test_the_error_of_a_block_is_raised_with_a_note_about_lost_records() -> None
             run(main())
 
     assert "closing the producer" in raised.value.__notes__[0]
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert ["an exception left the with block of the producer: 1 record failed" in line for line in logged] == [True]
 
 
 def test_records_of_tasks_that_run_in_one_turn_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:

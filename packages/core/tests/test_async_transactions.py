@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla.aio import AsyncProducer, async_producer
+from ottla.aio import AsyncProducer
 from ottla.errors import (
     AbortableTransactionError,
     IllegalStateError,
@@ -18,7 +18,7 @@ from ottla.errors import (
     TransactionTimeoutError,
     UndeliveredError,
 )
-from ottla.producer.producer import queue_table
+from ottla.producer.table_calls import TableCalls
 from simulated_producer import Simulated, simulated
 
 CONFIG = {"transactional.id": "mine"}
@@ -34,7 +34,7 @@ def in_a_loop(simulation: Simulated, main: Callable[[AsyncProducer], Coroutine[A
             await producer.init_transactions()
             await main(producer)
 
-    asyncio.run(asyncio.wait_for(whole(), 20))
+    asyncio.run(asyncio.wait_for(whole(), 60))  # the first table imports pyarrow
 
 
 @asynccontextmanager
@@ -158,6 +158,23 @@ def test_the_next_block_raises_the_failure_of_a_cancelled_commit() -> None:
         assert simulation.cluster.topics["t"].committed(0) == [b"committed"]
 
 
+def test_a_commit_need_not_wait_for_the_result_of_a_cancelled_prepare() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            await cancelled(producer.prepare_transaction())
+            state = simulation.producer._engine.transactions.manager._state  # type: ignore[union-attr]
+            while state.result is None or not state.result.ended:
+                await asyncio.sleep(0)
+            await producer.commit_transaction()
+
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"v"]
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 def test_a_commit_that_takes_too_long_has_the_same_outcome_later(seconds: float) -> None:
     with simulated(1, config=CONFIG) as simulation:
@@ -173,6 +190,24 @@ def test_a_commit_that_takes_too_long_has_the_same_outcome_later(seconds: float)
             with pytest.raises(IllegalStateError, match="the caller of commit_transaction has not got its outcome"):
                 producer.begin_transaction()
             assert (await producer.commit_transaction()).acknowledged == 1
+
+        in_a_loop(simulation, main)
+
+
+def test_calls_that_ran_out_of_time_leave_no_wait_behind() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"v")
+            simulation.network.holding = True
+            for _ in range(10):
+                with pytest.raises(TransactionTimeoutError):
+                    await producer.commit_transaction(timeout=0.01)
+            pending = producer._producer._transactional("commit_transaction").end(None, commit=True).pending
+            assert pending._ended._gates == []
+            simulation.network.holding = False
+            await producer.commit_transaction()
 
         in_a_loop(simulation, main)
 
@@ -328,11 +363,13 @@ def test_a_table_whose_thread_starts_late_is_not_in_the_next_transaction(monkeyp
     pyarrow = pytest.importorskip("pyarrow")
     begun = threading.Event()
 
+    send = TableCalls.send
+
     def late(*given: Any, **options: Any) -> Any:
         assert begun.wait(20)
-        return queue_table(*given, **options)
+        return send(*given, **options)
 
-    monkeypatch.setattr(async_producer, "queue_table", late)
+    monkeypatch.setattr(TableCalls, "send", late)
     with simulated(1, config=CONFIG) as simulation:
 
         async def main(producer: AsyncProducer) -> None:

@@ -132,12 +132,12 @@ def test_a_waiting_computation_runs_once_after_its_thread_hung(helper: AuthWorke
 
     hanging = helper.begin(work)
     assert begun.wait(HANG_GUARD)
-    thoughts = [helper.begin(count) for _ in range(50)]
+    computations = [helper.begin(count) for _ in range(50)]
     helper.cancel(hanging)
     may_end.set()
 
     wakes.wait(51)
-    assert {computation.outcome for computation in thoughts} == {DONE}
+    assert {computation.outcome for computation in computations} == {DONE}
     assert len(counted) == 50
 
 
@@ -177,6 +177,18 @@ def test_if_no_thread_can_be_started_the_connection_fails(helper: AuthWorker, mo
             helper.begin(lambda: DONE)
 
     assert helper.begin(lambda: DONE)
+
+
+def test_a_thread_that_ends_after_the_close_was_not_abandoned(helper: AuthWorker) -> None:
+    may_end = threading.Event()
+    work, begun = held(may_end)
+    helper.begin(work)
+    assert begun.wait(HANG_GUARD)
+    helper.close()
+    may_end.set()
+    wait_until(lambda: ours() == [], timeout=HANG_GUARD)
+
+    assert helper._abandoned == 0
 
 
 @pytest.fixture

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
+import attrs
 import pytest
+from unretrieved import unretrieved_errors
 
 from machine import columns
 from ottla.accumulator.batch import ProducerBatch
@@ -15,6 +20,8 @@ from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.incomplete_batches import IncompleteBatches
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.slow_records import SlowRecords
+from ottla.concurrency.environment import Environment, Lock, Thread, daemon_thread
 from ottla.errors import DeliveryError
 from ottla.results.stories.waits import Journal
 from ottla_testkit.manual_clock import ManualClock
@@ -29,17 +36,23 @@ def failed() -> Failed:
 class Setup:
     """A completion with batches of one record each, which hold memory; `free` is what the pool has."""
 
-    def __init__(self) -> None:
-        clock = ManualClock()
+    def __init__(
+        self,
+        thread: Callable[[Callable[[], object], str], Thread] = daemon_thread,
+        lock: Callable[[], Lock] = threading.Lock,
+    ) -> None:
+        environment = Environment(clock=ManualClock(), thread=thread, lock=lock)
         self.incomplete_batches = IncompleteBatches()
-        self.pool = BufferPool(10 * HELD, clock=clock)
+        self.pool = BufferPool(10 * HELD, environment=environment)
         self.completion = BatchCompletion(
             on_complete=self.remove,
+            slow=SlowRecords(float("inf"), ()),
             pool=self.pool,
             sequences=Sequences(off=True),
             counters=None,
             io_loop=WokenLoop(lambda: None),
-            journal=Journal(linger=0.0, clock=clock),
+            journal=Journal(linger=0.0, clock=environment.clock),
+            environment=environment,
         )
 
     def remove(self, batches: Iterable[ProducerBatch]) -> None:
@@ -121,12 +134,118 @@ def test_batches_acknowledged_before_an_error_are_counted() -> None:
     assert (setup.held, list(setup.incomplete_batches.all), setup.acknowledged()) == (HELD, [second], 1)
 
 
-def test_an_error_given_to_a_callback_counts_as_retrieved_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = Setup()
-    batch = setup.batch(on_delivery=lambda _delivery: None)
-    monkeypatch.setattr("threading.Thread.start", lambda _thread: None)  # its turn has not come yet
+def refused() -> None:
+    raise RuntimeError("can't start new thread")
 
-    setup.completion.complete(batch, failed(), off_io_thread=True)
+
+@attrs.frozen
+class HeldThreads:
+    """Threads that are made, and start by a call of `begin`."""
+
+    functions: list[Callable[[], object]] = attrs.field(factory=list)
+    begin: Callable[[], object] = lambda: None
+
+    def make(self, run: Callable[[], object], name: str) -> Any:
+        assert name == "ottla-callbacks"
+        self.functions.append(run)
+        return SimpleNamespace(start=self.begin)
+
+
+def test_errors_that_callbacks_get_on_a_thread_of_their_own_are_retrieved() -> None:
+    setup = Setup()
+
+    setup.completion.fail_off_io_thread(
+        [setup.batch(lambda _delivery: None) for _ in range(2)], RuntimeError("the I/O thread is blocked")
+    )
     report, unretrieved, error = setup.completion.report([])
 
-    assert (report.failed, unretrieved, error) == (1, 0, None)
+    assert (report.failed, unretrieved, error) == (2, 0, None)
+
+
+def test_errors_of_callbacks_that_do_not_run_are_left_to_the_close() -> None:
+    setup, released = Setup(), threading.Event()
+
+    setup.completion.fail_off_io_thread(
+        [setup.batch(lambda _delivery: released.wait(20)) for _ in range(3)], RuntimeError("the I/O thread is blocked")
+    )
+    report, unretrieved, error = setup.completion.report([])
+    released.set()
+
+    assert (report.failed, unretrieved) == (3, 2)  # the first callback has got its error
+    assert isinstance(error, DeliveryError)
+
+
+def test_callbacks_run_when_the_errors_of_all_of_them_are_expected() -> None:
+    """Else a close could report an error that its callback is about to get, or lose one whose callback raises."""
+    begun, seen = threading.Event(), list[int]()
+
+    def started(run: Callable[[], object], name: str) -> Any:
+        thread = daemon_thread(run, name)
+
+        def start() -> None:
+            thread.start()
+            assert begun.wait(20)  # until the thread waits, or runs the first callback
+
+        return SimpleNamespace(start=start)
+
+    def gate() -> Lock:
+        begun.set()
+        return threading.Lock()
+
+    def look(_delivery: object) -> None:
+        begun.set()
+        seen.append(sum(unretrieved_errors(batch) for batch in batches))
+
+    setup = Setup(started, gate)
+    batches = [setup.batch(look) for _ in range(3)]
+    begun.clear()
+    setup.completion.fail_off_io_thread(batches, RuntimeError("the I/O thread is blocked"))
+
+    assert seen == [0, 0, 0]
+
+
+def test_one_thread_runs_all_callbacks_if_the_io_thread_hangs() -> None:
+    threads, seen = HeldThreads(), list[int]()
+    setup = Setup(threads.make)
+    batches = [setup.batch(lambda _delivery, number=number: seen.append(number)) for number in range(10)]  # type: ignore[misc]
+
+    setup.completion.fail_off_io_thread(batches, RuntimeError("the I/O thread is blocked"))
+    [run] = threads.functions
+    run()
+
+    assert seen == [*range(10)]
+    assert (setup.held, dict(setup.incomplete_batches.all)) == (0, {})
+
+
+def test_errors_are_reported_if_no_thread_can_run_the_callbacks(caplog: pytest.LogCaptureFixture) -> None:
+    setup = Setup(HeldThreads(begin=refused).make)
+    batches = [setup.batch(lambda _delivery: None) for _ in range(3)]
+
+    setup.completion.fail_off_io_thread([*batches, setup.batch()], RuntimeError("the I/O thread is blocked"))
+    report, unretrieved, error = setup.completion.report([])
+
+    assert all(isinstance(batch.outcome, Failed) for batch in batches)
+    assert (report.failed, unretrieved) == (4, 4)
+    assert error is not None
+    assert caplog.messages == [
+        "callbacks for 3 batches do not run, because no thread could be started for them: can't start new thread"
+    ]
+
+
+def test_an_interruption_between_batches_loses_no_callback() -> None:
+    threads, seen = HeldThreads(), list[int]()
+    setup = Setup(threads.make)
+    first, second = setup.batch(lambda _delivery: seen.append(1)), setup.batch(lambda _delivery: seen.append(2))
+
+    def interrupted() -> Iterator[ProducerBatch]:
+        yield first
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        setup.completion.fail_off_io_thread(interrupted(), RuntimeError("the I/O thread is blocked"))
+    setup.completion.fail_off_io_thread([first, second], RuntimeError("the I/O thread is blocked"))
+    for run in threads.functions:
+        run()
+
+    assert seen == [1, 2]
+    assert setup.held == 0

@@ -439,7 +439,7 @@ def test_a_wrong_line_hides_no_other_entry_point_of_its_file(
 def test_names_of_a_package_cannot_hide_or_move_text(site: Site, tmp_path: pathlib.Path) -> None:
     site.install("1 / 0", dist="acme", name="mine")
     metadata = "Metadata-Version: 2.1\nName: acme\x1b[2J\nVersion: 1.0\u202e\n"
-    (tmp_path / "acme-1.0.dist-info" / "METADATA").write_text(metadata)
+    (tmp_path / "acme-1.0.dist-info" / "METADATA").write_text(metadata, encoding="utf-8")
 
     with pytest.raises(OttlaError) as caught:
         chosen(partitioner_class="mine")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,7 +17,7 @@ HANG_GUARD = 30.0
 
 
 def make_pool(capacity: int = 100) -> BufferPool:
-    return BufferPool(capacity, clock=time.monotonic)
+    return BufferPool(capacity)
 
 
 class Waiting:
@@ -223,7 +222,7 @@ def run_together(works: list[Callable[[], None]]) -> None:
 
 
 def test_a_waiter_that_is_served_as_it_gives_up_keeps_its_memory() -> None:
-    pool = BufferPool(100, clock=time.monotonic)
+    pool = BufferPool(100)
     assert pool.try_reserve(100)
     waiter, claim = pool.join_queue(60), Claim()
     assert not pool.accept_min_bytes(waiter)
@@ -237,7 +236,7 @@ def test_a_waiter_that_is_served_as_it_gives_up_keeps_its_memory() -> None:
 
 
 def test_a_waiter_that_gives_up_returns_what_it_has_collected() -> None:
-    pool = BufferPool(100, clock=time.monotonic)
+    pool = BufferPool(100)
     assert pool.try_reserve(100)
     waiter = pool.join_queue(60)
     pool.release(30)

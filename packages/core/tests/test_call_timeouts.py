@@ -43,6 +43,7 @@ def test_a_timeout_that_is_no_number_is_refused(method: str, encoder: str) -> No
             CALLS[method](simulation.producer, "3")
         simulation.run_until_idle()
 
+        assert ", closed" not in repr(simulation.producer), "it is still to be closed when the program ends"
         assert simulation.producer.send("t", b"still open").topic == "t"
         assert [len(log) for log in simulation.cluster.topics["t"].log.values()] == [1]
 

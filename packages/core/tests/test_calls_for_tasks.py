@@ -16,7 +16,7 @@ import pytest
 
 from ottla.aio.calls import on_a_thread
 from ottla.concurrency.cancellation import Cancellation
-from ottla.errors import BufferExhaustedError, ProducerClosedError
+from ottla.errors import BufferExhaustedError, OttlaError
 
 
 class Table:
@@ -89,7 +89,8 @@ def test_only_a_fault_of_a_cancelled_call_is_logged(error: Exception | None, cap
         asyncio.run(main())
 
     assert ended.is_set()
-    assert isinstance(cancellation.error, ProducerClosedError)
+    assert type(cancellation.error) is OttlaError
+    assert isinstance(cancellation.error.__cause__, asyncio.CancelledError)
     logged = [record.getMessage() for record in caplog.records]
     lost = "send_table raised after the task that waited for it was cancelled: another error"
     assert logged == ([lost] if isinstance(error, ValueError) else [])

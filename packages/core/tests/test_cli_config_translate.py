@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,7 @@ def test_keyword_arguments_of_a_program_are_settings(tmp_path: Path) -> None:
         ("a.json", '{"a": sesame}', "line 1 is not JSON"),
         ("a.py", "print(1)", "it makes no producer"),
         ("a.py", "x = (", "line 1 is not Python"),
+        ("a.py", "x = 1\0", "line 1 is not Python"),
         ("a.py", "Producer(settings())", "line 1 computes the settings"),
         ("a.properties", "a=\\u12", "without four hexadecimal digits"),
     ],
@@ -295,6 +297,30 @@ def test_a_pem_key_that_was_pasted_is_not_shown(tmp_path: Path) -> None:
     assert result.exit_code != 0
     assert "line 1 has a part of a PEM text" in result.output
     assert "MHcCAQEE" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("app.py", b"\xef\xbb\xbfProducer({'client.id': 'caf\xc3\xa9'})"),
+        ("app.py", b"# coding: latin-1\nProducer({'client.id': 'caf\xe9'})"),
+        ("given.json", b'\xef\xbb\xbf{"client.id": "caf\xc3\xa9"}'),
+    ],
+    ids=["a program with a byte order mark", "a program in Latin-1", "JSON with a byte order mark"],
+)
+def test_the_encoding_of_a_file_is_that_of_its_program(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = CliRunner().invoke(ottla, ["config", "translate", str(tmp_path / name), "--json"])
+
+    [line] = json.loads(result.stdout)["lines"]
+    assert line["settings"] == {"client.id": "caf\xe9"}
+
+
+def test_warnings_of_python_about_a_program_are_not_shown(tmp_path: Path) -> None:
+    program = "pattern = '\\d'\nProducer({'client.id': 'shop'})"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert translated(program, tmp_path=tmp_path, name="app.py").exit_code == FINE
 
 
 @pytest.mark.parametrize("name", ["deep.json", "deep.py"])

@@ -185,6 +185,26 @@ def test_all_columns_of_csv_are_text_however_its_header_arrives(
         assert found.slice(0, 1).to_pylist() == [dict(zip(names, ("007", "1.0"), strict=True))]
 
 
+@pytest.mark.parametrize("header", [b"a,b", b"a,b\n", b"a,b\r\n", b"a,b\r", b'a,"b"', b"\xef\xbb\xbfa,b"])
+def test_csv_with_a_header_line_alone_has_no_rows(header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(header)
+
+    assert [table.num_rows for table, _size in csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500)] in (
+        [],
+        [0],
+    )
+
+
+def test_an_arrow_file_with_short_views_is_read(tmp_path: Path) -> None:
+    """pyarrow before 25 cannot measure such a column."""
+    table = pa.table({"value": pa.array(["x", "y"]).cast(pa.string_view())})
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+
+    blocks = Input.of(str(tmp_path / "a.arrow"), None, Parts(), None).blocks()
+    assert sum(block.count for block in blocks) == 2
+
+
 @pytest.mark.parametrize("start", [b"", b"\n"])
 def test_csv_without_a_header_line_is_refused(start: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(start)
@@ -326,6 +346,35 @@ def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "STATE"
     with locked(path), pytest.raises(InputError, match="another process uses"), locked(path):
         pass
+
+
+@pytest.mark.parametrize("made", ["link", "pipe", "folder"])
+def test_a_lock_that_is_no_regular_file_is_refused_unchanged(made: str, tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    lock, other = tmp_path / "STATE.lock", tmp_path / "other"
+    other.write_text("precious")
+    if made == "link":
+        lock.symlink_to(other)
+    elif made == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+
+    with pytest.raises(InputError, match="is not a regular file"), locked(tmp_path / "STATE"):
+        pass
+    assert other.read_text() == "precious"
+
+
+def test_a_state_is_not_written_to_what_a_link_names(tmp_path: Path) -> None:
+    path, other = tmp_path / "STATE", tmp_path / "other"
+    other.write_text("precious")
+    (tmp_path / "STATE.new").symlink_to(other)
+    state = State.new({}, Target(cluster="c", topic_id=None))
+
+    state.save(path)
+
+    assert State.load(path) == state
+    assert other.read_text() == "precious"
 
 
 def test_a_state_is_saved_where_files_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

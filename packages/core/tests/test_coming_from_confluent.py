@@ -119,7 +119,7 @@ def test_a_full_buffer_raises_at_once_there_and_waits_here(cluster: MockCluster)
             assert [delivery.result(WAIT) is not None for delivery in waited] == [True] * 20
         finally:
             cluster.set_rtt(1, 0.0)
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=50, **settings) as here:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=1_000, **settings) as here:
         here.partitions_for("orders")
         cluster.set_rtt(1, 2.0)
         try:

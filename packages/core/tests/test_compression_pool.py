@@ -37,11 +37,11 @@ def plain(columns: Columns) -> SealedRecords:
 
 
 def numbers(given: Sequence[SealedPiece]) -> list[int]:
-    return [sealed.piece.offset for sealed in given]
+    return [finished.piece.offset for finished in given]
 
 
 def contents(given: Sequence[SealedPiece]) -> list[bytes]:
-    return [b"".join(sealed.section.chunks) for sealed in given if sealed.section is not None]
+    return [b"".join(finished.sealed.chunks) for finished in given if finished.sealed is not None]
 
 
 # Between being cut and being queued
@@ -51,15 +51,15 @@ def test_compressed_pieces_are_returned_in_order() -> None:
     late = threading.Event()
 
     def seal(columns: Columns) -> SealedRecords:
-        section = plain(columns)
-        if b"".join(section.chunks) == b"1":
+        sealed = plain(columns)
+        if b"".join(sealed.chunks) == b"1":
             assert late.wait(HANG_GUARD)
-        if b"".join(section.chunks) == b"3":
+        if b"".join(sealed.chunks) == b"3":
             late.set()
-        return section
+        return sealed
 
     pool = CompressionPool(seal, threads=2)
-    given = [sealed for number in range(4) for sealed in pool.put(piece(number))]
+    given = [finished for number in range(4) for finished in pool.put(piece(number))]
     given += pool.rest()
 
     assert numbers(given) == [0, 1, 2, 3]
@@ -99,18 +99,18 @@ def test_without_a_codec_a_piece_is_returned_at_once_unchanged() -> None:
 
     [given] = pool.put(piece(0))
 
-    assert (given.section, given.error, len(given.piece.columns.encode(2).chunks)) == (None, None, 1)
+    assert (given.sealed, given.error, len(given.piece.columns.encode(2).chunks)) == (None, None, 1)
 
 
 def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
     def seal(columns: Columns) -> SealedRecords:
-        section = plain(columns)
-        if section.chunks == [b"1"]:
+        sealed = plain(columns)
+        if sealed.chunks == [b"1"]:
             raise ValueError("no ones")
-        return section
+        return sealed
 
     pool = CompressionPool(seal, threads=2)
-    given = [sealed for number in range(3) for sealed in pool.put(piece(number))] + [*pool.rest()]
+    given = [finished for number in range(3) for finished in pool.put(piece(number))] + [*pool.rest()]
     pool.close()
 
     assert contents(given) == [b"0", b"2"]
@@ -120,7 +120,7 @@ def test_a_piece_that_the_codec_refuses_fails_alone_with_the_reason() -> None:
 def test_close_ends_the_threads_and_returns_the_remaining_pieces() -> None:
     before = threading.active_count()
     pool = CompressionPool(plain, threads=2)
-    taken = [sealed for number in range(4) for sealed in pool.put(piece(number))]
+    taken = [finished for number in range(4) for finished in pool.put(piece(number))]
 
     left = pool.close()
 
@@ -151,23 +151,23 @@ def test_if_no_thread_can_start_every_piece_is_compressed_once(monkeypatch: pyte
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     pool = CompressionPool(plain, threads=3)
-    given = [sealed for number in range(30) for sealed in pool.put(piece(number))] + [*pool.rest()]
+    given = [finished for number in range(30) for finished in pool.put(piece(number))] + [*pool.rest()]
     pool.close()
 
-    assert [sealed.error for sealed in given] == [None] * 30
+    assert [finished.error for finished in given] == [None] * 30
     assert contents(given) == [b"%d" % number for number in range(30)]
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
 def test_a_piece_whose_wait_is_interrupted_is_returned_by_close(interruption: type[BaseException]) -> None:
     def seal(columns: Columns) -> SealedRecords:
-        section = plain(columns)
-        if section.chunks == [b"1"]:
+        sealed = plain(columns)
+        if sealed.chunks == [b"1"]:
             raise interruption
-        return section
+        return sealed
 
     pool = CompressionPool(seal, threads=2)
-    taken = [sealed for number in range(3) for sealed in pool.put(piece(number))]
+    taken = [finished for number in range(3) for finished in pool.put(piece(number))]
     with pytest.raises(interruption):
         taken.extend(pool.rest())
 
@@ -244,7 +244,7 @@ def test_pool_threads_compress_and_the_io_thread_does_not(encoder: str) -> None:
         sealed = [piece.batch.sealed for piece in delivery._chunks.batches()]
 
     assert len(sealed) == reported > 10
-    assert all(section is not None and section.size == 2 * section.plain_size for section in sealed)
+    assert all(each is not None and each.size == 2 * each.plain_size for each in sealed)
     assert [name for name in set(codec.by) if not name.startswith("ottla-table")] == ["MainThread"]
 
 

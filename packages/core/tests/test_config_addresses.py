@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ottla.config import ConfigDraft
@@ -67,6 +69,14 @@ def test_every_bad_entry_is_named() -> None:
 
     assert "'a'" in first
     assert "'b:x'" in second
+
+
+def test_a_long_entry_is_refused_at_once() -> None:
+    started = time.process_time()
+    [problem] = problems("x" * 1_000_000)  # each character was once the begin of another search
+
+    assert len(problem) < 300
+    assert time.process_time() - started < 5.0
 
 
 @pytest.mark.parametrize("nothing", ["", " , ", []])

@@ -204,6 +204,16 @@ def test_an_unusable_provider_is_refused_with_a_remedy(settings: Mapping[str, An
     assert said in problems(settings)
 
 
+@pytest.mark.parametrize("below", ["", ".class", ".param.x"])
+def test_names_of_providers_are_shown_on_one_short_line(below: str) -> None:
+    for name in ("a\nb\x1b[31m", "x" * 10_000):
+        reported = problems({"config.providers": "env" if below else name, f"config.providers.{name}{below}": "x"})
+
+        assert "\x1b" not in reported
+        assert "a\nb" not in reported
+        assert max(map(len, reported.split("\n"))) < 1_500
+
+
 def test_only_allowed_paths_are_read(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     (outside / "kafka.properties").write_text("name=stolen")
@@ -495,6 +505,20 @@ def test_no_problem_quotes_what_a_provider_read(folder: Path, key: str) -> None:
 
     assert SECRET not in reported
     assert "the value that a config provider read (not shown) is not" in reported
+
+
+@pytest.mark.parametrize("wrong", ["two\nlines", "x" * 40_000], ids=["lines", "long"])
+def test_the_limits_of_a_text_are_those_that_a_provided_value_breaks(
+    monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setenv("OTTLA_TEST_TEXT", wrong)
+
+    reported = problems({"config.providers": "env", "client.id": "${env:OTTLA_TEST_TEXT}"})
+
+    assert (
+        "client.id: the value that a config provider read (not shown) is not a string of at most 32,767 bytes in "
+        "UTF-8, without line breaks or other characters that would change how log lines look"
+    ) in reported
 
 
 def key(name: str, *, rotates: bool) -> ConfigKey:

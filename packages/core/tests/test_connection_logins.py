@@ -28,15 +28,14 @@ from ottla.errors import (
 )
 from ottla.interfaces import Authenticator, Mechanism, Step
 from ottla.network.authentication import Authentication
-from ottla.network.authentication.authentication import LEAST_SESSION
-from ottla.network.cluster import Broker
-from ottla.network.connection import Connection
+from ottla.network.authentication.login_session import LEAST_SESSION, LoginSession
 from ottla.network.connection_stage import Stage
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
-from ottla_testkit.simulation import Session, SimulatedCluster, SimulatedLogin
+from ottla_testkit.simulation import KnownResponse, Session, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
+from ottla_testkit.simulation.pending_response import Response, content_of
 from third_party_mechanism import Plain, Scripted
 
 SECRET = "the ducks fly south"
@@ -335,17 +334,18 @@ def test_the_size_of_a_login_message_is_bounded(wrapped: bool) -> None:
 def test_an_unreadable_response_is_an_outage_and_not_a_refusal() -> None:
     machine = secured()
     broker = machine.cluster.brokers[1]
-    respond_in_session = broker.respond_in_session
+    respond = broker.respond
 
-    def garbled(session: Session, frame: bytes, now: float) -> bytes | None:
-        answer = respond_in_session(session, frame, now)
-        return answer if frame[:2] != SASL_AUTHENTICATE.key.to_bytes(2, "big") else frame[4:8] + b"\0\xff\xff"
+    def garbled(session: Session, frame: bytes, now: float) -> Response:
+        correct = respond(session, frame, now)
+        login = frame[:2] == SASL_AUTHENTICATE.key.to_bytes(2, "big")
+        return KnownResponse(frame[4:8] + b"\0\xff\xff") if login else correct
 
-    broker.respond_in_session = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
+    broker.respond = garbled  # type: ignore[method-assign]  # a peer that breaks the protocol
     with pytest.raises(TopicUnavailableError, match="unreadable"):
         learn(machine)
 
-    broker.respond_in_session = respond_in_session  # type: ignore[method-assign]
+    broker.respond = respond  # type: ignore[method-assign]
     learn(machine)
 
 
@@ -355,16 +355,16 @@ def test_a_response_before_its_request_is_written_ends_the_connection(wrapped: b
     if not wrapped:
         del machine.cluster.brokers[1].versions[SASL_AUTHENTICATE.key]
     broker, network = machine.cluster.brokers[1], machine.network
-    respond_in_session = broker.respond_in_session
+    respond = broker.respond
 
-    def answer_hastily(session: Session, frame: bytes, now: float) -> bytes | None:
-        answer = respond_in_session(session, frame, now)
+    def answer_hastily(session: Session, frame: bytes, now: float) -> Response:
+        response = respond(session, frame, now)
         if login_of(machine).asked[-1:] in ([("SaslHandshake", 1)], [("SaslHandshake", 0)]):
             network.takes.extend([0, 0])
             network.schedule.later(0.0, lambda: network.link(-1).answer(b"\0\0\0\0"))
-        return answer
+        return response
 
-    broker.respond_in_session = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
+    broker.respond = answer_hastily  # type: ignore[method-assign]  # a peer that knows what we will say
     with pytest.raises(TopicUnavailableError, match="a response to a request that is not written yet"):
         learn(machine)
 
@@ -472,6 +472,53 @@ def test_a_disconnect_by_an_old_broker_is_its_refusal() -> None:
 
     refusal(machine)
     assert set(mechanism.refusals) == {True}
+
+
+def close_at_first_requests(machine: Machine, number: int) -> None:
+    """The broker accepts logins, and closes this number of connections at the first request after it."""
+    login, remaining = login_of(machine), [number]
+    belongs = login.belongs
+
+    def closing(session: Session, frame: bytes, now: float) -> bool:
+        if not belongs(session, frame, now) and session.user is not None and remaining[0] > 0:
+            remaining[0] -= 1
+            raise HangUpError("the token has expired")
+        return belongs(session, frame, now)
+
+    login.belongs = closing  # type: ignore[method-assign]
+
+
+@pytest.mark.rule("security.sasl.refused")
+def test_credentials_are_refused_if_first_requests_end_two_connections() -> None:
+    mechanism = Keeping()
+    machine = secured(mechanism)
+    close_at_first_requests(machine, 2)
+
+    learn(machine)
+
+    assert mechanism.refusals == [False, True]
+
+
+@pytest.mark.rule("security.sasl.refused")
+def test_an_error_at_the_first_request_after_a_login_names_the_login() -> None:
+    machine = secured(Keeping())
+    close_at_first_requests(machine, 1_000)
+
+    with pytest.raises(
+        TopicUnavailableError, match="at the first request after it had accepted the login of our X-PLA"
+    ):
+        learn(machine)
+
+
+def test_a_connection_that_ends_after_a_response_refuses_no_credentials() -> None:
+    mechanism = Keeping()
+    machine = secured(mechanism)
+    learn(machine)
+    machine.send(b"one")
+    machine.network.hang_up(1)
+    delivered(machine, b"two")
+
+    assert mechanism.refusals == []
 
 
 def test_a_mechanism_whose_token_was_not_sent_is_not_notified() -> None:
@@ -868,14 +915,13 @@ def test_a_session_is_renewed_on_its_connection_by_a_late_request() -> None:
 @pytest.mark.rule("security.session.renewed")
 def test_a_session_begins_with_the_last_request_of_its_login() -> None:
     """The response may take any time, but the broker's clock runs since it has read the request."""
-    connection = Connection(broker=Broker(id=1, host="far", port=9092))
-    connection.login_asked_at = 100.0
+    session = LoginSession(asked_at=100.0)
 
-    connection.begin_session(60.0, renewal_after=51.0, now=104.0)
-    assert (connection.renew_at, connection.session_ends_at) == (151.0, 160.0)
+    session.begin(60.0, renewal_after=51.0, now=104.0)
+    assert (session.renew_at, session.ends_at) == (151.0, 160.0)
 
-    connection.begin_session(1.0, renewal_after=0.9, now=104.0)
-    assert connection.renew_at == 104.0 + LEAST_SESSION, "otherwise it would log in again and again, and send nothing"
+    session.begin(1.0, renewal_after=0.9, now=104.0)
+    assert session.renew_at == 104.0 + LEAST_SESSION, "otherwise it would log in again and again, and send nothing"
 
 
 @pytest.mark.rule("security.session.renewed")
@@ -918,21 +964,21 @@ def sent_around_a_renewal(machine: Machine, *others: bytes) -> tuple[Delivery, D
     *others* are sent behind the first record.
     """
     connection, broker = machine.client._connections[1], machine.cluster.brokers[1]
-    connection.renew_at = float("inf")
+    connection.session.renew_at = float("inf")
     held: Held = []
 
-    def hold(session: Session, frame: bytes, now: float) -> bytes | None:
+    def hold(session: Session, frame: bytes, now: float) -> KnownResponse:
         held.append((session, frame, now))
-        return None
+        return KnownResponse()
 
-    broker.respond_in_session = hold  # type: ignore[method-assign]  # a broker that takes its time
+    broker.respond = hold  # type: ignore[method-assign]  # a broker that takes its time
     early = machine.send(b"early")
     for other in [None, *others]:
         if other is not None:
             machine.send(other)
         for _ in range(2):
             machine.sender.run_once(machine.clock(), until=machine.clock())
-    connection.renew_at = 0.0
+    connection.session.renew_at = 0.0
     late = machine.send(b"late")
     for _ in range(5):
         machine.client.ready(1, machine.clock())
@@ -943,10 +989,10 @@ def sent_around_a_renewal(machine: Machine, *others: bytes) -> tuple[Delivery, D
 def answer_all(machine: Machine, held: Held) -> None:
     """The broker answers what it has kept, and everything behind it."""
     broker, link = machine.cluster.brokers[1], machine.network.link(1)
-    del broker.respond_in_session  # the method is there again
-    for answer in [broker.respond_in_session(*each) for each in held]:
-        assert answer is not None
-        link.answer(answer)
+    del broker.respond  # the method is there again
+    for content in [content_of(broker.respond(*each)) for each in held]:
+        assert content is not None
+        link.answer(content)
     machine.run_until_idle()
 
 
@@ -971,7 +1017,7 @@ def test_a_broker_without_session_lifetimes_is_logged_in_to_once() -> None:
     learn(machine)
     delivered(machine, b"one")
 
-    assert machine.client._connections[1].renew_at == float("inf")
+    assert machine.client._connections[1].session.renew_at == float("inf")
 
 
 @pytest.mark.rule("security.session.renewed")
@@ -1003,7 +1049,7 @@ def test_records_of_short_sessions_arrive_once_and_in_order() -> None:
 @pytest.mark.parametrize("lifetime", [0.001, 0.5, 5.0, 9.999])
 def test_sessions_of_a_millisecond_cause_no_login_loop(lifetime: float) -> None:
     machine = secured(login={"lifetime": lifetime}, linger=0.0)
-    machine.cluster.brokers[1].respond_in_session = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    machine.cluster.brokers[1].respond = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
     learn(machine)
     login = login_of(machine)
     before = login.logins
@@ -1081,7 +1127,7 @@ def test_short_sessions_are_warned_about_once(caplog: pytest.LogCaptureFixture) 
 def test_a_tiny_session_lifetime_allows_requests() -> None:
     machine = secured(login={"lifetime": 0.001})
     login = login_of(machine)
-    machine.cluster.brokers[1].respond_in_session = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
+    machine.cluster.brokers[1].respond = _endless_sessions(machine)  # type: ignore[assignment,method-assign]
     learn(machine)
 
     delivered(machine, *[b"%d" % number for number in range(20)])
@@ -1089,13 +1135,13 @@ def test_a_tiny_session_lifetime_allows_requests() -> None:
     assert login.logins > 1
 
 
-def _endless_sessions(machine: Machine) -> Callable[[Session, bytes, float], bytes | None]:
+def _endless_sessions(machine: Machine) -> Callable[[Session, bytes, float], Response]:
     broker = machine.cluster.brokers[1]
-    respond_in_session = broker.respond_in_session
+    respond = broker.respond
 
-    def kind(session: Session, frame: bytes, now: float) -> bytes | None:
+    def kind(session: Session, frame: bytes, now: float) -> Response:
         session.ends_at = float("inf")
-        return respond_in_session(session, frame, now)
+        return respond(session, frame, now)
 
     return kind
 
@@ -1212,14 +1258,14 @@ def test_the_timeout_of_a_renewal_waits_for_every_earlier_response() -> None:
     machine = secured(login={"lifetime": 60.0}, request_timeout=30.0, setup_timeout=10.0)
     learn(machine)
     delivered(machine, b"one")
-    machine.client._connections[1].renew_at = float("inf")
+    machine.client._connections[1].session.renew_at = float("inf")
     broker, link = machine.cluster.brokers[1], machine.network.link(1)
-    respond = broker.respond_in_session
+    respond = broker.respond
     first, late, held = sent_around_a_renewal(machine, b"second")
     connects = machine.network.connects
-    answer = respond(*held.pop(0))
-    assert answer is not None
-    link.answer(answer)
+    content = content_of(respond(*held.pop(0)))
+    assert content is not None
+    link.answer(content)
     pass_time(machine, 12.0)  # the set-up time-out is 10 s, and a request may take 30 s
     answer_all(machine, held)
 
@@ -1344,7 +1390,7 @@ def counts(machine: Machine) -> tuple[int, int, int, int]:
 
 def test_the_latency_of_a_renewal_is_in_milliseconds() -> None:
     machine, _early, late = renewing_behind_a_slow_request()
-    decided_at = machine.client._connections[1].renewing_since
+    decided_at = machine.client._connections[1].session.renewing_since
     pass_time(machine, 5.0)
     machine.network.held.clear()
     while not late.done():

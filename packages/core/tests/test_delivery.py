@@ -8,6 +8,7 @@ import traceback
 
 import error_copies
 import pytest
+from unretrieved import unretrieved_errors
 
 from machine import columns
 from ottla.accumulator.batch import ProducerBatch
@@ -229,7 +230,7 @@ def test_every_way_of_reading_a_failure_counts_as_retrieved(look: str) -> None:
         with pytest.raises(DeliveryError):
             deliveries[0].result()
 
-    assert batch.unretrieved_errors() == 1
+    assert unretrieved_errors(batch) == 1
 
 
 def test_done_and_repr_show_the_state_of_a_record() -> None:

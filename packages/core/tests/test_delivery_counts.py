@@ -66,8 +66,8 @@ def test_the_next_report_has_what_ctrl_c_kept_from_the_caller(monkeypatch: pytes
     books.add([batch_of(2, "a", Acknowledged(base_offset=0)), batch_of(1, "b", failed(perhaps=True))])
     take = DeliveryCounts._take
 
-    def taken(counts: DeliveryCounts, waiting: Counter[str]) -> Report:
-        report = take(counts, waiting)
+    def taken(counts: DeliveryCounts, waiting: Counter[str], *, leave_errors: bool) -> Report:
+        report = take(counts, waiting, leave_errors=leave_errors)
         signal.raise_signal(signal.SIGINT)  # its handler raises at the end of the deferred block
         return report
 

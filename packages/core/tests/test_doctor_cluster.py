@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from broker_on_a_socket import SocketBroker
 
-from ottla.doctor import Examination, Finding, Status, Step, examine
+from ottla.doctor import Examination, Finding, Status, Step, bootstrap, examine
+from ottla.doctor.tcp import Attempt, Connected, connect
 from ottla.errors import ErrorCode
+from ottla.plugins.selection import Plugins
 from ottla.protocol import (
     API_VERSIONS,
     METADATA,
@@ -21,7 +24,10 @@ from ottla.protocol import (
     MetadataResponseTopic,
 )
 from ottla_testkit.simulation import SimulatedCluster
+from plugin_site import Site, plugin_site
 from wrong_peers import NEWEST, ScriptedBroker, serving, stays_silent
+
+site = plugin_site
 
 TIMEOUT = 60.0
 WRITE, DESCRIBE = 1 << 4, 1 << 8
@@ -329,6 +335,108 @@ def test_the_test_record_asks_only_servers_that_passed() -> None:
     assert {finding.step for finding in examination.failures} == {Step.API_VERSIONS}
     assert examination.cause is not None
     assert examination.cause.subject == "{}:{}".format(*frozen[0])
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {"transaction.timeout.ms": 5_000}, {"transaction.two.phase.commit.enable": True}]
+)
+def test_the_test_record_is_not_part_of_a_transaction(others: dict[str, object]) -> None:
+    there = SimulatedCluster.of(1)
+    there.create("t", 1)
+    broker = SocketBroker(there.brokers[1])
+    with broker.serving() as servers:
+        settings = {"bootstrap.servers": servers, "transactional.id": "orders", **others}
+        examination = examine(settings, topic="t", send=True, timeout=TIMEOUT)
+
+    assert examination.healthy
+    assert the(examination, Step.RECORD).message == "acknowledged: partition 0, offset 0"
+    assert not there.transactions.ids, "it would end the transaction of a running program"
+
+
+@pytest.mark.parametrize(
+    ("serializer", "sent"),
+    [("bytes", True), ("org.apache.kafka.common.serialization.StringSerializer", True), ("json", False), (str, False)],
+)
+def test_no_test_record_is_sent_that_consumers_may_be_unable_to_read(serializer: object, sent: bool) -> None:
+    there = SimulatedCluster.of(1)
+    there.create("t", 1)
+    with SocketBroker(there.brokers[1]).serving() as servers:
+        settings = {"bootstrap.servers": servers, "value.serializer": serializer}
+        examination = examine(settings, topic="t", send=True, timeout=TIMEOUT)
+
+    record = the(examination, Step.RECORD)
+    assert record.status is (Status.OK if sent else Status.SKIPPED)
+    assert sent or "with value.serializer=bytes it is sent" in record.message
+    assert len(there.topics["t"].log.get(0, [])) == sent
+
+
+def test_settings_of_a_key_serializer_do_not_fail_the_test_record(site: Site) -> None:
+    site.install(
+        """
+        from ottla.hookspecs import hookimpl
+        from ottla.interfaces import ConfigKey
+
+        class Good:
+            def serialize(self, topic, data, headers):
+                assert data is None
+                return data
+
+        @hookimpl
+        def ottla_config_keys():
+            return [ConfigKey(name="signing.salt", type=str, default="", meaning="a salt")]
+
+        @hookimpl
+        def ottla_serializer(config):
+            return Good()
+        """,
+        kind="serializer",
+        name="signed",
+    )
+    there = SimulatedCluster.of(1)
+    there.create("t", 1)
+    with SocketBroker(there.brokers[1]).serving() as servers:
+        settings = {"bootstrap.servers": servers, "key.serializer": "signed", "signing.salt": "x"}
+        examination = examine(settings, topic="t", send=True, timeout=TIMEOUT)
+
+    assert the(examination, Step.RECORD).message == "acknowledged: partition 0, offset 0"
+
+
+@pytest.mark.parametrize("step", [Step.CONFIGURATION, Step.TCP, Step.HANDSHAKE, Step.API_VERSIONS, Step.METADATA])
+def test_nothing_stays_open_if_on_finding_raises(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error's traceback, which is kept here, has the frames of the examination."""
+    attempts: list[Attempt] = []
+
+    def recorded(*arguments: Any, **options: Any) -> Sequence[Attempt]:
+        attempts.extend(connect(*arguments, **options))
+        return attempts
+
+    def stops(finding: Finding) -> None:
+        if finding.step is step:
+            raise InterruptedError("no more, please")
+
+    monkeypatch.setattr(bootstrap, "connect", recorded)
+    closed = closings(monkeypatch)
+    with serving(ScriptedBroker(metadata=cluster(topics=[]))) as (host, port):
+        with pytest.raises(InterruptedError) as caught:
+            examine({"bootstrap.servers": f"{host}:{port}"}, timeout=TIMEOUT, on_finding=stops)
+
+        assert all(isinstance(one, Connected) and one.sock.fileno() == -1 for one in attempts)
+        assert len(attempts) == (step is not Step.CONFIGURATION)
+        assert len(closed) == 1
+    assert caught.value.__traceback__ is not None
+
+
+def closings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """A list that gets an item each time plugins are closed."""
+    closed: list[object] = []
+    original = Plugins.close
+
+    def close(plugins: Plugins) -> None:
+        closed.append(plugins)
+        original(plugins)
+
+    monkeypatch.setattr(Plugins, "close", close)
+    return closed
 
 
 def test_a_silent_broker_lengthens_only_its_own_time() -> None:

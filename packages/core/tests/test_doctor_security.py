@@ -13,11 +13,14 @@ from test_doctor_transports import OneTransport, bounds, handshake_result
 import third_party_mechanism
 from ottla.config import SecurityProtocol
 from ottla.doctor import Examination, Finding, Problem, Status, Step, examine
+from ottla.doctor.advertised import advertised
+from ottla.doctor.cluster_view import ClusterView
 from ottla.doctor.handshake import KafkaBroker, NoHandshake, NotKafka
 from ottla.doctor.security import tls
-from ottla.errors import ClientCertificateRequiredError, ErrorCode
+from ottla.errors import CertificateExpiredError, ClientCertificateRequiredError, ErrorCode
 from ottla.hookspecs import hookimpl
 from ottla.plugins.transports import SocketLayer
+from ottla.protocol import MetadataResponseBroker
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla_testkit.simulation import Session, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
@@ -204,3 +207,21 @@ def test_a_refusal_after_the_handshake_keeps_its_message() -> None:
 
     assert isinstance(found, NotKafka)
     assert found.problem == Problem("kafka-1 requires a client certificate", "set ssl.keystore.location")
+
+
+def expired(_sock: socket.socket) -> SocketLayer:
+    raise CertificateExpiredError("kafka-2 has a certificate that expired yesterday; have it renewed")
+
+
+@pytest.mark.parametrize("make", [expired, RefusedLate])
+def test_an_advertised_broker_that_fails_in_tls_gets_the_remedy_of_tls(
+    make: Callable[[socket.socket], SocketLayer],
+) -> None:
+    """Another address would not help; the certificate is what has to be changed."""
+    with serving(ScriptedBroker()) as (host, port):
+        brokers = {2: MetadataResponseBroker(node_id=2, host=host, port=port)}
+        view = ClusterView(cluster_id="c", controller=1, brokers=brokers, topic=None)
+        found = advertised(view, transport=OneTransport(make), protocol=SecurityProtocol.SSL, bounds=bounds())[2]
+
+    assert found.message.startswith("the broker advertises an address that does not work from here")
+    assert found.remedy in {"have it renewed", "set ssl.keystore.location"}

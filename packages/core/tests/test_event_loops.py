@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import error_copies
 import pytest
 from event_loop_kinds import KINDS, run_on
+from unretrieved import unretrieved_errors
 from wait_kinds import WAIT_KINDS
 
 from machine import Queues
@@ -78,6 +79,10 @@ class Batches:
         thread = threading.Thread(target=complete)
         thread.start()
         thread.join()
+
+    def count(self, delivery: Delivery) -> None:
+        """Count a completed batch, as its completion does after its callbacks."""
+        self.queues.accumulator._completion._count([delivery._place()[0]])
 
 
 def never() -> None:
@@ -190,12 +195,37 @@ def test_a_failed_record_raises_and_its_error_is_retrieved() -> None:
         batch = first._place()[0]
         batches.complete(first, outcome=Failed(error=REFUSED))
 
-        assert batch.unretrieved_errors() == 1  # before the loop has run: a flush may count the batch now
+        assert unretrieved_errors(batch) == 1  # before the loop has run: a flush may count the batch now
         with pytest.raises(DeliveryError, match="refused"):
             await task
         with pytest.raises(DeliveryError, match="refused"):
             await second
-        assert batch.unretrieved_errors() == 0
+        assert unretrieved_errors(batch) == 0
+
+    run(main())
+
+
+def test_an_error_counts_as_retrieved_before_its_loop_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the task could be cancelled, and the error count as retrieved only then."""
+
+    async def main() -> None:
+        batches = Batches()
+        failing = batches.send()
+        task = asyncio.create_task(awaited(failing))
+        await begun(task)
+        loop, seen = asyncio.get_running_loop(), list[int]()
+        wake = loop.call_soon_threadsafe
+
+        def noted(call: Callable[..., object], *arguments: Any) -> object:
+            seen.append(unretrieved_errors(failing._place()[0]))
+            return wake(call, *arguments)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", noted)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        with pytest.raises(DeliveryError):
+            await task
+
+        assert seen == [0]
 
     run(main())
 
@@ -211,7 +241,7 @@ def test_the_error_of_a_cancelled_task_is_not_retrieved() -> None:
             await task
         batches.complete(delivery, outcome=Failed(error=REFUSED))
 
-        assert delivery._place()[0].unretrieved_errors() == 1
+        assert unretrieved_errors(delivery._place()[0]) == 1
 
     run(main())
 
@@ -254,7 +284,7 @@ def test_errors_of_forwarded_records_are_retrieved_before_the_turn(times: int) -
             whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=0, indexes=[0, 1])]))
         batches.complete(delivery, outcome=Failed(error=REFUSED))
 
-        assert part.unretrieved_errors() == 1  # that of the record which nothing waits for
+        assert unretrieved_errors(part) == 1  # that of the record which nothing waits for
         with pytest.raises(DeliveryError, match="refused"):
             await waiting
         assert called == [delivery]
@@ -723,6 +753,170 @@ def test_a_batch_that_completes_after_its_loop_was_closed_harms_nothing() -> Non
     assert delivery.result(0).offset == 10
 
 
+def test_an_error_for_the_callback_of_a_closed_loop_is_left_to_others(caplog: pytest.LogCaptureFixture) -> None:
+    batches = Batches()
+    failing = batches.send()
+    batches.close()
+    written = batches.send()
+    called: list[Any] = []
+
+    async def sent() -> None:
+        for delivery in (failing, written):
+            running_inbox().add(delivery, LoopCallback(called.append))
+
+    run(sent())
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+    batches.complete(written)
+
+    assert called == []
+    assert unretrieved_errors(failing._place()[0]) == 1
+    [warning] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warning.startswith("delivery callbacks are not called, because the event loop on which their records were")
+
+
+def test_an_error_for_a_turn_that_never_comes_is_left_to_others() -> None:
+    batches = Batches()
+    failing = batches.send()
+    called: list[Any] = []
+    loop = asyncio.new_event_loop()
+
+    async def sent() -> None:
+        running_inbox().add(failing, LoopCallback(called.append))
+
+    loop.run_until_complete(sent())
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+    before = unretrieved_errors(failing._place()[0])
+    loop.close()
+    gc.collect()
+
+    assert (before, called) == (0, [])
+    assert unretrieved_errors(failing._place()[0]) == 1
+
+
+def test_errors_for_the_rest_of_a_turn_that_never_comes_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
+    batches = Batches()
+    failing = [batches.send() for _ in range(3 * event_loops.RECORDS_IN_A_ROW)]
+    called: list[Any] = []
+    loop = KINDS[kind]()
+
+    def stop(_delivery: Delivery) -> None:
+        if len(called) == 1:
+            loop.stop()
+
+    async def sent() -> None:
+        for delivery in failing:
+            running_inbox().add(delivery, LoopCallback(called.append))
+            running_inbox().add(delivery, LoopCallback(stop))
+
+    loop.run_until_complete(sent())
+    batches.complete(failing[0], outcome=Failed(error=REFUSED))
+    loop.run_forever()
+    loop.close()
+    gc.collect()
+
+    assert 0 < len(called) < len(failing)
+    assert unretrieved_errors(failing[0]._place()[0]) == len(failing) - len(called)
+
+
+def test_callbacks_of_a_loop_that_is_closed_when_woken_are_warned_about(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    batches = Batches()
+    failing = batches.send()
+    called: list[Any] = []
+    loop = KINDS[kind]()
+
+    async def sent() -> None:
+        running_inbox().add(failing, LoopCallback(called.append))
+
+    loop.run_until_complete(sent())
+    wake = loop.call_soon_threadsafe
+
+    def closed_before(call: Callable[..., object], *arguments: Any) -> object:
+        loop.close()
+        return wake(call, *arguments)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", closed_before)
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+
+    assert called == []
+    assert unretrieved_errors(failing._place()[0]) == 1
+    [warning] = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warning.startswith("delivery callbacks are not called, because the event loop on which their records were")
+
+
+def test_an_error_that_is_read_before_a_task_expects_it_counts_once() -> None:
+    """As by a thread that the outcome has woken before the loop."""
+
+    class Reader:
+        def set(self) -> None:
+            assert failing.error is not None
+
+    async def main() -> None:
+        failing._place()[0].add_latch(Reader())
+        task = asyncio.create_task(awaited(failing))
+        await begun(task)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        assert unretrieved_errors(failing._place()[0]) == 1  # that of the record which nothing waits for
+        with pytest.raises(DeliveryError):
+            await task
+
+    batches = Batches()
+    failing, _unread = batches.send(), batches.send()
+    run(main())
+    assert unretrieved_errors(failing._place()[0]) == 1
+
+
+def test_a_wait_that_ended_before_its_loop_was_closed_is_given_up_once() -> None:
+    """As one for memory that was given to a task, which has no turn any more."""
+    ends: list[Callable[..., object]] = []
+    given_up: list[str] = []
+    loop = asyncio.new_event_loop()
+
+    async def waiting() -> None:
+        await UntilCalled(ends.append, lambda: given_up.append("given up"))
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.create_task(waiting())
+        await begun(task)
+        return task
+
+    task = loop.run_until_complete(begin())
+    thread = threading.Thread(target=ends[0])
+    thread.start()
+    thread.join()
+    before = list(given_up)
+    loop.close()
+    gc.collect()
+    ends[0]()
+
+    assert (before, given_up) == ([], ["given up"])
+    assert not task.done()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # its loop was closed on purpose
+
+
+def test_an_error_that_moved_to_another_batch_is_left_to_others_as_well() -> None:
+    batches = Batches()
+    delivery = batches.send()
+    whole, _index = delivery._place()
+    batches.close()
+    part, _index = batches.send()._place()
+    called: list[Any] = []
+
+    async def sent() -> None:
+        running_inbox().add(delivery, LoopCallback(called.append))
+
+    run(sent())
+    whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=0, indexes=[0])]))
+    batches.complete(delivery, outcome=Failed(error=REFUSED))
+
+    assert unretrieved_errors(part) == 1
+    assert called == []
+
+
 def test_a_delivery_becomes_a_future_of_concurrent_futures() -> None:
     batches = Batches()
     delivery, failing = batches.send(), None
@@ -737,8 +931,106 @@ def test_a_delivery_becomes_a_future_of_concurrent_futures() -> None:
 
     assert (len(done), len(pending)) == (2, 0)
     assert futures[0].result().offset == 10
+    assert unretrieved_errors(failing._place()[0]) == 1
     assert error_copies.same(futures[1].exception(), REFUSED)
-    assert failing._place()[0].unretrieved_errors() == 0
+    assert unretrieved_errors(failing._place()[0]) == 0
+
+
+def test_the_error_of_a_future_wrapped_for_a_closed_loop_counts_as_read() -> None:
+    batches = Batches()
+    failing = batches.send()
+    loop = KINDS[kind]()
+    wrapped = asyncio.wrap_future(failing.future(), loop=loop)
+    loop.close()
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+
+    assert not wrapped.done()
+    assert unretrieved_errors(failing._place()[0]) == 0
+
+
+@pytest.mark.parametrize("reads", [lambda future: future.result(0), lambda future: future.exception(0), None])
+def test_an_error_counts_as_retrieved_once_the_future_is_read(reads: Callable[[Any], object] | None) -> None:
+    batches = Batches()
+    failing = batches.send()
+    future = failing.future()
+    given: list[BaseException | None] = []
+    if reads is None:  # it is given to a callback
+        future.add_done_callback(lambda done: given.append(done.exception()))
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+
+    assert unretrieved_errors(failing._place()[0]) == (0 if reads is None else 1)
+    with contextlib.suppress(DeliveryError):
+        if reads is not None:
+            reads(future)
+    assert unretrieved_errors(failing._place()[0]) == 0
+    assert future.done()
+    assert len(given) == (reads is None)
+
+
+def test_a_task_that_is_cancelled_after_the_failure_leaves_the_error() -> None:
+    async def main() -> None:
+        batches = Batches()
+        failing = batches.send()
+        task = asyncio.create_task(awaited(failing))
+        await begun(task)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        assert unretrieved_errors(failing._place()[0]) == 0  # a flush that counts it now leaves it to the task
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+
+        assert unretrieved_errors(failing._place()[0]) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_error_that_a_task_was_to_read_after_a_report_is_not_lost(
+    closed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        batches = Batches()
+        failing, unread = batches.send(), batches.send()
+        accumulator = batches.queues.accumulator
+        task = asyncio.create_task(awaited(failing))
+        await begun(task)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        batches.count(failing)
+        if closed:
+            accumulator.unretrieved.hold()
+        assert accumulator.report()[1] == 1  # that of the record which nothing waits for
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+        if not closed:
+            assert accumulator.report()[1] == 1
+            assert accumulator.report()[1] == 0
+        del failing, unread, task, batches
+
+    run(main())
+    gc.collect()
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert ["no delivery or callback is left" in line for line in logged] == ([True] if closed else [])
+
+
+def test_of_two_tasks_one_may_be_cancelled_and_the_other_gets_the_error() -> None:
+    async def main() -> None:
+        batches = Batches()
+        failing = batches.send()
+        tasks = [asyncio.create_task(awaited(failing)) for _ in range(3)]
+        await begun(*tasks)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        tasks[0].cancel()
+        tasks[2].cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+
+        assert [type(result) for result in results] == [asyncio.CancelledError, DeliveryError, asyncio.CancelledError]
+        assert unretrieved_errors(failing._place()[0]) == 0
+
+    run(main())
 
 
 def test_asyncio_wraps_the_future_of_a_delivery() -> None:

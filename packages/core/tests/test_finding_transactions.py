@@ -28,7 +28,7 @@ from ottla.protocol.messages.list_transactions import TransactionState as Listed
 from ottla.transactions import FoundTransactions, OpenTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.connect import ClientAndMetadata
-from ottla.transactions.admin.open_transactions import found
+from ottla.transactions.admin.open_transactions import find_with
 
 TIMEOUT: Final = 60.0
 REFUSED: Final = ConnectionFailedError("could not connect to b:9092: ECONNREFUSED")
@@ -68,7 +68,7 @@ class Brokers:
         return BlockingClient(cast(ClientAndMetadata, connections), timeout=TIMEOUT)
 
     def found(self) -> FoundTransactions[OpenTransaction]:
-        return found(self.client(), "orders-")
+        return find_with(self.client(), "orders-")
 
     # What `BlockingClient` needs of its network client
 
@@ -192,6 +192,18 @@ def test_a_broker_that_does_not_answer_is_named(node: int) -> None:
 
     with pytest.raises(TransactionTimeoutError, match=f"broker {node} did not answer ListTransactions"):
         asked.ask(node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+
+
+def test_a_request_may_get_less_time_than_the_client_has() -> None:
+    brokers = Mute({1: []})
+    asked = brokers.client()
+    for seconds, until in ((2.0, 2.0), (90.0, TIMEOUT)):
+        with (
+            asked.within(seconds),
+            pytest.raises(TransactionTimeoutError, match=f"within {until - brokers.now:g}|60 s"),
+        ):
+            asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+        assert until <= brokers.now < until + 1.0
 
 
 def test_the_list_of_what_was_found_shows_and_keeps_what_is_missing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import threading
 import zlib
@@ -12,7 +13,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ottla import ConfigError, Producer, check_config, doctor, per_process
+from ottla import ConfigError, DeliveryReport, Producer, check_config, doctor, per_process
 from ottla.aio import per_process as async_per_process
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import hookimpl
@@ -111,6 +112,11 @@ class Hooked:
     @hookimpl
     def ottla_partitioner(self, config: Mapping[str, Any]) -> Crc:
         return Crc(config["crc.seed"])
+
+
+class TakesMore:
+    def partition(self, t: str, k: bytes | None, v: Any, extra: int) -> int:
+        return extra
 
 
 class Unfit:
@@ -285,6 +291,10 @@ def test_config_and_reprs_name_the_class_and_show_no_repr_of_it() -> None:
         (Observer(), "the object is an Observer, which is not a Partitioner: it lacks partition"),
         (Fails, "Fails cannot be used: the class raised LookupError: no such table; correct it, or use another"),
         (Wrapper, "the class requires the argument inner, and a producer passes only context; give an object, or a "),
+        (
+            TakesMore(),
+            "is a TakesMore, whose partition requires the argument extra; the call is partition(topic, key, ",
+        ),
         (lambda topic, key: 0, "the function is used as a Partitioner, whose partition lacks the argument view"),
         (lambda key, all_partitions, available: 0, "are those of a partitioner of kafka-python or aiokafka (key, all_"),
         (5, "partitioner.class: 5 is not the name of a partitioner plugin, a partitioner, its class, or a function"),
@@ -324,6 +334,27 @@ def test_an_unfit_interceptor_is_refused_with_the_reason(given: Any, reason: str
     assert reason in refusal(interceptor_classes=given)
 
 
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        (3, "upgrade ottla, or write it for one of these: `ottla_spec = 2`"),
+        (0, "write it for one of these: `ottla_spec = 2`"),
+        ("2", "write it for one of these: `ottla_spec = 2`"),
+        (2.5, "write it for one of these: `ottla_spec = 2`"),
+    ],
+)
+def test_an_object_of_an_unknown_generation_is_refused(spec: Any, remedy: str) -> None:
+    class Stated(Observer):
+        ottla_spec = spec
+
+    said = f"is made for hook specs {spec!r}, but this version of ottla supports 1 and 2; {remedy}"
+    for given in (Stated, Stated()):
+        refused = refusal(interceptor_classes=[given])
+
+        assert said in refused
+        assert "the program" not in refused
+
+
 def test_all_plugins_that_do_not_fit_are_in_one_error() -> None:
     given: dict[str, Any] = {"partitioner_class": Unfit(), "value_serializer": 5, "key_serializer": _later}
     said = refusal(linger_ms="x", **given)
@@ -354,6 +385,17 @@ def test_an_object_is_refused_for_a_producer_of_each_process(taker: Any, setting
         taker(SERVERS | settings)
     with pytest.raises(ConfigError, match=r"give the class, or functools\.partial"):
         taker(SERVERS, **{key.replace(".", "_"): value for key, value in settings.items()})
+
+
+@pytest.mark.parametrize("taker", [per_process, async_per_process])
+def test_a_plugin_that_is_none_fits_a_producer_of_each_process(taker: Any) -> None:
+    """As of a program whose own option for it was not given."""
+    taker(SERVERS | {"partitioner.class": None}, value_serializer=None)
+
+
+def test_of_each_process_a_producer_never_made_has_an_empty_report() -> None:
+    assert per_process(SERVERS).close() == DeliveryReport({})
+    assert asyncio.run(async_per_process(SERVERS).close()) == DeliveryReport({})
 
 
 def test_classes_and_functions_fit_a_producer_of_each_process() -> None:

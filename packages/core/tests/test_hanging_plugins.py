@@ -16,6 +16,10 @@ import pytest
 
 from documents import ROOT, blocks
 from ottla import DeliveryError, FlushTimeoutError, Producer, UndeliveredError
+from ottla.concurrency.environment import SYSTEM
+from ottla.errors.own_threads import OwnThread
+from ottla.producer.interceptors import Interceptors
+from ottla.producer.table_interceptors import TableInterceptors
 from ottla_testkit.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.slow
@@ -129,6 +133,88 @@ def test_a_producer_closes_while_a_partitioner_hangs(
     until(lambda: failed)
     assert f"its I/O thread has not ended and is at {threading.__file__}" in caplog.text
     assert re.search(f"in wait, called from {re.escape(__file__)}:[0-9]+ in pause", caplog.text)
+
+
+@pytest.mark.rule("producer.plugins.hanging")
+def test_a_close_reports_records_whose_callbacks_get_no_thread(
+    make: Made, hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the interpreter's exit, where CPython 3.12 starts no thread."""
+    start = OwnThread.start
+
+    def refuse_callbacks(thread: OwnThread) -> None:
+        if thread.name in ("ottla-callbacks", "ottla-interceptors"):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    monkeypatch.setattr(OwnThread, "start", refuse_callbacks)
+    producer = make()
+    producer.send("t", b"value", partition=0, on_delivery=lambda _delivery: hanging.pause())
+    assert hanging.entered.wait(WAIT)
+    later = [producer.send("t", b"value", partition=p % 4, on_delivery=lambda _delivery: None) for p in range(10)]
+
+    error = ends_in_time(producer.close)
+    assert isinstance(error, UndeliveredError)
+    assert "10 records failed and their errors were never retrieved" in str(error)
+    assert all(delivery.exception(0) for delivery in later)
+
+
+@pytest.mark.rule("producer.plugins.hanging")
+@pytest.mark.parametrize("where", ["interceptor", "callback"])
+def test_callbacks_get_their_errors_while_an_interceptor_hangs(make: Made, hanging: Hanging, where: str) -> None:
+    class Interceptor:
+        outcomes = 0
+
+        def on_send(self, record: Any) -> Any:
+            return record
+
+        def on_acknowledgement(self, metadata: Any, error: Exception | None, context: Any) -> None:
+            self.outcomes += 1
+            hanging.pause()
+
+    interceptor = Interceptor()
+    producer = make(**{"interceptor.classes": [interceptor]})
+    on_delivery = (lambda _delivery: hanging.pause()) if where == "callback" else None
+    producer.send("t", b"value", partition=0, on_delivery=on_delivery)
+    assert hanging.entered.wait(WAIT)
+    failed: list[str] = []
+    for partition in (1, 1, 2):
+        producer.send("t", b"later", partition=partition, on_delivery=lambda each: failed.append(str(each.error)))
+    calls = interceptor.outcomes
+
+    assert ends_in_time(producer.close) is None  # the callbacks retrieve the errors
+    until(lambda: len(failed) == 3)
+    assert all("its I/O thread was blocked at" in error for error in failed)
+    assert interceptor.outcomes <= calls + 1  # it hangs in that call, too
+
+    hanging.released.set()
+    until(lambda: interceptor.outcomes == calls + 3)
+
+
+@pytest.mark.rule("producer.plugins.hanging")
+def test_outcomes_of_tables_are_given_apart_from_callbacks_too() -> None:
+    threads: list[str] = []
+
+    class Interceptor:
+        def on_send(self, record: Any) -> Any:
+            return record
+
+        def on_acknowledgement(self, metadata: Any, error: Exception | None, context: Any) -> None:
+            raise AssertionError("there are no records")
+
+        def on_send_table(self, rows: Any) -> Any:
+            return rows
+
+        def on_table_acknowledgement(self, *outcome: Any) -> None:
+            threads.append(threading.current_thread().name)
+
+    interceptors = Interceptors({"mine": Interceptor()}, environment=SYSTEM)
+    table = TableInterceptors(interceptors, "t", formatted=False)
+    table.report(None, ValueError("the table cannot be read"))
+    interceptors.set_apart()
+    table.report(None, ValueError("the table cannot be read"))
+
+    until(lambda: threads == [threading.current_thread().name, "ottla-interceptors"])
 
 
 @pytest.mark.rule("producer.plugins.hanging")

@@ -65,7 +65,7 @@ METHODS_OF_ATTRS: Final = {
     "ottla.network.cluster.Topic",
     "ottla.network.in_flight_requests.InFlight",
     "ottla.network.request.Request",
-    "ottla.plugins.config_references._Text",
+    "ottla.plugins.config_references._WrittenValue",
     "ottla.recordbatch.batch_sequence.BatchSequence",
     "ottla.recordbatch.sealed_records.SealedRecords",
     "ottla.transactions.coordinator_request.InitProducerId",

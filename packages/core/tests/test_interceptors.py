@@ -230,6 +230,55 @@ def test_a_record_that_send_refuses_is_reported_at_once_and_raised(
         assert not simulation.accumulator.incomplete
 
 
+def interrupted(interruption: BaseException, monkeypatch: pytest.MonkeyPatch, *, after: str) -> RecordingInterceptor:
+    """What an interceptor has got when a send was interrupted *after* so many steps, and the producer is idle."""
+    recording = RecordingInterceptor()
+    with simulated_with(recording) as simulation:
+        append = simulation.producer._blocking_send.append
+
+        def append_and_raise(*given: Any) -> Any:
+            if after != "nothing":
+                append(*given)
+            if after == "the acknowledgement":
+                simulation.run_until_idle()
+            raise interruption
+
+        with monkeypatch.context() as patch:
+            patch.setattr(simulation.producer._blocking_send, "append", append_and_raise)
+            with pytest.raises(type(interruption)):
+                simulation.producer.send("t", "value", partition=1)
+        simulation.run_until_idle()
+    return recording
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+@pytest.mark.parametrize("after", ["nothing", "it was queued"])
+def test_an_interrupted_record_is_reported_once(after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    [(metadata, error)] = interrupted(KeyboardInterrupt(), monkeypatch, after=after).reported
+
+    assert metadata == RecordMetadata("t", 1, -1, -1, -1, -1)
+    assert "interrupted by KeyboardInterrupt()" in str(error)
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), TimeoutError("an alarm")])
+def test_a_record_acknowledged_before_the_interruption_is_reported_once(
+    interruption: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [(metadata, error)] = interrupted(interruption, monkeypatch, after="the acknowledgement").reported
+
+    assert (metadata.offset, error) == (0, None)
+
+
+@pytest.mark.rule("producer.send.interceptors.outcomes")
+def test_a_record_queued_before_an_alarm_raises_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alarm = TimeoutError("an alarm")
+
+    assert [error for _metadata, error in interrupted(alarm, monkeypatch, after="it was queued").reported] == [alarm]
+
+
 @pytest.mark.rule("producer.send.interceptors.outcomes")
 def test_an_interceptor_that_gets_an_error_does_not_retrieve_it() -> None:
     with simulated_with(RecordingInterceptor()) as simulation:

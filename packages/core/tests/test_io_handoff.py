@@ -295,7 +295,7 @@ def _with_a_loop(run: Callable[[float, bool], bool], *, queued: int = 0, due_in:
 def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in: float, rounds: int) -> None:
     run: list[float] = []
 
-    def run_on_loop(now: float, _event: bool) -> bool:
+    def run_on_loop(now: float, _may_skip: bool) -> bool:
         run.append(now)
         return False
 
@@ -309,7 +309,7 @@ def test_a_loop_leaves_long_and_due_rounds_to_the_io_thread(queued: int, due_in:
 
 
 def test_an_event_with_a_long_round_wakes_the_io_thread() -> None:
-    handoff = _with_a_loop(lambda _now, _event: False, queued=MAX_QUEUED_BYTES + 1)
+    handoff = _with_a_loop(lambda _now, _may_skip: False, queued=MAX_QUEUED_BYTES + 1)
     io_thread = IoThread(handoff)
 
     assert not handoff._handle_event()
@@ -321,7 +321,7 @@ def test_a_signal_during_a_round_of_a_loop_is_handled_after_it() -> None:
     handled: list[int] = []
     within: list[int] = []
 
-    def run(_now: float, _event: bool) -> bool:
+    def run(_now: float, _may_skip: bool) -> bool:
         signal.raise_signal(signal.SIGTERM)
         within.append(len(handled))
         return False
@@ -344,7 +344,7 @@ def test_the_io_thread_takes_what_the_turn_of_a_loop_has_not_sent(
     deferred: bool, rests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 0.001)
-    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff = _with_a_loop(lambda _now, _may_skip: False)
     checks: list[bool] = []
 
     def pending() -> bool:
@@ -366,14 +366,14 @@ def test_the_io_thread_takes_what_the_turn_of_a_loop_has_not_sent(
 
 @pytest.mark.parametrize("caller_is_loop", [True, False])
 def test_a_loop_watches_on_while_another_loop_runs_a_round(caller_is_loop: bool) -> None:
-    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff = _with_a_loop(lambda _now, _may_skip: False)
     handoff._state, handoff._caller_is_loop = HandoffState.CALLER, caller_is_loop
 
     assert handoff._handle_event() is caller_is_loop
 
 
 def test_a_forked_child_does_not_end_the_watch_of_its_parent() -> None:
-    handoff, watch = _with_a_loop(lambda _now, _event: False), _WatchingLoop()
+    handoff, watch = _with_a_loop(lambda _now, _may_skip: False), _WatchingLoop()
     handoff._watch = watch
     handoff.forget()
 
@@ -383,7 +383,7 @@ def test_a_forked_child_does_not_end_the_watch_of_its_parent() -> None:
 
 
 def test_a_loop_leaves_rounds_to_the_io_thread_while_callbacks_go_there() -> None:
-    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff = _with_a_loop(lambda _now, _may_skip: False)
     handoff._turns_in_a_row = AWAITED_IN_A_ROW
     handoff.polling_thread = threading.get_ident()
 
@@ -400,7 +400,7 @@ def test_the_io_thread_checks_seldom_while_a_loop_sends_one_by_one(
 ) -> None:
     monkeypatch.setattr(io_handoff, "CHECK_INTERVAL", 1.0)
     monkeypatch.setattr(io_handoff, "LOOP_CHECK_INTERVAL", 2.0)
-    handoff = _with_a_loop(lambda _now, _event: False)
+    handoff = _with_a_loop(lambda _now, _may_skip: False)
     handoff._turns_in_a_row = turns
     intervals: list[float] = []
 
@@ -489,6 +489,35 @@ def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
         own.yield_to_callers()  # comes back at once
 
         assert own._state is HandoffState.IO_THREAD
+
+
+def test_the_io_thread_yields_only_after_a_failed_round_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(0) as simulation:
+        thread, run_once, recover = simulation.thread, simulation.sender.run_once, simulation.sender.recover
+        steps: list[str] = []
+
+        def failing_round(now: float, **how: Any) -> bool:
+            steps.append("round")
+            if steps.count("round") <= 2:
+                raise ZeroDivisionError
+            return run_once(now, **how)
+
+        def failing_recovery(cause: BaseException, now: float) -> None:
+            steps.append("recovery")
+            if steps.count("recovery") == 1:
+                raise ZeroDivisionError
+            recover(cause, now)
+
+        def yield_once() -> None:
+            steps.append("yield")
+            thread.begin_close(0.0)
+
+        monkeypatch.setattr(simulation.sender, "run_once", failing_round)
+        monkeypatch.setattr(simulation.sender, "recover", failing_recovery)
+        monkeypatch.setattr(thread._io_handoff, "yield_to_callers", yield_once)
+        thread._run_rounds()
+
+    assert steps[:7] == ["round", "recovery", "recovery", "round", "recovery", "round", "yield"]
 
 
 def test_the_io_thread_does_not_yield_after_a_record_without_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:

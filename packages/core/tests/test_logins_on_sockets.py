@@ -9,14 +9,16 @@ import traceback
 
 import pytest
 from broker_on_a_socket import SECRET, SocketBroker, settings, third_party_installed
+from own_io_thread import io_thread_of
 
 import third_party_mechanism
 from ottla import Producer, check_config
 from ottla.errors import AuthenticationError, ConfigError, InvalidPluginError, OttlaError, UnsupportedSaslMechanismError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Mechanism, PluginConfig, Step
-from ottla.network import connection
+from ottla.network.authentication import login_session
 from ottla_testkit.simulation import Session, SimulatedLogin
+from ottla_testkit.simulation.pending_response import Response
 
 __all__ = ["third_party_installed"]
 
@@ -122,15 +124,15 @@ def test_several_waiting_threads_all_get_the_error() -> None:
 
 @pytest.mark.rule("security.session.lossless")
 def test_sessions_are_renewed_under_load_on_the_same_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
+    monkeypatch.setattr(login_session, "SHORT_SESSION", 1.0)  # so that two seconds are a long one
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=2.0))
-    respond_in_session = broker.broker.respond_in_session
+    respond = broker.broker.respond
 
     # A renewal that comes late on a busy machine is accepted; without any, the test does not end.
-    def patient(session: Session, frame: bytes, now: float) -> bytes | None:
-        return respond_in_session(session, frame, min(now, session.ends_at - 0.001))
+    def patient(session: Session, frame: bytes, now: float) -> Response:
+        return respond(session, frame, min(now, session.ends_at - 0.001))
 
-    broker.broker.respond_in_session = patient  # type: ignore[method-assign]
+    broker.broker.respond = patient  # type: ignore[method-assign]
     values = [b"%d" % number for number in range(20_000)]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
         producer.send("t", b"first").result(TIMEOUT)
@@ -153,20 +155,22 @@ def test_sessions_of_a_millisecond_cause_few_logins() -> None:
     broker = SocketBroker.secured(SimulatedLogin(users=ANN, lifetime=0.001))
     login = broker.broker.login
     assert login is not None
-    respond_in_session = broker.broker.respond_in_session
+    respond = broker.broker.respond
 
-    def kind(session: Session, frame: bytes, now: float) -> bytes | None:
+    def kind(session: Session, frame: bytes, now: float) -> Response:
         session.ends_at = float("inf")  # it says that sessions end, and does not end them
-        return respond_in_session(session, frame, now)
+        return respond(session, frame, now)
 
-    broker.broker.respond_in_session = kind  # type: ignore[method-assign]
+    broker.broker.respond = kind  # type: ignore[method-assign]
     with broker.serving() as servers, Producer(settings(servers)) as producer:
         producer.send("t", b"first").result(TIMEOUT)
-        before, end = login.logins, time.monotonic() + 1.5
+        before, end, sent = login.logins, time.monotonic() + 1.5, 0
         while time.monotonic() < end:
             producer.send("t", b"x").result(TIMEOUT)
+            sent += 1
 
     assert login.logins - before <= 10
+    assert sent > 20  # records do not wait for logins all the time
 
 
 # Secrets
@@ -182,7 +186,7 @@ def test_no_log_line_and_no_repr_shows_the_password(caplog: pytest.LogCaptureFix
         while login.logins < 3:
             producer.send("t", b"one").result(TIMEOUT)
         engine = producer._engine
-        client = engine.io_thread._client
+        client = io_thread_of(engine)._client
         shown = repr([*client._connections, client._opener, vars(client), engine])
 
     assert "is ready" in caplog.text

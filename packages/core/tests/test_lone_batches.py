@@ -95,7 +95,9 @@ def test_while_all_batches_are_in_flight_a_search_would_find_none(kind: str, mon
                 before = batches.oldest, batches.next_check_at
                 ready = accumulator.ready(sender._metadata.cluster, now)
                 assert (ready.nodes, ready.soon, ready.leaderless) == ((), (), ())
-                assert not accumulator.expire(now)
+                incomplete = accumulator.incomplete
+                accumulator.expire(now)
+                assert accumulator.incomplete == incomplete
                 assert found == min(before[1], sender._in_flight.next_expiry)
                 assert found <= ready.next_check_at
                 batches.oldest, batches.next_check_at = before
@@ -136,12 +138,13 @@ def test_only_a_batch_that_is_the_only_one_is_lone() -> None:
 
 def test_a_lone_batch_that_has_expired_is_not_sent() -> None:
     queues, cluster = Queues(linger=0.0), cluster_of(1)
-    queues.append()
+    delivery = queues.append()
 
     queues.clock.advance(queues.accumulator._delivery_timeout)
 
     assert lone(queues, cluster) == []
-    assert queues.accumulator.expire(queues.clock())
+    queues.accumulator.expire(queues.clock())
+    assert delivery.done()
 
 
 def test_after_a_lone_batch_the_next_check_is_at_its_time_out() -> None:

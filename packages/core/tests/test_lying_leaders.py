@@ -15,6 +15,7 @@ from ottla.errors import ErrorCode, ResponseTooLargeError, TopicUnavailableError
 from ottla.protocol import PRODUCE, ProduceRequest, ProduceResponse
 from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.pending_response import Response
 
 
 @attrs.define(kw_only=True, slots=False)
@@ -26,7 +27,7 @@ class LyingBroker(SimulatedBroker):
 
     named: NodeEndpoint | None = None
 
-    def answer(self, frame: bytes) -> bytes | None:
+    def answer(self, frame: bytes) -> Response:
         if int.from_bytes(frame[:2], "big") == PRODUCE.key:
             self.named = next(self.leaders, None)
             if self.named is not None:

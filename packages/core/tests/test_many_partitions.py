@@ -409,7 +409,7 @@ def test_a_requeued_batch_expires_at_its_own_time() -> None:
     queues.accumulator.requeue(batch, NetworkError("gone"), queues.clock())
 
     queues.clock.advance(60)
-    assert queues.accumulator.expire(queues.clock())
+    queues.accumulator.expire(queues.clock())
 
     assert isinstance(old._batch.outcome, Failed)
     assert young._batch.outcome is None
@@ -440,11 +440,11 @@ def test_a_skipped_batch_expires_on_time() -> None:
 def test_all_partitions_are_added_to_a_transaction_in_one_request() -> None:
     sequences = Sequences(transactional=True)
     sequences.producer_id_and_epoch = ProducerIdAndEpoch(id=1, epoch=0)
-    sequences.partitions_in_transaction.add(("t", 0))
+    sequences.transaction_partitions.add([("t", 0)])
     queues = Queues(linger=0.0, sequences=sequences)
     for partition in range(10):
         queues.append(partition=partition)
 
     queues.accumulator.ready(LEADERS, queues.clock())
 
-    assert set(sequences.new_partitions) == {("t", partition) for partition in range(1, 10)}
+    assert set(sequences.transaction_partitions.wanted) == {("t", partition) for partition in range(1, 10)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla import BufferExhaustedError, Delivery, SerializationError, TopicUnavailableError
-from ottla.errors import NotPreparedError
+from ottla.errors import IllegalStateError, NotPreparedError
 from ottla.interfaces import Header
 from ottla_testkit.mock_producer import MockProducer
 from simulated_producer import Simulated, simulated
@@ -42,6 +42,15 @@ def metadata_late(monkeypatch: pytest.MonkeyPatch, *, seconds: float, **config: 
         monkeypatch.setattr(changed, "wait", wait)
         monkeypatch.setattr(simulation, "pass_time", lambda _seconds: None)
         yield simulation
+
+
+def test_a_record_outside_of_a_transaction_waits_for_no_topic() -> None:
+    with simulated(1, config={"transactional.id": "mine"}) as simulation:
+        began = simulation.clock()
+        with pytest.raises(IllegalStateError, match="init_transactions"):
+            simulation.producer.send("missing", b"v")
+
+        assert simulation.clock() == began
 
 
 def send(simulation: Simulated, **options: Any) -> object:

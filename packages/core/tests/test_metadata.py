@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
+from ottla.concurrency.environment import Environment
 from ottla.errors import BrokerError, ConnectionFailedError, ErrorCode, ProducerClosedError, TopicUnavailableError
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
@@ -32,7 +33,7 @@ class Setup:
             max_idle=max_idle,
             refresh_backoff=Backoff(initial=0.1, maximum=1.0, random=lambda: 0.5),
             wake=self.wake,
-            clock=self.clock,
+            environment=Environment(clock=self.clock),
         )
 
     def wake(self) -> None:
@@ -67,7 +68,7 @@ def test_each_bootstrap_server_has_a_negative_id_of_its_own() -> None:
         max_idle=300.0,
         refresh_backoff=Backoff(initial=0.1, maximum=1.0),
         wake=lambda: None,
-        clock=ManualClock(),
+        environment=Environment(clock=ManualClock()),
     )
 
     assert {node: (broker.id, broker.host) for node, broker in metadata.cluster.brokers.items()} == {
@@ -643,3 +644,25 @@ def test_a_topic_that_records_are_sent_to_stays_in_use() -> None:
 
         setup.pass_time(60.0)
         assert "t" not in setup.metadata.topics
+
+
+@pytest.mark.rule("metadata.again.other")
+def test_topics_of_another_cluster_are_no_sign_of_a_third_one() -> None:
+    """A topic of the same name may be used there later than others, and has another id."""
+    setup, calls = Setup(), list[str]()
+    metadata = setup.metadata
+    metadata.on_other_cluster = lambda: calls.append("cluster")
+    metadata.on_other_topics = lambda: calls.append("topics")
+
+    def learn(cluster_id: str, *topics: Topic) -> None:
+        setup.clock.advance(10.0)
+        now = setup.clock()
+        metadata.update(
+            BROKERS, {topic.name: topic for topic in topics}, now, cluster_id=cluster_id, connected_at=now - 1.0
+        )
+
+    learn("first", led_by(1, name="t"), led_by(1, name="u", topic_id=b"\2" * 16))
+    learn("second", led_by(1, name="t", topic_id=b"\3" * 16))
+    learn("second", led_by(1, name="t", topic_id=b"\3" * 16), led_by(1, name="u", topic_id=b"\4" * 16))
+
+    assert calls == ["cluster"]

@@ -14,6 +14,7 @@ import pytest
 
 from machine import wait_until
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError, TransactionAbortedError
+from ottla.concurrency.environment import Environment
 from ottla.interfaces import Buffer, MetricDescription
 from ottla.metrics import producer_counters
 from ottla.metrics.catalogue import (
@@ -424,7 +425,7 @@ def test_a_wait_for_memory_counts_its_time_and_its_exhausted_records() -> None:
     from ottla_testkit.manual_clock import ManualClock
 
     clock, counters = ManualClock(), Counters()
-    pool = BufferPool(100, clock=clock, counters=counters)
+    pool = BufferPool(100, environment=Environment(clock=clock), counters=counters)
     pool.reserve(100, timeout=0.0)
     with pytest.raises(BufferExhaustedError):
         pool.reserve(1, timeout=0.0, on_wait=lambda: None)

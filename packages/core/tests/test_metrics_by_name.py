@@ -33,12 +33,42 @@ def test_every_metric_has_the_same_value_by_name_as_in_a_snapshot() -> None:
             assert str(value) == str(all_of_them[MetricName(metric.group, metric.name, tags)]), metric
 
 
+def test_connections_are_counted_while_another_one_is_added() -> None:
+    class Adding(int):
+        """A number that adds a connection of another cipher when it is added up."""
+
+        def __radd__(self, other: int) -> int:
+            ciphers["another", "TLSv1.3"] = 1
+            return other + int(self)
+
+    with simulated(1) as simulation:
+        ciphers = simulation.producer._engine.metric_values._counters.ciphers
+        ciphers["first", "TLSv1.3"] = Adding(2)
+        ciphers["second", "TLSv1.2"] = 3
+
+        assert simulation.producer.metrics(CONNECTIONS) == 5
+
+
 def test_a_topic_or_node_without_records_has_values_of_nothing() -> None:
     with simulated(1) as simulation:
         assert simulation.producer.metrics("record-send-total", topic="never") == 0
         assert simulation.producer.metrics("request-total", node=99) == 0
         assert math.isnan(simulation.producer.metrics("compression-rate", topic="never"))
         assert all(dict(name.tags).get("topic") is None for name in simulation.producer.metrics())
+
+
+def test_a_metric_that_was_added_has_a_value_by_name() -> None:
+    with simulated(1) as simulation:
+        added = simulation.producer.application_metrics
+        added.add_counter("orders-total", unit="orders", meaning="orders").add(3)
+        assert simulation.producer.metrics("orders-total") == 3
+        with pytest.raises(ValueError, match="there is no metric 'orders-total'"):
+            simulation.producer.metrics("orders-total", topic="t")
+
+        for shop in ("north", "south"):
+            added.add_gauge("visitors", lambda: 1.0, unit="visitors", meaning="visitors", tags={"shop": shop})
+        with pytest.raises(ValueError, match="2 metrics of plugins or of the program have the name 'visitors'"):
+            simulation.producer.metrics("visitors")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from ottla.network import Completion, Request
 from ottla.network.api_versions import read_api_versions
 from ottla.network.selector_interface import Address
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, MetadataRequest, ProduceRequest
-from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation import KnownResponse, SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.pending_response import Response, content_of
 
 
 def machine_of(*brokers: int, **settings: float) -> Machine:
@@ -290,10 +291,10 @@ def test_a_response_to_another_request_closes_the_connection() -> None:
     broker = machine.cluster.brokers[1]
     answer = SimulatedBroker.answer
 
-    def shifted(frame: bytes) -> bytes | None:
-        correct = answer(broker, frame)
+    def shifted(frame: bytes) -> KnownResponse:
+        correct = content_of(answer(broker, frame))
         assert correct is not None
-        return (int.from_bytes(correct[:4], "big") + 1).to_bytes(4, "big") + correct[4:]
+        return KnownResponse((int.from_bytes(correct[:4], "big") + 1).to_bytes(4, "big") + correct[4:])
 
     broker.answer = shifted  # type: ignore[method-assign]  # a peer that breaks the protocol
     completions = ask(machine)
@@ -308,7 +309,11 @@ def test_bytes_after_a_response_are_ignored() -> None:
     make_ready(machine)
     broker = machine.cluster.brokers[1]
     answer = SimulatedBroker.answer
-    broker.answer = lambda frame: (answer(broker, frame) or b"") + b"\0"  # type: ignore[method-assign]  # a sloppy peer
+
+    def sloppy(frame: bytes) -> KnownResponse:
+        return KnownResponse((content_of(answer(broker, frame)) or b"") + b"\0")
+
+    broker.answer = sloppy  # type: ignore[method-assign]
     completions = ask(machine)
 
     rounds(machine)
@@ -322,8 +327,8 @@ def test_a_broker_that_fails_after_every_connect_is_retried_less_often() -> None
     broker = machine.cluster.brokers[1]
     answer = SimulatedBroker.answer
 
-    def greet_only(frame: bytes) -> bytes | None:
-        return answer(broker, frame) if frame[:2] == b"\0\x12" else frame[4:8] + b"\xff" * 40
+    def greet_only(frame: bytes) -> Response:
+        return answer(broker, frame) if frame[:2] == b"\0\x12" else KnownResponse(frame[4:8] + b"\xff" * 40)
 
     broker.answer = greet_only  # type: ignore[method-assign]  # a broken peer
     while machine.clock() < 30:
@@ -338,7 +343,8 @@ def test_an_invalid_response_closes_the_connection() -> None:
     machine = machine_of(1)
     make_ready(machine)
     broker = machine.cluster.brokers[1]
-    broker.answer = lambda frame: frame[4:8] + b"\xff" * 40  # type: ignore[method-assign]  # a hostile peer
+    garbage = b"\xff" * 40
+    broker.answer = lambda frame: KnownResponse(frame[4:8] + garbage)  # type: ignore[method-assign]  # a hostile peer
     completions = ask(machine)
 
     rounds(machine)

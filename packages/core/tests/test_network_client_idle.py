@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from machine import Machine
-from ottla.errors import ConnectionRetiredError, TlsHandshakeError
+from ottla.errors import ConnectionRetiredError, RequestTimeoutError, TlsHandshakeError
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from simulated_producer import simulated
 
@@ -134,6 +134,38 @@ def test_a_closed_idle_connection_is_opened_again_at_once_when_needed() -> None:
 
     assert machine.clock() == needed_at
     assert machine.log() == [b"first", b"value"]
+
+
+@pytest.mark.rule("network.idle.silent")
+def test_a_request_timeout_replaces_connections_that_were_idle_meanwhile() -> None:
+    machine = machine_with_topic(1, 2, 3, request_timeout=30.0)
+    until(machine, machine.clock() + 40.0)
+    machine.network.held.update({1, 2, 3})  # as behind a gateway that has forgotten all idle connections
+    machine.cluster.create("new", 1)
+    machine.metadata.use("new", machine.clock())
+    asked_at = machine.clock()
+    while not machine.network.disconnected:
+        machine.sender.run_once(machine.clock(), until=asked_at + 60.0)
+    ended = [*machine.network.disconnected.values()]
+    machine.network.held.clear()
+    until(machine, machine.clock() + 1.0)
+
+    assert {type(error) for error in ended} == {RequestTimeoutError, ConnectionRetiredError}
+    assert len(ended) == 3
+    assert "new" in machine.metadata.cluster.topics
+    assert machine.clock() - asked_at == pytest.approx(31.0, abs=1.0)
+
+
+@pytest.mark.rule("network.idle.silent")
+def test_a_request_timeout_leaves_connections_that_were_used_meanwhile() -> None:
+    machine = machine_with_topic(1, 2, 3, request_timeout=30.0)
+    until(machine, machine.clock() + 40.0)
+    machine.network.held.add(1)
+    machine.send(b"slow", partition=0)
+    until(machine, machine.clock() + 1.0)
+    machine.send(b"value", partition=1)
+
+    assert [set(each) for each in ends(machine, 30.0)] == [{1, 3}]
 
 
 @pytest.mark.rule("network.idle.off")

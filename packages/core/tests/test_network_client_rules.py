@@ -43,7 +43,7 @@ from ottla.protocol import (
     MetadataResponseTopic,
     ProduceRequest,
 )
-from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation import KnownResponse, SimulatedCluster
 
 
 def machine_of(*brokers: int, **settings: float) -> Machine:
@@ -411,7 +411,7 @@ def test_a_garbled_range_of_versions_is_not_believed(message: Message[Any, Any])
 
 @pytest.mark.rule("network.flight.fifo")
 @pytest.mark.parametrize(
-    ("frame", "reported"),
+    ("unexpected", "reported"),
     [
         (b"", "unreadable"),
         (b"\0", "unreadable"),
@@ -419,9 +419,9 @@ def test_a_garbled_range_of_versions_is_not_believed(message: Message[Any, Any])
         (b"\xff" * 300, "unreadable"),
     ],
 )
-def test_a_frame_that_belongs_to_no_request_closes_the_connection(frame: bytes, reported: str) -> None:
+def test_a_frame_that_belongs_to_no_request_closes_the_connection(unexpected: bytes, reported: str) -> None:
     machine = ready(machine_of(1))
-    machine.cluster.brokers[1].answer = lambda _: frame  # type: ignore[method-assign, assignment]  # a hostile peer
+    machine.cluster.brokers[1].answer = lambda frame: KnownResponse(unexpected)  # type: ignore[method-assign]  # hostile
     completions = ask(machine)
     until(machine, lambda: completions)
 

@@ -44,7 +44,6 @@ class Client:
             max_idle=300.0,
             refresh_backoff=quickly,
             wake=selector.wakeup,
-            clock=time.monotonic,
         )
         self.client = NetworkClient(
             selector=selector,

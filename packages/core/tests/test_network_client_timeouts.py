@@ -7,6 +7,7 @@ import pytest
 
 from machine import Machine
 from ottla.accumulator.delivery import Delivery
+from ottla.errors import DeliveryTimeoutError
 from ottla.network.client_side_throttling import FIRST_VERSIONS, pause
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE
 from ottla.protocol.catalogue import MESSAGES
@@ -249,6 +250,56 @@ def test_received_responses_do_not_extend_the_timeout_of_others() -> None:
     assert not third.done()
     assert "did not answer a Produce request" in str(machine.client._connections[1].last_failure)
     assert sum(machine.network.waits) == 0.0
+
+
+@pytest.mark.rule("sender.expire.arrived")
+def test_received_responses_are_read_before_records_expire() -> None:
+    machine = machine_with_topic(1, 1, 1, 1, request_timeout=30.0, delivery_timeout=40.0)
+    machine.network.held.add(1)
+    deliveries = one_request_each(machine, 4)
+    machine.clock.advance(41.0)  # the process was stopped, or a callback kept the I/O thread
+    machine.network.held.clear()
+    while not all(delivery.done() for delivery in deliveries):
+        machine.round()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 4
+
+
+@pytest.mark.rule("network.flight.arrived", "sender.expire.arrived")
+@pytest.mark.parametrize("stopped_for", [31.0, 41.0])
+def test_a_process_stopped_in_a_poll_reads_what_has_arrived_meanwhile(
+    stopped_for: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=30.0, delivery_timeout=40.0)
+    machine.network.held.add(1)
+    deliveries = one_request_each(machine, 3)
+    connects, poll = machine.network.connects, machine.network.poll
+
+    def stopped(timeout: float) -> None:
+        poll(0.0)
+        machine.clock.advance(stopped_for)
+        machine.network.held.clear()
+        monkeypatch.setattr(machine.network, "poll", poll)
+
+    monkeypatch.setattr(machine.network, "poll", stopped)
+    while not all(delivery.done() for delivery in deliveries):
+        machine.round()
+
+    assert [delivery.exception() for delivery in deliveries] == [None] * 3
+    assert machine.network.connects == connects
+
+
+@pytest.mark.rule("sender.expire.arrived")
+def test_records_without_a_response_expire_once_nothing_more_arrives() -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=60.0, delivery_timeout=40.0)
+    machine.network.held.add(1)
+    first, second, third = one_request_each(machine, 3)
+    machine.clock.advance(41.0)
+    take_one_answer(machine)
+
+    assert first.exception(0) is None
+    assert isinstance(second.exception(0), DeliveryTimeoutError)
+    assert isinstance(third.exception(0), DeliveryTimeoutError)
 
 
 @pytest.mark.rule("network.throttle")

@@ -21,7 +21,7 @@ from ottla import (
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.errors import IllegalStateError, NotPreparedError
-from ottla.interfaces import Header, ProducerRecord
+from ottla.interfaces import Header, Headers, ProducerRecord, TopicView
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.plugins.serializer_lookups import Lookup
 from ottla.producer.build import build_nonblocking_send
@@ -201,6 +201,37 @@ def test_a_record_outside_of_a_transaction_is_refused(sent_before: int) -> None:
             send("t", b"v")
 
 
+class EndingTransaction:
+    """A partitioner during whose call another thread ends the transaction and begins the next one."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
+        self.meanwhile()
+        return 0
+
+
+@pytest.mark.parametrize("headers", [{}, {"h": b"1"}])
+def test_a_record_placed_too_late_is_not_in_the_next_transaction(headers: Headers) -> None:
+    partitioner = EndingTransaction()
+    with simulated(1, config={"transactional.id": "x"}, plugins={"partitioner": partitioner}) as simulation:
+        producer = simulation.producer
+        producer.init_transactions()
+        producer.begin_transaction()
+
+        def next_transaction() -> None:
+            producer.commit_transaction()
+            producer.begin_transaction()
+
+        partitioner.meanwhile = next_transaction
+        with pytest.raises(IllegalStateError):
+            sender(simulation).send("t", b"v", b"k", headers=headers)
+        producer.commit_transaction()
+
+        assert simulation.log() == []
+
+
 class Registry:
     """A serializer that must look up the topic first, and puts the result in front of the value."""
 
@@ -218,6 +249,23 @@ class Registry:
 
     def prepare(self, topic: str, data: Any, headers: Sequence[Header], *, timeout: float) -> None:
         self.known[topic] = b"7:"
+
+
+class Framing:
+    """A serializer that needs no lookup; its data may be bytes."""
+
+    def serialize(self, _topic: str, data: Any, _headers: Sequence[Header]) -> bytes:
+        return b"<" + bytes(data) + b">"
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_bytes_are_not_sent_past_a_serializer(part: str) -> None:
+    with simulated(1, plugins={f"{part}_serializer": Framing()}) as simulation:
+        sender(simulation).send("t", b"v", b"k")
+        simulation.run_until_idle()
+
+        [record] = simulation.cluster.topics["t"].log[0]
+        assert (record.key, record.value) == ((b"<k>", b"v") if part == "key" else (b"k", b"<v>"))
 
 
 def test_a_record_waits_for_a_lookup_of_its_serializer() -> None:

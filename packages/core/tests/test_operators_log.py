@@ -13,6 +13,7 @@ from another_thread import Meanwhile
 
 from machine import Machine
 from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.concurrency.environment import Environment
 from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode
 from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
@@ -85,6 +86,35 @@ def test_a_partition_without_replicas_has_a_first_and_a_last_line(caplog: pytest
     assert ends == (
         f"test: records for partition t-0 are acknowledged again, after {seconds:.1f} s and 7 failed attempts"
     )
+
+
+@pytest.mark.rule("sender.log.partition")
+def test_the_end_of_the_transaction_before_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1, retries=3))
+    caplog.clear()
+    refuse(machine, ErrorCode.CONCURRENT_TRANSACTIONS, times=7)
+    started = machine.clock()
+    delivery = machine.send(b"a")
+
+    machine.run_until_idle()
+
+    assert delivery.result().offset == 1  # in spite of `retries`: it may take longer than these few attempts
+    assert machine.clock() - started < 0.3  # 20 ms for each, where other errors take retry.backoff.ms, and twice that
+    assert not lines(caplog)
+
+
+@pytest.mark.rule("sender.log.partition")
+def test_an_end_of_the_transaction_before_that_lasts_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    caplog.clear()
+    refuse(machine, ErrorCode.CONCURRENT_TRANSACTIONS, times=70)
+    machine.send(b"a")
+
+    machine.run_until_idle()
+
+    [(first, begins), (last, _ends)] = lines(caplog)
+    assert (first, last) == ("WARNING", "INFO")
+    assert begins.startswith("test: broker 1 did not take records for partition t-0: CONCURRENT_TRANSACTIONS (51): ")
 
 
 @pytest.mark.rule("sender.log.partition")
@@ -287,7 +317,7 @@ def test_exhausted_memory_has_a_first_and_a_last_line(caplog: pytest.LogCaptureF
 @pytest.mark.rule("pool.log")
 def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    pool = BufferPool(100, clock=clock)
+    pool = BufferPool(100, environment=Environment(clock=clock))
     log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
@@ -324,7 +354,7 @@ def test_one_long_wait_for_memory_is_logged_and_many_short_ones_are_not(caplog: 
 @pytest.mark.rule("pool.log")
 def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    pool = BufferPool(100, clock=clock)
+    pool = BufferPool(100, environment=Environment(clock=clock))
     log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
@@ -350,7 +380,7 @@ def test_constant_memory_shortage_is_one_line_per_half_minute(caplog: pytest.Log
 @pytest.mark.rule("pool.log")
 def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    pool = BufferPool(100, clock=clock)
+    pool = BufferPool(100, environment=Environment(clock=clock))
     log = BufferMemoryLog(pool, client_id="test")
     pool.reserve(100, timeout=0.0)
 
@@ -373,7 +403,7 @@ def test_repeated_refusals_are_one_line_per_half_minute(caplog: pytest.LogCaptur
 @pytest.mark.parametrize(("waited", "said"), [(0.5, "exhausted for 0.5 s, calls"), (0.0, "exhausted, calls")])
 def test_a_refusal_has_the_time_of_its_wait(waited: float, said: str, caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    pool = BufferPool(100, clock=clock)
+    pool = BufferPool(100, environment=Environment(clock=clock))
     pool.reserve(100, timeout=0.0)
     waiter = pool.join_queue(100)
     clock.advance(waited)
@@ -395,7 +425,7 @@ def test_a_wait_for_memory_that_starts_during_a_check_is_noticed() -> None:
         assert in_line.wait(10.0)
 
     for step in range(1, 1_000):
-        pool = BufferPool(100, clock=ManualClock())
+        pool = BufferPool(100, environment=Environment(clock=ManualClock()))
         pool.reserve(100, timeout=0.0)
         pool.short = True
         caller = Meanwhile(BufferMemoryLog.note, step, wait)

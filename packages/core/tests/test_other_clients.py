@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import concurrent.futures
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -29,6 +31,7 @@ from ottla.results.call_hints import (
     IMPORT_HINTS,
     METADATA_HINTS,
     PRODUCER_HINTS,
+    SYNCHRONOUS_HINTS,
 )
 from ottla_testkit.mock_producer import MockProducer
 
@@ -106,7 +109,7 @@ def test_keys_of_our_own_packages_are_all_listed() -> None:
             "metric.reporters",
         ),
         ("api_version_auto_timeout_ms", "other clients have it; leave it out; brokers say which versions they support"),
-        ("group.id", "other clients have it; it is for consumers; leave it out"),
+        ("group.id", "other clients have it; leave it out; it is for consumers"),
         ("sasl.kerberos.keytab", "a plugin that is not installed has it; try: pip install ottla-authenticator-sasl"),
         ("ssl.crl.location", "a plugin that is not installed has it; try: pip install ottla-transport-ssl"),
     ],
@@ -144,7 +147,7 @@ def test_the_right_key_has_precedence_over_a_misnamed_one() -> None:
     ("made", "hints"),
     [
         (object.__new__(Producer), PRODUCER_HINTS),
-        (object.__new__(AsyncProducer), ASYNC_HINTS),
+        (object.__new__(AsyncProducer), ASYNC_HINTS | SYNCHRONOUS_HINTS),
         (object.__new__(Delivery), DELIVERY_HINTS),
         (RecordMetadata("orders", 0, 7, 1, -1, 2), METADATA_HINTS),
         (DeliveryError("no", topic="orders", partition=0, attempts=1, possibly_persisted=False), ERROR_HINTS),
@@ -204,6 +207,14 @@ def test_importing_a_class_of_another_client_names_what_to_import(name: str, hin
     assert name not in dir(ottla)
 
 
+@pytest.mark.parametrize(("name", "hint"), IMPORT_HINTS.items())
+def test_a_program_may_ask_whether_the_module_has_such_a_class(name: str, hint: str) -> None:
+    assert not hasattr(ottla, name)
+    assert getattr(ottla, name, None) is None
+    with pytest.raises(AttributeError, match=re.escape(f"module 'ottla' has no attribute {name!r}; {hint}")):
+        getattr(ottla, name)
+
+
 def test_any_other_name_that_is_missing_has_the_usual_error() -> None:
     with pytest.raises(ImportError, match="cannot import name 'Prodcer'"):
         exec("from ottla import Prodcer")
@@ -238,6 +249,56 @@ def test_a_mock_has_the_hints_of_a_producer() -> None:
         producer.produce("orders", b"v")  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("kind", [Producer, AsyncProducer])
+def test_an_autospec_of_a_producer_refuses_the_methods_of_other_clients(kind: type) -> None:
+    mock = create_autospec(kind, instance=True)
+
+    mock.send("orders", b"v").close()
+    for name in ("produce", "poll", "list_topics", "stop"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(mock, name)
+
+
+def test_dir_names_only_attributes_that_exist() -> None:
+    with MockProducer() as producer:
+        delivery = producer.send("orders", b"v")
+        error = DeliveryError("no", topic="orders", partition=0, attempts=1, possibly_persisted=False)
+        found: list[object] = [Producer, AsyncProducer, producer, delivery, delivery.result(), error]
+        for each in found:
+            assert [name for name in dir(each) if not hasattr(each, name)] == []
+
+        assert {"send", "metrics", "history"} <= set(dir(producer))
+
+
+def test_a_class_may_derive_from_a_producer_and_from_abstract_classes() -> None:
+    class Port(abc.ABC):
+        @abc.abstractmethod
+        def poll(self) -> str: ...
+
+    class Sender(Protocol):
+        def flush(self) -> object: ...
+
+    class Polled(MockProducer, Port, Sender):
+        def poll(self) -> str:
+            return "polled"
+
+    with Polled() as producer, MockProducer() as other:
+        assert producer.poll() == "polled"
+        assert "poll" in dir(producer)
+        assert isinstance(producer, Port)
+        assert not isinstance(other, Polled)
+
+
+@pytest.mark.parametrize("kind", [Producer, AsyncProducer])
+def test_other_objects_are_no_producers(kind: type) -> None:
+    assert not isinstance("orders", kind)
+    assert not issubclass(str, kind)
+    assert isinstance(object.__new__(kind), kind)
+    assert not isinstance(object.__new__(Delivery), kind)
+    assert issubclass(MockProducer, Producer)
+    assert not issubclass(Producer, MockProducer)
+
+
 def test_any_other_missing_attribute_has_the_usual_error() -> None:
     with pytest.raises(AttributeError, match=r"object has no attribute 'sned'$"):
         object.__new__(Producer).sned("orders")  # type: ignore[attr-defined]
@@ -257,3 +318,19 @@ def test_a_report_is_true_while_records_are_pending_and_no_number() -> None:
 def test_the_groups_of_kafka_python_are_a_hint() -> None:
     with MockProducer() as producer, pytest.raises(KeyError, match="for one value call producer"):
         producer.metrics()["producer-metrics"]  # type: ignore[index]
+
+
+def test_each_method_of_producer_is_also_asynchronous_or_has_a_hint() -> None:
+    methods = {name for name in vars(Producer) if not name.startswith("_")} - PRODUCER_HINTS.keys()
+
+    assert methods - vars(AsyncProducer).keys() == set()
+    assert methods >= SYNCHRONOUS_HINTS.keys()
+
+
+def test_a_key_is_left_out_because_the_table_marks_it() -> None:
+    hints = {key: other.hint() for key, other in OTHER_CLIENTS.items()}
+
+    assert {key for key, hint in hints.items() if "leave it out" in hint} == {
+        key for key, other in OTHER_CLIENTS.items() if other.droppable
+    }
+    assert not any("leave it out" in other.remark for other in OTHER_CLIENTS.values())

@@ -111,6 +111,24 @@ def test_consecutive_recoveries_are_a_handful_of_lines(outages: Partitions) -> N
     assert reported == 5_000
 
 
+def test_a_subject_that_recovers_twice_before_a_line_is_counted_once(outages: Partitions) -> None:
+    fail(outages, 2, 0.0)
+    outages.take_lines(0.0)
+    outages.recovered(("t", 0), 0.2)
+    outages.take_lines(0.2)
+    outages.failed(("t", 0), "moved", "moved", 0.3)
+    outages.take_lines(0.3)
+    for _ in range(2):
+        outages.recovered(("t", 1), 0.4)
+        outages.failed(("t", 1), "moved again", "moved again", 0.5)
+        outages.take_lines(0.5)
+    outages.recovered(("t", 1), 0.6)
+    outages.recovered(("t", 0), 0.6)
+
+    [line] = [line for line in outages.take_lines(0.7) if isinstance(line, OutageEnd)]
+    assert (line.count, sorted(line.shown)) == (2, [("t", 0), ("t", 1)])
+
+
 def test_memory_is_freed_with_the_recovery(outages: Partitions) -> None:
     fail(outages, 100, 0.0)
     outages.take_lines(0.0)

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -184,6 +185,35 @@ def test_ctrl_c_in_the_wait_for_a_close_leaves_the_rest_to_the_next_close(monkey
     closer.close(1.0)
 
     assert (first.events, last.events) == (["close"], ["close"])
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("closed", ["before", "after"])
+def test_a_plugin_that_is_added_while_others_close_is_closed(first: bool, closed: str) -> None:
+    class Waiting(deque[Any]):
+        """Another thread calls `close` just before a plugin is added, or just after."""
+
+        def append(self, closable: Any) -> None:
+            self.closed_meanwhile(lambda: deque.append(self, closable))
+
+        def appendleft(self, closable: Any) -> None:
+            self.closed_meanwhile(lambda: deque.appendleft(self, closable))
+
+        def closed_meanwhile(self, add: Callable[[], None]) -> None:
+            for call in (close, add) if closed == "before" else (add, close):
+                call()
+
+    def close() -> None:
+        thread = threading.Thread(target=closer.close, args=(1.0,))
+        thread.start()
+        thread.join(HANG_GUARD)
+
+    early, late, closer = Plugin(), Plugin(), PluginCloser()
+    closer.add("early", early)
+    closer._waiting = Waiting(closer._waiting)
+    closer.add("late", late, first=first)
+
+    assert (early.events, late.events) == (["close"], ["close"])
 
 
 class NoThread:

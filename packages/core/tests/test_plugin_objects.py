@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from importlib.metadata import EntryPoint
+from types import FrameType
 from typing import Any, ClassVar
 
 import attrs
@@ -19,7 +22,7 @@ from ottla.interfaces import PluginContext
 from ottla.plugins.calls import PluginCloser
 from ottla.plugins.compressors.gzip import Gzip
 from ottla.plugins.partitioners.round_robin import RoundRobin
-from ottla.plugins.plugin_objects import PluginObjects
+from ottla.plugins.plugin_objects import PluginObjects, numbered
 from ottla.plugins.registry import KINDS, Registry
 from ottla.plugins.selection import Plugins, choose_plugins
 from ottla.plugins.serializers.json import JsonSerializer
@@ -382,6 +385,26 @@ def test_blocking_requests_close_their_plugins(monkeypatch: pytest.MonkeyPatch) 
     connections.close()
 
     assert closed == IN_ORDER[-2::-1]
+
+
+@pytest.mark.parametrize("line", range(6))
+def test_two_threads_that_ask_for_a_name_get_different_ones(line: int) -> None:
+    """The trace function stands for the other thread: it asks for a name before a line of ours."""
+    name_client, names, lines = numbered(f"shop-{line}"), list[str | None](), itertools.count()
+
+    def another_thread(frame: FrameType, _event: str, _argument: object) -> Any:
+        if frame.f_code.co_filename == numbered.__code__.co_filename and next(lines) == line:
+            names.append(name_client(None))  # is not traced itself
+        return another_thread
+
+    before = sys.gettrace()
+    sys.settrace(another_thread)
+    try:
+        names.append(name_client(None))
+    finally:
+        sys.settrace(before)
+
+    assert len(set(names)) == len(names)
 
 
 def test_the_doctor_closes_its_plugins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,16 @@ def refusal(site: Site, source: str, kind: str) -> str:
             INTERCEPTOR.replace("(self, rows)", "(self, rows, schema)"),
             "whose on_send_table requires the argument schema; the call is on_send_table(rows)",
         ),
+        (
+            "interceptor",
+            INTERCEPTOR.replace("(self, rows)", "(self, schema, rows)"),
+            "whose on_send_table requires the argument schema; the call is on_send_table(rows)",
+        ),
+        (
+            "interceptor",
+            INTERCEPTOR.replace("(self, rows)", "(self, r, schema, *, force)"),
+            "whose on_send_table requires the argument schema, force; the call is on_send_table(rows)",
+        ),
         ("compressor", COMPRESSOR.replace(", *, level", ""), "whose compress lacks the argument level"),
         ("compressor", COMPRESSOR.replace(", *, level", ", *, levels"), "whose compress lacks the argument level"),
         ("compressor", COMPRESSOR.replace(", limit", ""), "whose decompress lacks the argument limit"),

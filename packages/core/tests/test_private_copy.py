@@ -54,6 +54,13 @@ COLUMNS: Final[dict[str, Callable[[], Any]]] = {
     "list of lists": lambda: pa.array(some([[row, None, row] for row in lists()])),
     "large list": lambda: pa.array(some([list(map(str, row)) for row in lists()]), pa.large_list(pa.string())),
     "list view": lambda: pa.array(some(lists()), pa.list_view(pa.int64())),
+    "list view in another order": lambda: pa.ListViewArray.from_arrays(
+        pa.array([7 * row % (ROWS - 4) if row % 4 else ROWS for row in range(ROWS)], pa.int32()),
+        pa.array([row % 4 for row in range(ROWS)], pa.int32()),
+        pa.array(texts()),
+        mask=pa.array([row % 5 == 0 for row in range(ROWS)]),
+    ),
+    "large list view": lambda: pa.array(some(lists()), pa.large_list_view(pa.int64())),
     "fixed size list": lambda: pa.array(some([[row, row] for row in range(ROWS)]), pa.list_(pa.int32(), 2)),
     "picked map": lambda: pa.array(
         [[(str(row), None if row % 2 else row)] * (row % 3) for row in range(ROWS)], pa.map_(pa.string(), pa.int32())
@@ -90,6 +97,17 @@ def test_a_copy_has_the_rows_of_any_slice(kind: str) -> None:
         copied.validate(full=True)
         assert copied.type == rows.type
         assert copied.to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["list view", "large list view"])
+def test_a_copy_has_the_elements_of_its_own_rows_alone(kind: str) -> None:
+    column = COLUMNS[kind]()
+
+    copies = [private_copy(column.slice(start, 10)) for start in range(0, ROWS, 10)]
+
+    assert [len(copied.values) for copied in copies] == [
+        sum(map(len, filter(None, copied.to_pylist()))) for copied in copies
+    ]
 
 
 def shape(cell: Any) -> Any:

@@ -41,6 +41,18 @@ def test_a_producer_connects_in_the_background_when_it_is_made() -> None:
         made.close(0)
 
 
+@pytest.mark.parametrize("given", ["x" * 1_000_000, list(range(100_000)), -(10**5000)], ids=["text", "list", "number"])
+def test_a_long_value_of_a_wrong_type_is_truncated_in_the_error(producer: Producer, given: Any) -> None:
+    for argument in ("partition", "timestamp_ms"):
+        arguments: dict[str, Any] = {argument: given}
+        with pytest.raises(InvalidRecordError) as caught:
+            producer.send("t", b"value", **arguments)
+        assert len(str(caught.value)) < 300
+    with pytest.raises((ValueError, TypeError)) as refused:
+        producer.metrics(given)
+    assert len(str(refused.value)) < 500
+
+
 @pytest.mark.rule("producer.send.refused.type")
 @pytest.mark.parametrize("value", ["text", 42, 1.5, ["list"], {"a": 1}])
 def test_a_value_that_is_not_bytes_is_refused_with_the_remedy(producer: Producer, value: Any) -> None:

@@ -20,7 +20,7 @@ from ottla.errors import ErrorCode
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.results.stories import RecordStory, Try, WaitKind
 from ottla.results.stories.tries import KEPT, CloseReason, keep
-from ottla.results.stories.waits import NOTED, Interval, Journal, Notes
+from ottla.results.stories.waits import NOTED, Interval, Journal, Notes, lasting
 from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import SimulatedNetwork
@@ -233,6 +233,23 @@ def test_the_seconds_of_the_causes_add_up_to_those_of_the_story() -> None:
         assert (story.spans[0].start, story.spans[-1].end) == (story.queued_at, story.until)
 
 
+def test_the_seconds_of_a_story_have_the_waits_of_send_before() -> None:
+    story = attrs.evolve(_story(), waited_for_topic=3.0, waited_for_memory=4.0)
+
+    assert story.seconds == 9.0
+    assert sum(cause.seconds for cause in story.causes) == pytest.approx(9.0)
+    assert story.cause is not None
+    assert story.cause.kind is WaitKind.MEMORY
+
+
+def test_the_cause_of_a_retry_names_its_broker_once_with_its_address() -> None:
+    no_answer = "broker 1 at kafka:9092 did not answer a Produce request within request.timeout.ms (3 s)"
+    tries = (Try(1, 1, 0.1, 0.4, no_answer), Try(2, 1, 1.5, 2.0, "acknowledged"))
+    story = attrs.evolve(_story(), drained_at=0.1, sealed_at=0.1, tries=tries)
+
+    assert [cause.detail for cause in story.causes if cause.kind is WaitKind.RETRY] == [no_answer]
+
+
 def test_each_attempt_is_in_the_story_with_its_answer_and_wait() -> None:
     with simulated(1) as simulation:
         simulation.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
@@ -421,6 +438,19 @@ def test_the_journal_keeps_the_newest_waits_and_no_short_ones() -> None:
     assert [each.start for each in journal.notes.intervals] == [float(number) for number in range(5, NOTED + 5)]
 
 
+def test_a_wait_that_lasts_is_noted_once_and_a_short_one_not_at_all() -> None:
+    journal = Journal(linger=0.0, clock=ManualClock())
+    for now in (0.0, 5.0, 9.0):
+        journal.update(now, {1: lasting(WaitKind.THROTTLE, now, node=1)})
+        assert [each.start for each in journal.notes.intervals] == [0.0]
+    journal.update(10.0, {1: lasting(WaitKind.THROTTLE, 10.0, node=1, detail="another")})
+    journal.update(12.0, {2: lasting(WaitKind.THROTTLE, 12.0, node=2)})
+    journal.update(12.001, {})
+
+    noted = [(each.detail, each.start, each.end) for each in journal.notes.intervals]
+    assert noted == [("", 0.0, 10.0), ("another", 10.0, 12.0)]
+
+
 def test_a_wait_of_another_topic_or_broker_explains_nothing() -> None:
     others = (
         Interval(WaitKind.NO_LEADER, 0.0, 2.0, None, "other", ""),
@@ -505,9 +535,8 @@ def test_an_idle_producer_is_not_woken_by_the_threshold() -> None:
 
 
 def test_a_batch_that_is_slow_at_the_very_time_of_a_check_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, noted = SlowRecords(), []
+    slow, noted = SlowRecords(0.4, [SimpleNamespace(created_at=0.1)]), []  # type: ignore[list-item]
     monkeypatch.setattr(slow, "note", lambda _batch, now: noted.append(now))
-    slow.threshold, slow.incomplete = 0.4, [SimpleNamespace(created_at=0.1)]  # type: ignore[list-item]
     assert 0.1 + 0.4 - 0.4 < 0.1, "these numbers are rounded down"
     for now in (0.1 + 0.4, 0.95, 1.4):
         slow.check(now)
@@ -516,8 +545,7 @@ def test_a_batch_that_is_slow_at_the_very_time_of_a_check_is_noted_once(monkeypa
 
 
 def test_incomplete_batches_are_checked_for_slow_ones_some_times_only() -> None:
-    slow = SlowRecords()
-    slow.threshold, slow.incomplete = 1.0, [SimpleNamespace(created_at=-0.99)]  # type: ignore[list-item]
+    slow = SlowRecords(1.0, [SimpleNamespace(created_at=-0.99)])  # type: ignore[list-item]
 
     assert slow.check(0.0) == 0.1  # the batch is slow in 0.01 s, but a tenth of the threshold passes between checks
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.plugins.compressors.gzip import Gzip
-from ottla.recordbatch.compression_ratio import CompressionRatios
+from ottla.recordbatch.compression_ratio import ESTIMATION_FACTOR, CompressionRatios
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.sealed_records import SealedRecords, finish
 
@@ -73,31 +73,20 @@ def test_after_a_split_the_estimate_is_at_least_1(split: float, expected: float)
     assert ratio(ratios) == expected
 
 
-def test_a_batch_may_hold_as_much_as_fills_it_compressed() -> None:
-    ratios = observed(*[0.25] * 200)
-
-    assert ratios.plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / (0.25 * 1.05))
-    assert CompressionRatios().plain_limit("t", codec_id=1, batch_size=16_384) == int(16_384 / 1.05)
-
-
-def test_without_a_codec_a_batch_holds_its_batch_size() -> None:
-    assert CompressionRatios().plain_limit("t", codec_id=0, batch_size=16_384) == 16_384
-
-
 def test_batches_of_steady_records_grow_until_they_fill_their_size() -> None:
     ratios, size = CompressionRatios(), 4096
-    sections: list[SealedRecords] = []
+    sealed: list[SealedRecords] = []
     for _ in range(200):
-        columns, limit = ObjectColumns(1 << 20), ratios.plain_limit("t", codec_id=1, batch_size=size)
+        columns, limit = ObjectColumns(1 << 20), size / (ratio(ratios) * ESTIMATION_FACTOR)
         while columns.size_estimate() + 40 <= limit:
             columns.append(None, b"%d some words, said again" % (len(columns) * 7919 % 1000), (), 5)
-        sections.append(finish(columns.encode(2), magic=2, compressor=GZIP))
-        ratios.observe("t", codec_id=1, ratio=sections[-1].ratio)
+        sealed.append(finish(columns.encode(2), magic=2, compressor=GZIP))
+        ratios.observe("t", codec_id=1, ratio=sealed[-1].ratio)
 
-    assert sections[0].plain_size <= size
-    assert sections[-1].plain_size > 3 * size
-    assert 0.8 * size < sections[-1].size <= size
-    assert max(section.size for section in sections) <= size
+    assert sealed[0].plain_size <= size
+    assert sealed[-1].plain_size > 3 * size
+    assert 0.8 * size < sealed[-1].size <= size
+    assert max(batch.size for batch in sealed) <= size
 
 
 def test_concurrent_observations_are_not_lost() -> None:

@@ -33,7 +33,7 @@ parts = st.none() | st.binary(max_size=100)
 rows = st.lists(st.tuples(parts, parts, st.integers(-1, 2**60)), min_size=1, max_size=30)
 
 
-def section(
+def sealed(
     rows: list[tuple[bytes | None, bytes | None, int]],
     *,
     magic: int = 2,
@@ -64,9 +64,9 @@ def content(batches: list[RecordBatch]) -> list[tuple[int, int, bytes | None, by
 def test_a_converted_section_equals_one_made_for_the_older_broker(
     before: int, after: int, codec_id: int, rows: list[tuple[bytes | None, bytes | None, int]]
 ) -> None:
-    converted = down_converted(section(rows, magic=before, codec_id=codec_id), magic=after, compressors=COMPRESSORS)
+    converted = down_converted(sealed(rows, magic=before, codec_id=codec_id), magic=after, compressors=COMPRESSORS)
 
-    assert converted == section(rows, magic=after, codec_id=codec_id)
+    assert converted == sealed(rows, magic=after, codec_id=codec_id)
     assert {(batch.magic, batch.codec_id) for batch in read(converted)} == {(after, codec_id)}
     assert content(read(converted)) == [
         (index, timestamp_ms if after else -1, key, value) for index, (key, value, timestamp_ms) in enumerate(rows)
@@ -75,7 +75,7 @@ def test_a_converted_section_equals_one_made_for_the_older_broker(
 
 @pytest.mark.parametrize("codec_id", range(4))
 def test_conversion_to_v0_directly_or_through_v1_is_the_same(codec_id: int) -> None:
-    newest = section(ROWS, codec_id=codec_id)
+    newest = sealed(ROWS, codec_id=codec_id)
     between = down_converted(newest, magic=1, compressors=COMPRESSORS)
 
     assert down_converted(between, magic=0, compressors=COMPRESSORS) == down_converted(
@@ -85,18 +85,18 @@ def test_conversion_to_v0_directly_or_through_v1_is_the_same(codec_id: int) -> N
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (0, 1), (0, 0)])
 def test_a_section_that_is_old_enough_is_returned_unchanged(before: int, after: int) -> None:
-    old = section(ROWS, magic=before, codec_id=1)
+    old = sealed(ROWS, magic=before, codec_id=1)
 
     assert down_converted(old, magic=after, compressors={}) is old
 
 
 def test_a_batch_from_anywhere_is_rewritten_with_offsets_from_0() -> None:
-    whole = bytearray(b"".join(section(ROWS, codec_id=1).wire_chunks(producer_id=7, epoch=0, sequence=5)))
+    whole = bytearray(b"".join(sealed(ROWS, codec_id=1).wire_chunks(producer_id=7, epoch=0, sequence=5)))
     whole[:8] = (5000).to_bytes(8, "big")
 
     converted = rewritten(parse_batches(whole, compressors=COMPRESSORS), magic=1, compressors=COMPRESSORS)
 
-    assert converted == section(ROWS, magic=1, codec_id=1)
+    assert converted == sealed(ROWS, magic=1, codec_id=1)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -104,18 +104,18 @@ def test_headers_are_refused_with_the_record_that_has_them(magic: int) -> None:
     with pytest.raises(
         UnsupportedVersionError, match=rf"v{magic} cannot carry headers, and record 2 .*send it without"
     ):
-        down_converted(section(ROWS, headers=[("name", b"x")]), magic=magic, compressors={})
+        down_converted(sealed(ROWS, headers=[("name", b"x")]), magic=magic, compressors={})
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_zstd_is_refused_before_decompression(magic: int) -> None:
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry zstd"):
-        down_converted(section(ROWS, codec_id=4), magic=magic, compressors={})
+        down_converted(sealed(ROWS, codec_id=4), magic=magic, compressors={})
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_transactional_batches_are_refused(magic: int) -> None:
-    chunks = section(ROWS).wire_chunks(producer_id=7, epoch=0, sequence=5, transactional=True)
+    chunks = sealed(ROWS).wire_chunks(producer_id=7, epoch=0, sequence=5, transactional=True)
 
     with pytest.raises(UnsupportedVersionError, match=rf"v{magic} cannot carry transactions"):
         rewritten(parse_batches(b"".join(chunks), compressors={}), magic=magic, compressors={})
@@ -132,7 +132,7 @@ def test_a_transaction_marker_is_refused() -> None:
 
 
 def test_only_batches_of_one_codec_make_one_batch() -> None:
-    mixed = read(section(ROWS, magic=1)) + read(section(ROWS, magic=1, codec_id=1))
+    mixed = read(sealed(ROWS, magic=1)) + read(sealed(ROWS, magic=1, codec_id=1))
 
     for batches in (mixed, []):
         with pytest.raises(CorruptBatchError, match="cannot be converted"):
@@ -140,7 +140,7 @@ def test_only_batches_of_one_codec_make_one_batch() -> None:
 
 
 def test_a_large_batch_of_our_own_is_not_a_decompression_bomb() -> None:
-    large = section([(None, bytes(900_000), 5)], codec_id=1)
+    large = sealed([(None, bytes(900_000), 5)], codec_id=1)
 
     assert large.size < 2000
     assert content(read(down_converted(large, magic=0, compressors=COMPRESSORS))) == [(0, -1, None, bytes(900_000))]

@@ -184,12 +184,14 @@ def test_an_unknown_codec_is_refused() -> None:
         read(batch(section(), count=3, codec_id=5))
 
 
-def test_an_incomplete_last_batch_is_omitted_on_request() -> None:
+def test_the_batches_before_an_incomplete_one_are_read() -> None:
     whole = batch(section(), count=3)
 
-    for size in range(len(whole)):
-        batches = parse_batches(whole + whole[:size], compressors={}, partial_tail=True)
-        assert len(list(batches)) == 1
+    for size in range(1, len(whole)):
+        batches = parse_batches(whole + whole[:size], compressors={})
+        assert len(next(batches).records) == 3
+        with pytest.raises(CorruptBatchError, match="cut off"):
+            next(batches)
 
 
 def test_a_section_that_decompresses_to_too_much_is_corrupt(compressors: dict[int, Compressor]) -> None:

@@ -112,9 +112,9 @@ def test_messages_of_v0_and_v1_survive_every_supported_codec(magic: int, codec_i
     columns = ObjectColumns(1 << 24)
     for key, value, timestamp_ms in rows:
         assert columns.append(key, value, (), timestamp_ms) is not None
-    section = finish(columns.encode(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+    sealed = finish(columns.encode(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
-    batches = list(parse_batches(b"".join(section.wire_chunks()), compressors=COMPRESSORS))
+    batches = list(parse_batches(b"".join(sealed.wire_chunks()), compressors=COMPRESSORS))
 
     times = [row[2] if magic else -1 for row in rows]
     assert [record for batch in batches for record in batch.records] == [
@@ -122,5 +122,5 @@ def test_messages_of_v0_and_v1_survive_every_supported_codec(magic: int, codec_i
         for index, (key, value, _) in enumerate(rows)
     ]
     assert {(batch.magic, batch.codec_id) for batch in batches} == {(magic, codec_id)}
-    assert max(batch.max_timestamp for batch in batches) == section.max_timestamp == max(times)
+    assert max(batch.max_timestamp for batch in batches) == sealed.max_timestamp == max(times)
     assert len(batches) == (1 if codec_id else len(rows))

@@ -41,32 +41,32 @@ def encoded(magic: int) -> Encoded:
 @pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
 def test_sizes_are_those_of_the_encoded_bytes(magic: int, codec_id: int) -> None:
     plain = b"".join(encoded(magic).chunks)
-    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+    sealed = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
-    assert (section.magic, section.codec_id, section.count) == (magic, codec_id, 100)
-    assert section.size == sum(map(len, section.chunks))
-    assert section.wire_size == sum(map(len, section.wire_chunks()))
-    assert section.plain_size == len(plain)
+    assert (sealed.magic, sealed.codec_id, sealed.count) == (magic, codec_id, 100)
+    assert sealed.size == sum(map(len, sealed.chunks))
+    assert sealed.wire_size == sum(map(len, sealed.wire_chunks()))
+    assert sealed.plain_size == len(plain)
 
 
 @pytest.mark.parametrize(("magic", "codec_id"), FORMATS_AND_CODECS)
 def test_the_ratio_is_that_of_the_compressed_records(magic: int, codec_id: int) -> None:
     plain = b"".join(encoded(magic).chunks)
-    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
+    sealed = finish(encoded(magic), magic=magic, compressor=COMPRESSORS.get(codec_id))
 
     packed = COMPRESSORS[codec_id].compress([plain], level=None) if codec_id else plain
-    assert section.ratio == len(packed) / len(plain)
-    assert section.wire_size - len(packed) == {0: OVERHEADS[0], 1: OVERHEADS[1], 2: HEADER_SIZE}[magic] * (
+    assert sealed.ratio == len(packed) / len(plain)
+    assert sealed.wire_size - len(packed) == {0: OVERHEADS[0], 1: OVERHEADS[1], 2: HEADER_SIZE}[magic] * (
         magic == 2 or codec_id > 0
     )
 
 
 @pytest.mark.parametrize("codec_id", range(5))
 def test_in_v2_every_sequence_gets_a_new_header_over_the_same_chunks(codec_id: int) -> None:
-    section = finish(encoded(2), magic=2, compressor=COMPRESSORS.get(codec_id))
+    sealed = finish(encoded(2), magic=2, compressor=COMPRESSORS.get(codec_id))
 
-    once = section.wire_chunks()
-    again = section.wire_chunks(producer_id=7, epoch=3, sequence=2**31 - 1, transactional=True)
+    once = sealed.wire_chunks()
+    again = sealed.wire_chunks(producer_id=7, epoch=3, sequence=2**31 - 1, transactional=True)
 
     assert all(first is second for first, second in zip(once[1:], again[1:], strict=True))
     [before], [after] = (parse_batches(b"".join(chunks), compressors=COMPRESSORS) for chunks in (once, again))
@@ -77,17 +77,17 @@ def test_in_v2_every_sequence_gets_a_new_header_over_the_same_chunks(codec_id: i
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_before_v2_a_sequence_is_refused_with_a_remedy(magic: int) -> None:
-    section = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
+    sealed = finish(encoded(magic), magic=magic, compressor=COMPRESSORS[1])
 
-    assert section.wire_chunks() == section.chunks
+    assert sealed.wire_chunks() == sealed.chunks
     with pytest.raises(
         UnsupportedVersionError, match=rf"v{magic} cannot carry transactions; leave transactional\.id unset"
     ):
-        section.wire_chunks(producer_id=7, epoch=0, sequence=0, transactional=True)
+        sealed.wire_chunks(producer_id=7, epoch=0, sequence=0, transactional=True)
     with pytest.raises(
         UnsupportedVersionError, match=rf"v{magic} cannot carry producer ids .*enable\.idempotence=false"
     ):
-        section.wire_chunks(producer_id=0, epoch=0, sequence=0)
+        sealed.wire_chunks(producer_id=0, epoch=0, sequence=0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -104,8 +104,8 @@ def test_a_codec_may_return_any_bytes_like_object(kind: Callable[[bytes], Any]) 
         def compress(self, chunks: Sequence[Buffer], *, level: int | None = None) -> bytes:
             return cast(bytes, kind(super().compress(chunks, level=level)))
 
-    section = finish(encoded(2), magic=2, compressor=Other(-1))
+    sealed = finish(encoded(2), magic=2, compressor=Other(-1))
 
-    assert section.size == sum(map(len, section.chunks)) == len(b"".join(section.chunks))
-    [batch] = parse_batches(b"".join(section.wire_chunks()), compressors=COMPRESSORS)
+    assert sealed.size == sum(map(len, sealed.chunks)) == len(b"".join(sealed.chunks))
+    [batch] = parse_batches(b"".join(sealed.wire_chunks()), compressors=COMPRESSORS)
     assert len(batch.records) == 100

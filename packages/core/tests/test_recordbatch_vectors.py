@@ -106,8 +106,8 @@ def ours(case: Case) -> bytes:
     """The same records as our bytes, with Java's producer id, epoch and sequence."""
     described = case["batches"][0]
     codec_id = CODEC_IDS[described["compression"]]
-    section = finish(encoded(case), magic=described["magic"], compressor=COMPRESSORS.get(codec_id))
-    chunks = section.wire_chunks(
+    sealed = finish(encoded(case), magic=described["magic"], compressor=COMPRESSORS.get(codec_id))
+    chunks = sealed.wire_chunks(
         producer_id=described["producerId"],
         epoch=described["producerEpoch"],
         sequence=described["baseSequence"],

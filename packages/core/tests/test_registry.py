@@ -194,6 +194,21 @@ def test_a_missing_plugin_says_what_to_install(kind: str, name: str, remedy: str
     assert str(caught.value).endswith("(installed: none)")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "module"),
+    [
+        ("transport", "plaintext", "ottla_transport_plaintext"),
+        ("authenticator", "GSSAPI", "ottla_authenticator_sasl"),
+        ("compressor", "lz4", "ottla"),
+    ],
+)
+def test_a_frozen_program_lacks_metadata(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, module: str) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+
+    with pytest.raises(PluginNotFoundError, match=rf"needs the package's metadata; .*: --collect-all {module} \("):
+        Registry([]).plugin(kind, name)  # type: ignore[arg-type]
+
+
 def test_a_missing_plugin_says_what_is_installed(site: Site) -> None:
     entries = [EntryPoint(name, "x", "ottla.transports") for name in ("unix", "Socks5")]
 
@@ -738,6 +753,18 @@ def test_a_key_with_the_first_words_of_a_known_one_is_no_others(site: Site, key:
     site.install(GOOD, dist="batch", name="batch")
 
     assert Registry().likely_owner(key, known=["batch.size"]) is None
+
+
+def test_a_key_is_of_the_plugin_with_the_most_words_in_common(site: Site) -> None:
+    site.install_metadata(
+        "ottla-acme",
+        "[ottla.authenticators]\nACME-IN = x\n[ottla.partitioners]\nacme-ring = y\n[ottla.reporters]\nacme-log = z\n",
+    )
+    registry = Registry()
+
+    assert "partitioner 'acme-ring'" in str(registry.likely_owner("acme.ring.size", known=["acme.log.file"]))
+    assert registry.likely_owner("acme.size", known=["acme.log.file"]) is None
+    assert registry.likely_owner("acme.ring.siez", known=["acme.ring.size"]) is None
 
 
 def test_the_keys_of_a_loaded_plugin_are_known_exactly(site: Site) -> None:

@@ -56,12 +56,12 @@ def test_another_kind_of_file_is_refused_and_left_closed(folder: Path, name: str
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("/no/such/file", "No such file or directory"), ("a\0b", "embedded null byte"), ("", "No such")]
+    ("path", "said"), [("/no/such/file", "No such file or directory"), ("a\0b", "embedded null "), ("", "No such")]
 )
 def test_the_reason_of_an_unreadable_file_leaves_out_its_name(path: str, said: str) -> None:
     with pytest.raises((OSError, ValueError)) as caught:
         read_regular_file(path, max_bytes=9)
-    assert reason_of(caught.value).startswith(said)
+    assert said in reason_of(caught.value)
 
 
 # The source

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from ottla.concurrency.environment import SYSTEM
 from ottla.errors import NameResolutionError
 from ottla.network.selector.resolver import Resolver
 from ottla.network.selector_interface import Address
+from ottla_testkit.manual_clock import ManualClock
 
 HANG_GUARD = 20.0
 
@@ -66,6 +68,28 @@ def test_a_lookup_returns_later_all_addresses_and_the_canonical_name(asked: Aske
 @pytest.mark.rule("selector.names.uncached")
 def test_each_lookup_asks_the_system_again(asked: Asked) -> None:
     assert asked.answer("localhost") == asked.answer("localhost")
+
+
+@pytest.mark.rule("selector.names.uncached")
+@pytest.mark.parametrize(("age", "is_used"), [(599.0, True), (601.0, False)])
+def test_a_result_that_no_connection_wanted_for_long_is_not_used(age: float, is_used: bool) -> None:
+    clock = ManualClock()
+    lookups: list[Callable[[], object]] = []
+
+    def hold(run: Callable[[], object], _name: str) -> Any:
+        return SimpleNamespace(start=lambda: lookups.append(run))
+
+    resolver = Resolver(lambda: None, attrs.evolve(SYSTEM, thread=hold, clock=clock))
+    assert resolver.resolve("localhost", 9092, canonical=False) is None
+    clock.advance(1_000.0)  # a slow lookup
+    lookups[0]()
+    clock.advance(age)
+
+    found = resolver.resolve("localhost", 9092, canonical=False)
+    assert (found is not None, len(lookups)) == ((True, 1) if is_used else (False, 2))
+    if not is_used:
+        lookups[1]()
+        assert resolver.resolve("localhost", 9092, canonical=False)
 
 
 def test_repeated_requests_during_a_lookup_start_no_second_one() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machine import columns
+from machine import columns, wait_until
 from ottla import (
     BufferExhaustedError,
     Delivery,
@@ -28,6 +28,8 @@ from ottla.accumulator.build import SEALING_SECONDS
 from ottla.accumulator.key_partitioning import KeyPartitioner
 from ottla.accumulator.partition_queue import TopicQueues
 from ottla.accumulator.unassigned_memory import UnassignedMemory, unassigned_memory
+from ottla.concurrency.environment import Environment
+from ottla.concurrency.locks import SignalSafeLock
 from ottla.interfaces import Header, RecordView, TopicView
 from ottla.plugins.partitioners.murmur2 import partition_for_key
 from ottla.recordbatch.objects import ObjectColumns
@@ -619,8 +621,15 @@ def test_records_sent_during_a_partitioning_follow_it(
     with simulated(1, linger_ms=100) as simulation:
         simulation.producer.send("t", b"0", partition=0)
         simulation.producer.send("t", b"1", b"key")
-        by_partition = KeyPartitioner._by_partition
+        by_partition, enter = KeyPartitioner._by_partition, SignalSafeLock.__enter__
+        guard = simulation.accumulator._guard
         threads: list[threading.Thread] = []
+        waits = threading.Event()
+
+        def note_wait(lock: SignalSafeLock) -> Any:
+            if lock is guard and threading.current_thread() in threads:
+                waits.set()
+            return enter(lock)
 
         def meanwhile(key_partitioner: KeyPartitioner, *arguments: Any) -> Any:
             sending = threading.Thread(
@@ -628,11 +637,13 @@ def test_records_sent_during_a_partitioning_follow_it(
             )
             threads.append(sending)
             sending.start()
-            sending.join(0.1)  # all that it would take, if it need not wait
+            wait_until(lambda: waits.is_set() or not sending.is_alive(), timeout=HANG_GUARD)
+            assert guard.raw._is_owned()  # so that the thread waits until this ends
             return by_partition(key_partitioner, *arguments)
 
         with monkeypatch.context() as patch:
             patch.setattr(KeyPartitioner, "_by_partition", meanwhile)
+            patch.setattr(SignalSafeLock, "__enter__", note_wait)
             simulation.clock.advance(0.2)
             simulation.round(until=simulation.clock())
         [sending] = threads
@@ -729,7 +740,7 @@ def test_a_keyed_record_that_fills_a_batch_alone_does_not_linger() -> None:
 
 def test_a_keyed_record_of_exactly_the_limit_fills_an_unassigned_batch() -> None:
     queues = TopicQueues("t")
-    pool = BufferPool(1_000_000, clock=lambda: 0.0)
+    pool = BufferPool(1_000_000, environment=Environment(clock=lambda: 0.0))
     memory = UnassignedMemory(sizes=BatchSizes(target=16_384, max_bytes=1_000_000), pool=pool)
     found = []
     for size in (1_000, 300_000):

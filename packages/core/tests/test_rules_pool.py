@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
@@ -20,7 +21,7 @@ HANG_GUARD = 30.0
 
 
 def make_pool(*, held: int = 0) -> BufferPool:
-    pool = BufferPool(CAPACITY, clock=time.monotonic)
+    pool = BufferPool(CAPACITY)
     assert pool.try_reserve(held)
     return pool
 
@@ -96,7 +97,7 @@ def test_returned_memory_serves_as_many_waiters_as_it_suffices_for() -> None:
 
 @pytest.mark.rule("pool.timeout")
 def test_the_error_has_the_time_waited() -> None:
-    pool = BufferPool(CAPACITY, clock=iter((1.0, 3.5)).__next__)
+    pool = BufferPool(CAPACITY, environment=Environment(clock=chain((1.0,), repeat(3.5)).__next__))
     assert pool.try_reserve(100)
 
     with pytest.raises(BufferExhaustedError, match=r"no memory for 20 bytes within max\.block\.ms: waited 2\.500 s"):

@@ -34,7 +34,7 @@ from ottla.errors import IllegalStateError
 from ottla.interfaces import Header
 from ottla.network import Request
 from ottla.producer.build import build_nonblocking_send
-from ottla.producer.record_checks import RECORD_OVERHEAD
+from ottla.recordbatch.record_limits import RECORD_OVERHEAD
 from ottla.sender.round_recovery import Rounds
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
 
@@ -340,6 +340,26 @@ def test_a_flush_that_times_out_raises_the_report_and_drops_nothing() -> None:
         assert simulation.producer.flush(0).acknowledged == 1
 
 
+@pytest.mark.rule("producer.flush.timeout")
+def test_a_flush_that_times_out_leaves_the_errors_to_the_next_call() -> None:
+    with simulated(1, 1) as simulation:
+        producer = simulation.producer
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_TIMESTAMP)
+        producer.send("t", b"a", partition=0)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].silent = True
+        pending = producer.send("t", b"b", partition=1)
+        with pytest.raises(FlushTimeoutError) as caught:
+            producer.flush(0)
+        assert (caught.value.report.failed, caught.value.report.pending) == (1, 1)
+        simulation.cluster.brokers[1].silent = False
+        simulation.run_until_idle()
+
+        with pytest.raises(UndeliveredError, match=r"^1 record failed \(in an earlier report\) .*TIMESTAMP"):
+            producer.flush(0)
+        assert pending.done()
+
+
 @pytest.mark.rule("producer.flush.callback", "producer.callback.waits")
 @pytest.mark.parametrize("call", ["flush", "result", "exception"])
 def test_a_callback_that_would_deadlock_is_refused(call: str) -> None:
@@ -459,13 +479,20 @@ def fail_one(simulation: Simulated, error: type[BaseException] | None = None) ->
 
 
 @pytest.mark.rule("producer.close.exception")
-def test_an_exception_in_a_with_block_gets_a_note_of_failed_records() -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, GeneratorExit, KeyboardInterrupt])
+def test_an_exception_in_a_with_block_gets_a_note_and_the_log_a_line(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The exception need not be printed: SystemExit never is, and a caller may catch it."""
     with simulated(1) as simulation:
-        with pytest.raises(ZeroDivisionError) as caught:
-            fail_one(simulation, ZeroDivisionError)
+        with pytest.raises(error) as caught:
+            fail_one(simulation, error)
 
         assert "1 record failed and its error was never retrieved" in caught.value.__notes__[0]
         assert simulation.sender.idle
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    [line] = [line for line in logged if "an exception left the with block of the producer" in line]
+    assert "1 record failed and its error was never retrieved" in line
 
 
 @pytest.mark.rule("producer.close.exception", "producer.report.unretrieved")

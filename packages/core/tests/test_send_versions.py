@@ -11,6 +11,7 @@ import pytest
 
 from ottla import Producer, ProducerClosedError, RecordMetadata
 from ottla.accumulator.append_permission import AppendPermission
+from ottla.concurrency.environment import SYSTEM
 from ottla.plugins.former_interceptors import AdaptedInterceptor
 from ottla.producer.interceptors import Interceptors
 from ottla.producer.send_signature import Send, weak_send
@@ -43,7 +44,7 @@ class Owner:
 def test_all_versions_of_send_have_the_same_signature() -> None:
     owner = Owner()
     expected = without_self(Send.__call__)
-    interceptors = Interceptors({"passive": AdaptedInterceptor(Passive())}, clock=lambda: 0.0)
+    interceptors = Interceptors({"passive": AdaptedInterceptor(Passive())}, environment=SYSTEM)
 
     assert without_self(Producer.send) == expected
     assert without_self(MockProducer.send) == expected
@@ -81,6 +82,16 @@ def test_a_send_that_a_subclass_overrides_is_used() -> None:
     pytest.importorskip("ottla_accel", exc_type=ImportError)
 
     assert MockProducer(record_encoder="native").send.__func__ is MockProducer.send  # type: ignore[attr-defined]
+
+
+def test_a_send_that_a_test_has_put_into_the_class_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ottla_accel", exc_type=ImportError)
+    monkeypatch.setattr(Producer, "send", Owner.send)
+
+    with simulated(1, config={"record.encoder": "native"}) as simulation:
+        sent: object = simulation.producer.send("orders", b"v")
+
+    assert sent == "sent"
 
 
 def test_a_weak_send_does_not_keep_its_producer() -> None:

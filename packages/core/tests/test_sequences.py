@@ -508,7 +508,7 @@ def test_a_maybe_written_batch_is_renumbered_only_without_doubt(doubt: str) -> N
 def test_in_a_transaction_a_gap_fails_and_lost_records_are_uncertain(lost: bool, uncertain: bool) -> None:
     """After a batch that failed, the refusal is expected; after an acknowledged one, the leader has lost records."""
     sequences = numbered(transactional=True)
-    sequences.partitions_in_transaction.add(("t", 0))
+    sequences.transaction_partitions.add([("t", 0)])
     known(sequences, 2)
     first = batch()
     leave(sequences, first)
@@ -687,25 +687,23 @@ def test_transactional_numbers_are_not_resolved_by_the_producer_itself() -> None
 def test_a_partition_joins_a_transaction_before_its_first_batch() -> None:
     sequences, first = numbered(transactional=True), batch()
     assert not sequences.may_leave(first)
-    assert list(sequences.new_partitions) == [("t", 0)]
+    assert list(sequences.transaction_partitions.wanted) == [("t", 0)]
 
-    sequences.partitions_in_transaction.add(("t", 0))
+    sequences.transaction_partitions.add([("t", 0)])
     assert sequences.may_leave(first)
 
 
 def test_writing_may_add_the_partition_to_the_transaction() -> None:
     sequences, first = numbered(transactional=True), batch()
-    sequences.added_by_writing = True
+    sequences.transaction_partitions.add_by_writing()
     assert sequences.may_leave(first)
-    assert sequences.partitions_in_transaction == {("t", 0)}
-    assert not sequences.new_partitions
+    assert not sequences.transaction_partitions.wanted
 
     sequences.begin_transaction()
-    assert not sequences.partitions_in_transaction
-    assert not sequences.added_by_writing
-    sequences.may_leave(first)
+    assert not sequences.may_leave(first)
+    assert list(sequences.transaction_partitions.wanted) == [("t", 0)]
     sequences.begin_transaction()
-    assert not sequences.new_partitions
+    assert not sequences.transaction_partitions.wanted
 
 
 # A round that failed

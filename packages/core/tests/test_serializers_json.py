@@ -82,6 +82,15 @@ def test_without_pyarrow_a_column_says_what_to_install(monkeypatch: pytest.Monke
         JsonSerializer().serialize_column("t", None)
 
 
+def test_the_missing_time_of_pandas_is_refused_as_a_value_and_in_data() -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    for data in (pandas.NaT, {"id": 7, "shipped": pandas.NaT}, [pandas.NaT], {pandas.NaT: 7}):
+        with pytest.raises(ValueError, match="NaT is no time; write None in its place"):
+            text(data)
+
+    assert text({"shipped": pandas.Timestamp("2026-01-02", tz="UTC")}) == '{"shipped":"2026-01-02T00:00:00.000Z"}'
+
+
 def test_data_that_holds_itself_is_refused_as_a_value() -> None:
     itself: list[object] = []
     itself.append(itself)

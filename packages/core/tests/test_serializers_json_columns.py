@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nested_columns import columns
 
-from ottla.plugins.serializers.json import JsonSerializer
+from ottla.plugins.serializers.json import JsonSerializer, json_text
 from ottla.plugins.serializers.json_columns import JsonRows, objects, problem, texts
 from ottla_accel.json_rows import objects as compiled
 
@@ -149,6 +149,12 @@ def test_control_characters_are_escaped_as_required_by_json() -> None:
 
     assert json.loads(found) == text
     assert found.isprintable()
+
+
+def test_names_of_fields_have_the_escapes_that_one_value_has() -> None:
+    row = {"".join(map(chr, range(0x21))) + '"\\é': 1}
+
+    assert texts(pa.array([row])).to_pylist() == [json_text(row)]
 
 
 @pytest.mark.parametrize(

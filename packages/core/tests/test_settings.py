@@ -36,6 +36,18 @@ sasl.password = "café"
 type = "zstd"
 """
 
+
+def test_a_properties_file_in_utf_8_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "a.properties"
+    for encoding, warned in (("utf-8", True), ("iso-8859-1", False)):
+        file.write_text("sasl.password=caf\u00e9\n", encoding=encoding)
+        caplog.clear()
+        settings.from_file(file)
+        assert [("a.properties is read as ISO 8859-1" in line, "caf" in line) for line in caplog.messages] == (
+            [(True, False)] if warned else []
+        )
+
+
 words = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=8)
 keys = st.lists(words, min_size=1, max_size=4).map(".".join)
 values = (
@@ -223,7 +235,7 @@ def test_a_source_that_is_neither_path_nor_mapping_is_an_error() -> None:
 def test_a_producer_is_made_from_a_file_and_keywords_replace_its_settings(tmp_path: Path) -> None:
     file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1\nbatch.size=1")
 
-    with Producer.from_properties(file, linger_ms=7, batch_size=None) as producer:
+    with Producer.from_file(file, linger_ms=7, batch_size=None) as producer:
         config = producer.config
 
     assert config.source("bootstrap.servers") == f"file {file}"
@@ -234,7 +246,7 @@ def test_a_producer_is_made_from_a_file_and_keywords_replace_its_settings(tmp_pa
 def test_a_producer_is_made_from_a_table_of_toml(tmp_path: Path) -> None:
     file = written(tmp_path, "app.toml", "[orders]\n'bootstrap.servers' = '127.0.0.1:1'\nlinger.ms = 3")
 
-    with Producer.from_properties(str(file), table="orders") as producer:
+    with Producer.from_file(str(file), table="orders") as producer:
         assert producer.config["linger.ms"] == 3
 
 
@@ -242,7 +254,7 @@ def test_an_async_producer_is_made_from_a_file(tmp_path: Path) -> None:
     file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1")
 
     async def made() -> object:
-        async with AsyncProducer.from_properties(file, linger_ms=4) as producer:
+        async with AsyncProducer.from_file(file, linger_ms=4) as producer:
             return producer.config["linger.ms"]
 
     assert asyncio.run(made()) == 4
@@ -251,7 +263,7 @@ def test_an_async_producer_is_made_from_a_file(tmp_path: Path) -> None:
 def test_a_mock_producer_is_made_from_a_file(tmp_path: Path) -> None:
     file = written(tmp_path, "p.properties", "bootstrap.servers=127.0.0.1:1\nlinger.ms=1")
 
-    with MockProducer.from_properties(file) as producer:
+    with MockProducer.from_file(file) as producer:
         assert type(producer) is MockProducer
 
 

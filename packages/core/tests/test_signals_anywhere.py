@@ -13,6 +13,7 @@ import pytest
 from broker_on_a_socket import SocketBroker
 from interrupted_anywhere import Handler, Interruption, free
 from long_forms import LONG, share
+from own_io_thread import io_thread_of
 
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
@@ -271,7 +272,7 @@ def test_ctrl_c_at_any_step_of_close_leaves_a_closable_producer(encoder: str) ->
             assert type(raised) is (KeyboardInterrupt if came else NoneType), where
             producers[-1].close(WAIT)
             assert delivery.exception(0) is None, where
-            assert not producers[-1]._engine.io_thread._thread.is_alive(), where
+            assert not io_thread_of(producers[-1]._engine)._thread.is_alive(), where
             producers.append(made.producer(linger_ms=5_000))
             delivery = producers[-1].send("t", b"v", b"k")
         producers[-1].close(WAIT)
@@ -296,7 +297,7 @@ def test_a_handler_may_close_in_a_transaction_and_in_close(call: Callable[[Produ
             assert raised is None or isinstance(raised, OttlaError), where
             with suppress(UndeliveredError):  # close aborts what is open
                 producers[-1].close(WAIT)
-            assert not producers[-1]._engine.io_thread._thread.is_alive(), where
+            assert not io_thread_of(producers[-1]._engine)._thread.is_alive(), where
             begin()
         producers[-1].close(WAIT)
 

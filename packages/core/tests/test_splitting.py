@@ -9,6 +9,7 @@ import error_copies
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unretrieved import unretrieved_errors
 
 from machine import columns
 from ottla.accumulator.batch import NewRecord, ProducerBatch
@@ -220,7 +221,7 @@ def test_each_part_has_its_own_outcome() -> None:
     assert [delivery.done() for delivery in deliveries] == [False, True, False, True]
     assert error_copies.same(deliveries[1].exception(), error)
     assert deliveries[3].result().offset == 7
-    assert (parts[1].unretrieved_errors(), parts[3].unretrieved_errors()) == (
+    assert (unretrieved_errors(parts[1]), unretrieved_errors(parts[3])) == (
         0,
         1,
     )  # the look counts where the record is
@@ -261,3 +262,36 @@ def test_a_batch_that_was_split_gets_no_other_outcome() -> None:
 
     assert not batch.complete_and_call_back(Acknowledged(base_offset=5))
     assert not deliveries[0].done()
+
+
+OF_EACH_PART = {
+    "_columns",
+    "append",
+    "behind_until",
+    "closed",
+    "closed_by",
+    "completed_at",
+    "created_at",
+    "full",
+    "held_bytes",
+    "held_since",
+    "in_flight",
+    "overhead",
+    "queued_bytes",
+    "retry_at",
+    "sequence",
+    "wanted_node",
+}
+"""Attributes of a batch that its parts do not take over: a new one belongs here, or into `ProducerBatch.inherit`."""
+
+
+def test_a_part_inherits_each_attribute_that_is_not_its_own() -> None:
+    whole = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    part = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    inherited = set(ProducerBatch.__slots__) - OF_EACH_PART
+    for name in inherited:
+        setattr(whole, name, [name])
+
+    part.inherit(whole)
+
+    assert {name: getattr(part, name) for name in inherited} == {name: [name] for name in inherited}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.accumulator.batch_memory import BATCH_COST
 from ottla.accumulator.buffer_pool import BufferPool
+from ottla.concurrency.environment import Environment
 from ottla.errors import TableReadError
 from ottla.tables import sending
 from ottla.tables.chunk_memory import COPIES, ChunkMemory
@@ -21,7 +22,7 @@ PARTITIONS = 20
 
 
 def pool_of(capacity: int) -> BufferPool:
-    return BufferPool(capacity, clock=lambda: 0.0)
+    return BufferPool(capacity, environment=Environment(clock=lambda: 0.0))
 
 
 def test_a_chunk_of_the_wanted_size_is_enough_and_reserves_nothing() -> None:

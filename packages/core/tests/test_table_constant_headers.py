@@ -149,6 +149,15 @@ def test_a_stream_is_cut_where_its_headers_are_large() -> None:
     assert [batch.num_rows for batch in with_headers] == [9] * 11 + [1]
 
 
+def test_an_error_of_the_streams_own_headers_names_their_column() -> None:
+    wrong = pa.array([b"O\xffA"]).view(pa.string())
+    table = pa.table({"value": ["1"], "origin": pa.MapArray.from_arrays([0, 1], wrong, pa.array([b"1"]))})
+    with_headers = WithHeaders(stream=table.to_reader(), headers=[("name", b"")], max_bytes=10_000, column=1)
+
+    with pytest.raises(ValueError, match=r"column 'origin' is not valid: .*Invalid UTF8"):
+        list(with_headers)
+
+
 def test_interceptors_get_few_rows_at_once_where_the_headers_are_large() -> None:
     intercepted = Intercepted(
         stream=numbered(100).to_reader(),

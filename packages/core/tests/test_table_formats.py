@@ -20,7 +20,7 @@ from ottla.interfaces import ConfigKey, Header
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose
 from ottla.plugins.serializers.json import JsonSerializer
-from ottla.plugins.value_formats import ValueFormats
+from ottla.plugins.serializers_by_name import SerializersByName
 from simulated_producer import Simulated, simulated
 
 TABLE = pa.table(
@@ -75,7 +75,7 @@ def made(name: str) -> Any:
 
 
 def in_formats(**options: Any) -> Any:
-    return simulated(1, plugins={"value_formats": ValueFormats(make=made)}, **options)
+    return simulated(1, plugins={"value_formats": SerializersByName(make=made)}, **options)
 
 
 def values(simulation: Simulated) -> list[bytes | None]:
@@ -217,10 +217,24 @@ def test_a_serializer_that_makes_no_column_of_bytes_is_named(wrong: Any) -> None
             return wrong
 
     with (
-        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as simulation,
+        simulated(1, plugins={"value_formats": SerializersByName(make=lambda _name: Wrong())}) as simulation,
         pytest.raises(
             InvalidPluginError,
             match=r"value_format='acme': serialize_column of the serializer .* returned .*bytes or texts; .*_format",
+        ),
+    ):
+        simulation.producer.send_table("t", TABLE, value="text", value_format="acme")
+
+
+def test_the_remedy_for_a_format_that_fails_is_another_format() -> None:
+    class Wrong(Bracketed):
+        def serialize_column(self, topic: str, column: Any) -> Any:
+            raise KeyError("column")
+
+    with (
+        simulated(1, plugins={"value_formats": SerializersByName(make=lambda _name: Wrong())}) as simulation,
+        pytest.raises(
+            SerializationError, match=r"failed: KeyError: 'column'; .*authors, or set value_format to another one$"
         ),
     ):
         simulation.producer.send_table("t", TABLE, value="text", value_format="acme")
@@ -232,7 +246,7 @@ def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
             return super().serialize_column(topic, column) if len(column) else pa.array([])
 
     with (
-        simulated(1, plugins={"value_formats": ValueFormats(make=lambda _name: Wrong())}) as simulation,
+        simulated(1, plugins={"value_formats": SerializersByName(make=lambda _name: Wrong())}) as simulation,
         pytest.raises(
             InvalidPluginError,
             match=r"value_format='acme': serialize_column of the serializer .* returned .* of .*not null, the type",
@@ -246,7 +260,7 @@ def test_a_serializer_without_columns_is_refused_with_a_remedy() -> None:
         def serialize(self, topic: str, data: Any, headers: Sequence[Header]) -> bytes | None:
             return None
 
-    formats = ValueFormats(make=lambda _name: OneByOne())
+    formats = SerializersByName(make=lambda _name: OneByOne())
 
     with pytest.raises(InvalidRecordError, match=r"value_format='acme'.*no serialize_column; send the rows by `send`"):
         formats.of("acme")
@@ -264,7 +278,7 @@ def third_party(monkeypatch: pytest.MonkeyPatch) -> Registry:
     return Registry([*(info.entry_point for infos in installed._infos.values() for info in infos), *named])
 
 
-def formats(registry: Registry, **config: Any) -> ValueFormats:
+def formats(registry: Registry, **config: Any) -> SerializersByName:
     draft = ConfigDraft.read({"bootstrap.servers": "localhost:9092", **config})
     return choose(draft, registry)[1].value_formats
 

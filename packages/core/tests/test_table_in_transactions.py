@@ -12,7 +12,6 @@ import pytest
 
 from ottla.aio import AsyncProducer
 from ottla.errors import AbortableTransactionError, IllegalStateError, InvalidRecordError
-from ottla.producer.producer import queue_tolerantly
 from ottla.tables import sending, topic_sending
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import Simulated, simulated
@@ -75,7 +74,7 @@ def test_rows_that_the_caller_refuses_leave_the_transaction_to_the_others(limit:
         producer = simulation.producer
         producer.init_transactions()
         with producer.transaction():
-            delivery = queue_tolerantly(producer, "t", INVALID, columns)
+            delivery = producer._table_calls.send_tolerantly("t", INVALID, columns)
 
         failed = delivery.failed_rows()
         assert list(failed) == [1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import InvalidRecordError, TableDeliveryError, TableProgress
+from ottla.aio import AsyncProducer
 from ottla.aio.loop_progress import LoopProgress
 from ottla.concurrency import io_threads
 from ottla.tables import progress, sending
@@ -136,7 +138,7 @@ def test_two_threads_never_call_at_the_same_time() -> None:
         entered.set()
         assert leave.wait(HANG_GUARD)
 
-    calls = ProgressCalls(slow)
+    calls = ProgressCalls(slow, clock=time.monotonic)
     count = TableProgress(rows=1, acknowledged=0, failed=0)
     thread = threading.Thread(target=lambda: calls.report(lambda: count, last=True))
     thread.start()
@@ -223,6 +225,18 @@ def test_a_wrong_callback_is_refused_before_rows_are_read(callback: Any, kind: A
 
 
 # On an event loop
+
+
+def test_on_an_event_loop_a_wrong_callback_is_refused_as_well() -> None:
+    async def main() -> None:
+        stream = numbered(3).to_reader()
+        async with AsyncProducer(bootstrap_servers="127.0.0.1:1", max_block_ms=0) as producer:
+            with pytest.raises(InvalidRecordError, match="on_progress must be a function"):
+                await producer.send_table("t", stream, on_progress=5)  # type: ignore[arg-type]
+
+        assert stream.read_all().num_rows == 3
+
+    asyncio.run(main())
 
 
 def test_on_an_event_loop_it_is_called_there() -> None:

@@ -100,7 +100,7 @@ def test_sealed_rows_equal_those_that_the_producer_would_send(
         assert parts(ours) == parts(theirs)
         assert sum(delivery.result(0).acknowledged for delivery in deliveries) == len(rows)
     assert made.refused == {}
-    assert all(batch.section.count == 1 or batch.section.plain_size <= max_bytes for batch in made.batches)
+    assert all(batch.sealed.count == 1 or batch.sealed.plain_size <= max_bytes for batch in made.batches)
 
 
 def test_the_delivery_has_the_offset_of_each_record_but_not_its_size() -> None:
@@ -185,7 +185,7 @@ def test_rows_that_cannot_be_records_are_reported_and_the_others_sealed() -> Non
     table = pa.table({"value": [b"good", bytes(3_000), b"too"], "to": pa.array([0, 0, 9])})
     made = sealer(max_request_size=2_000).seal("t", table, partition="to")
 
-    assert [batch.section.count for batch in made.batches] == [1]
+    assert [batch.sealed.count for batch in made.batches] == [1]
     assert {row: type(error.__cause__) for row, error in made.refused.items()} == {
         1: RecordTooLargeError,
         2: InvalidRecordError,
@@ -216,7 +216,7 @@ def test_rows_with_impossible_timestamps_are_refused(kind: Any, times: list[int 
     made = sealer().seal("t", table, timestamp="time")
 
     assert set(made.refused) == refused
-    assert sum(batch.section.count for batch in made.batches) == len(times) - len(refused)
+    assert sum(batch.sealed.count for batch in made.batches) == len(times) - len(refused)
 
 
 def test_a_codec_error_is_reported_for_all_rows_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +245,7 @@ def test_rows_of_a_failed_table_are_not_in_the_batches_of_the_next() -> None:
         made.seal("t", pa.RecordBatchReader.from_batches(schema, broken()))
     [batch] = made.seal("t", pa.table({"value": [b"new"]})).batches
 
-    assert batch.section.count == 1
+    assert batch.sealed.count == 1
 
 
 def test_a_batch_larger_than_any_request_is_refused_with_the_remedy() -> None:
@@ -263,7 +263,7 @@ def test_the_largest_record_is_sent_although_its_codec_enlarges_it() -> None:
     value = random.Random(3).randbytes(1_500)
     options: dict[str, Any] = {"compression_type": "snappy", "max_request_size": len(value) + 82}
     [batch] = sealer({"t": 1}, **options).seal("t", pa.table({"value": [value]})).batches
-    assert batch.section.size > batch.section.plain_size, "the test tests nothing"
+    assert batch.sealed.size > batch.sealed.plain_size, "the test tests nothing"
     with simulated(1, **options) as simulation:
         simulation.producer.send_sealed(batch)
         simulation.run_until_idle()
@@ -303,7 +303,7 @@ def test_a_batch_without_a_partition_or_of_another_codec_is_refused() -> None:
 )
 def test_batches_are_as_large_as_the_settings_allow(options: Mapping[str, Any], largest: int) -> None:
     made = sealer({"t": 1}, **options).seal("t", pa.table({"value": [bytes(20)] * 1_000}))
-    sizes = [batch.section.plain_size for batch in made.batches]
+    sizes = [batch.sealed.plain_size for batch in made.batches]
 
     assert all(largest * 0.4 < size <= largest for size in sizes[:-1])
     assert len(sizes) > 30

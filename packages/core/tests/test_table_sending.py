@@ -414,7 +414,12 @@ def test_a_table_without_rows_completes_at_once(table: Any) -> None:
             "column 'key' is int64 .*; cast it to text or encode it to bytes",
         ),
         (numbered(1), {"value": 3}, "name is a str"),
-        (numbered(1), {"value": None, "key": None}, "would be empty"),
+        (numbered(1), {"value": None, "key": None}, "the records would have no value, no key, and no headers of th"),
+        (
+            numbered(1),
+            {"value": None, "key": None, "headers": {"a": b"b"}},
+            "and no headers of their own; name a column",
+        ),
     ],
 )
 @pytest.mark.rule("producer.table.whole")

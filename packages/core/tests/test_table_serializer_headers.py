@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import InvalidPluginError, NotPreparedError, SerializationError
 from ottla.interfaces import Header, ProducerRecord, ProducerRows
-from ottla.plugins.value_formats import ValueFormats
+from ottla.plugins.serializers_by_name import SerializersByName
 from ottla_testkit.simulation.brokers import SimulatedCluster
 from simulated_producer import Simulated, simulated
 
@@ -61,7 +61,7 @@ class Adding:
 
 def formats(**serializers: Any) -> dict[str, Any]:
     """The plugins of a producer whose formats are these serializers."""
-    return {f"{part}_formats": ValueFormats(make=always(made)) for part, made in serializers.items()}
+    return {f"{part}_formats": SerializersByName(make=always(made)) for part, made in serializers.items()}
 
 
 def always(made: Any) -> Callable[[str], Any]:

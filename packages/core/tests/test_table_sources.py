@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla import InvalidRecordError, TableReadError
+from ottla.tables.columns import UsedColumns
+from ottla.tables.sealed import TableSealer
 from ottla.tables.sources import open_stream
 from ottla_testkit.mock_producer import MockProducer
 
@@ -45,8 +49,12 @@ class LazyFrame:
     def collect(self) -> Any:
         return ROWS
 
-    def collect_schema(self) -> Any:
-        return ROWS.schema
+    def collect_schema(self) -> dict[str, Any]:
+        return {field.name: field.type for field in ROWS.schema}
+
+    def select(self, names: list[str]) -> Any:
+        assert names == ["key", "value"]
+        return self
 
 
 @pytest.mark.parametrize(
@@ -130,6 +138,46 @@ def test_a_file_without_a_table_is_closed(tmp_path: Path, opened: list[Any], nam
         open_stream(tmp_path / name)
 
     assert [file.closed for file in opened] == [True]
+
+
+@pytest.mark.parametrize("written", [parquet, arrow, arrow_stream])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"value": "typo"}, {"topic_column": "typo"}, {"value": "*", "key": "typo", "value_format": "json"}],
+    ids=["column", "topics", "format"],
+)
+def test_a_file_is_closed_if_its_table_is_refused(
+    tmp_path: Path, opened: list[Any], written: Callable[[Path], Path], arguments: dict[str, Any]
+) -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="'typo'"):
+        producer.send_table("orders", written(tmp_path), **arguments)
+
+    assert [file.closed for file in opened] == [True]
+
+
+def test_a_sealer_closes_a_file_if_its_table_is_refused(tmp_path: Path, opened: list[Any]) -> None:
+    sealer = TableSealer({"bootstrap.servers": "127.0.0.1:1"}, {"orders": 1})
+    with pytest.raises(InvalidRecordError, match="'typo'"):
+        sealer.seal("orders", parquet(tmp_path), value="typo")
+
+    assert [file.closed for file in opened] == [True]
+
+
+SHORT_VIEWS = pa.table({"value": pa.array(["x", "y"]).cast(pa.string_view())})
+SHORT_STRUCTS = pa.StructArray.from_arrays([SHORT_VIEWS["value"].chunk(0)], ["value"])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [SHORT_VIEWS, SHORT_VIEWS.to_batches()[0], [SHORT_VIEWS], SHORT_STRUCTS, pa.chunked_array([SHORT_STRUCTS])],
+    ids=["table", "batch", "list", "structs", "chunks"],
+)
+def test_texts_of_a_view_that_all_are_short_are_sent(table: Any) -> None:
+    """pyarrow before 25 killed the process: its own tables must not pass through Arrow's C interface."""
+    with MockProducer() as producer:
+        producer.send_table("t", table).result(5)
+
+        assert [record.value for record in producer.history] == [b"x", b"y"]
 
 
 @given(st.lists(st.integers(0, 5), max_size=8))
@@ -223,6 +271,30 @@ def test_rows_before_an_error_of_a_stream_are_sent(stream: Iterator[Any], words:
         assert caught.value.delivery is not None
         assert caught.value.delivery.rows == 2
         assert producer.flush().acknowledged == 2
+
+
+INVALID = pa.array([b"good", b"O\xffA"]).view(pa.string())
+"""Text as `DataFrame.toArrow` of Spark may have it; pyarrow's own error names no column."""
+
+
+@pytest.mark.parametrize(
+    ("column", "arguments", "what"),
+    [
+        (INVALID, {"value": ["text", "other"], "value_format": "json"}, "column 'other' is not valid: Invalid UTF8"),
+        (INVALID, {"key": "other", "key_format": "json", "value": "text"}, "column 'other' is not valid: Invalid UTF8"),
+        (INVALID, {"topic": None, "topic_column": "other", "value": "text"}, "column 'other' is not valid: Invalid UT"),
+        (
+            pa.MapArray.from_arrays([0, 1, 2], INVALID, pa.array([b"1", b"2"])),
+            {"headers": "other", "value": "text"},
+            "the column of headers is not valid: .*Invalid UTF8",
+        ),
+    ],
+)
+def test_a_column_that_is_not_valid_is_named(column: pa.Array, arguments: dict[str, Any], what: str) -> None:
+    table = pa.table({"text": ["a", "b"], "other": column})
+    given = {"topic": "orders", **arguments}
+    with MockProducer() as producer, pytest.raises(TableReadError, match=what):
+        producer.send_table(given.pop("topic"), table, **given)
 
 
 def test_a_batch_of_a_reader_with_columns_in_another_order_is_refused() -> None:
@@ -464,3 +536,193 @@ def test_a_reader_of_csv_is_a_table_and_a_path_of_csv_is_refused_with_it(tmp_pat
 
         producer.send_table("t", csv.open_csv(file), value_format="json").result(10)
     assert [(sent.key, sent.value) for sent in producer.history] == [(b"a", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [
+        ("pyarrow", "PluginNotFoundError: send_table needs pyarrow; try: pip install 'ottla[arrow]'"),
+        ("pyarrow.compute", "PluginNotFoundError: send_table needs pyarrow; try: pip install 'ottla[arrow]'"),
+        ("ottla.tables.columns", "ModuleNotFoundError: import of ottla.tables.columns halted"),
+    ],
+)
+def test_a_table_says_what_to_install_if_that_is_pyarrow(missing: str, error: str) -> None:
+    program = f"""
+import sys
+sys.modules[{missing!r}] = None
+from ottla_testkit.mock_producer import MockProducer
+with MockProducer() as producer:
+    producer.send_table("t", [])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 1
+    assert ran.stderr.strip().splitlines()[-1].removeprefix("ottla.errors.exceptions.").startswith(error)
+
+
+WIDE = pa.table(
+    {
+        "unused": ["x" * 50] * 4,
+        "value": [b"1", b"2", b"3", b"4"],
+        "nested": pa.array([{"value": 1}] * 4),
+        "key": ["a", "b", "c", "d"],
+    }
+)
+
+
+def wide_parquet(folder: Path) -> Path:
+    pq.write_table(WIDE, folder / "wide.parquet", row_group_size=2)
+    return folder / "wide.parquet"
+
+
+def wide_arrow(folder: Path, *, stream: bool = False) -> Path:
+    path = folder / ("wide.arrows" if stream else "wide.arrow")
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, WIDE.schema) as writer:
+        writer.write_table(WIDE, max_chunksize=2)
+    return path
+
+
+class WideLazyFrame:
+    """The methods of a polars LazyFrame that are used."""
+
+    def __init__(self, table: Any = WIDE) -> None:
+        self.table = table
+
+    def select(self, names: list[str]) -> WideLazyFrame:
+        return WideLazyFrame(self.table.select(names))
+
+    def collect(self) -> Any:
+        return self.table
+
+    def collect_schema(self) -> dict[str, Any]:
+        return {field.name: field.type for field in self.table.schema}
+
+
+each_wide_source = pytest.mark.parametrize(
+    "source",
+    [
+        wide_parquet,
+        wide_arrow,
+        lambda folder: wide_arrow(folder, stream=True),
+        lambda folder: pq.ParquetFile(wide_parquet(folder)),
+        lambda folder: pyarrow.dataset.dataset(wide_parquet(folder)),
+        lambda _folder: WideLazyFrame(),
+    ],
+    ids=["Parquet", "Arrow", "Arrow stream", "ParquetFile", "dataset", "lazy"],
+)
+
+
+def names(value: Any, **others: Any) -> UsedColumns:
+    """What a call of `send_table` names, with its defaults."""
+    topic = others.pop("topic", None)
+    given = {"key": ..., "headers": None, "partition": None, "timestamp": None, **others}
+    return UsedColumns(columns={"value": value, **given}, topic=topic)
+
+
+@each_wide_source
+@pytest.mark.parametrize(
+    ("used", "read"),
+    [
+        (names("value"), ["value", "key"]),
+        (names("value", key=None), ["value"]),
+        (names(["key", "unused"], key=None), ["unused", "key"]),
+        (names("value", key=["key"], topic="unused"), ["unused", "value", "key"]),
+        (names("nested", key=None), ["nested"]),
+    ],
+)
+def test_only_the_columns_that_are_sent_are_read(
+    tmp_path: Path, source: Callable[[Path], Any], used: UsedColumns, read: list[str]
+) -> None:
+    stream = open_stream(source(tmp_path), used)
+    batches = list(stream)
+
+    assert stream.schema.names == read
+    assert pa.Table.from_batches(batches, stream.schema).equals(WIDE.select(read))
+
+
+@each_wide_source
+@pytest.mark.parametrize(
+    "used", [names("*"), names("absent"), names("value", timestamp="absent"), names(5), names([{}]), names(None)]
+)
+def test_all_columns_are_read_if_all_are_sent_or_a_name_is_wrong(
+    tmp_path: Path, source: Callable[[Path], Any], used: UsedColumns
+) -> None:
+    read = ["key"] if used == names(None) else WIDE.schema.names
+
+    assert open_stream(source(tmp_path), used).schema.names == read
+
+
+def test_a_file_is_read_whole_by_default_also_with_a_column_named_star(tmp_path: Path) -> None:
+    table = pa.table({"*": ["a"], "value": ["b"]})
+    pq.write_table(table, tmp_path / "stars.parquet")
+
+    assert open_stream(tmp_path / "stars.parquet").schema.names == ["*", "value"]
+
+
+def test_an_error_names_all_columns_of_a_file(tmp_path: Path) -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match="it has 'unused', 'value', 'nested', 'k"):
+        producer.send_table("orders", wide_parquet(tmp_path), value="absent")
+
+
+def test_names_that_may_be_paths_or_patterns_are_read_with_the_rest(tmp_path: Path) -> None:
+    table = pa.table({"a.b": [b"1"], "a": pa.array([{"b": b"2"}]), "^a$": [b"3"]})
+    pq.write_table(table, tmp_path / "paths.parquet")
+    with MockProducer() as producer:
+        producer.send_table("t", tmp_path / "paths.parquet", value="a.b")
+        producer.send_table("t", WideLazyFrame(table.select(["^a$"])), value="^a$")
+
+        assert [record.value for record in producer.history] == [b"1", b"3"]
+
+
+class FrameOfPolarsOne(WideLazyFrame):
+    """One that calls a function for the whole frame, which would get the selected columns only."""
+
+    def explain(self, *, optimized: bool) -> str:
+        assert not optimized
+        return "FILTER\n  OPAQUE_PYTHON\n    DF"
+
+    def select(self, names: list[str]) -> WideLazyFrame:
+        raise AssertionError("it is collected as it is")
+
+
+class FrameWithStar(WideLazyFrame):
+    """One with a column that has the name of all columns."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.table({"key": [b"k"], "*": [b"v"], "unused": [1]}))
+
+    def select(self, names: list[str]) -> WideLazyFrame:
+        raise AssertionError("polars would select all columns for the star, and refuse those that are there twice")
+
+
+def test_a_lazy_frame_that_calls_a_function_gives_it_all_columns() -> None:
+    assert open_stream(FrameOfPolarsOne(), names("value")).schema.names == WIDE.schema.names
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_name_that_a_file_has_twice_is_refused_and_others_are_read(tmp_path: Path, stream: bool) -> None:
+    table = pa.table([[b"1"], [b"2"], [b"3"]], ["value", "twice", "twice"])
+    path = tmp_path / ("twice.arrows" if stream else "twice.arrow")
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, table.schema) as writer:
+        writer.write_table(table)
+    with MockProducer() as producer:
+        with pytest.raises(InvalidRecordError, match="the table has 2 columns of this name"):
+            producer.send_table("t", path, value="twice")
+        producer.send_table("t", path)
+
+        assert [record.value for record in producer.history] == [b"1"]
+
+
+def test_a_lazy_frame_may_have_a_column_named_star() -> None:
+    with MockProducer() as producer:
+        producer.send_table("t", FrameWithStar(), value="*")
+
+        assert [(record.key, record.value) for record in producer.history] == [(b"k", b"v")]
+
+
+@each_wide_source
+def test_records_of_several_columns_are_made_of_what_was_read(tmp_path: Path, source: Callable[[Path], Any]) -> None:
+    with MockProducer() as producer:
+        producer.send_table("t", source(tmp_path), value=["key", "nested"], key=None, value_format="json")
+
+        assert producer.history[3].value == b'{"key":"d","nested":{"value":1}}'

@@ -46,7 +46,7 @@ MEETING_OTHERS: Final = {
 }
 """A module that names one of these errors talks to other parties, or handles what comes of it."""
 
-QUOTING: Final = {"printable", "quoted", "described", "one_line", "_type_and_place"}
+QUOTING: Final = {"printable", "quoted", "described", "one_line", "type_and_place"}
 
 OURS: Final = {"NotAllowedError"}
 """An exception whose text is ours, and that `ottla.errors` does not have."""

@@ -6,25 +6,21 @@ They are written only from the public interfaces, and have every ability that sp
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
-from documents import ROOT, blocks
+from guide_encoder import NAMED, Install, code, install
 from ottla import InvalidPluginError, InvalidRecordError
 from ottla.interfaces import TopicView
-from plugin_site import Site, plugin_site
+from plugin_site import plugin_site
 from simulated_producer import Calling, simulated
 
-__all__ = ["plugin_site"]
+__all__ = ["install", "plugin_site"]
 
-PAGE: Final = ROOT / "docs" / "plugins-encoder.md"
-HOOK: Final = "@hookimpl\ndef ottla_encoder():\n    return TableEncoder()\n"
 NOW: Final = 1_700_000_000_000
-NAMED: Final = r"the encoder 'first' of acme 1\.0 \(ottla_test_\w+\) "
 KEYS: Final = [None, *(b"k" * size for size in range(9)), b"another key", b"\xff\0" * 30]
 ROWS: Final = pa.table(
     {
@@ -40,23 +36,6 @@ ROWS: Final = pa.table(
         "list": [[None, number] for number in range(300)],
     }
 )
-
-Install = Callable[..., None]
-
-
-def code() -> list[str]:
-    """The code of the guide's encoder, and of its abilities for tables."""
-    return [block.text for block in blocks(PAGE) if "class ListColumns" in block.text or "def cut_rows" in block.text]
-
-
-@pytest.fixture
-def install(plugin_site: Site) -> Install:
-    """Install the encoder of the guide under the name `first`; *change* is more code of its module."""
-
-    def install(change: str = "") -> None:
-        plugin_site.install("\n".join([*code(), textwrap.dedent(change), HOOK]), kind="encoder")
-
-    return install
 
 
 def sent(encoder: str, send: Callable[[Any], object], **options: Any) -> dict[int, list[Any]]:

@@ -11,6 +11,7 @@ from machine import CONSTANT, Queues
 from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.topic_routes import Route, Routes
 from ottla.concurrency import io_threads
+from ottla.concurrency.environment import Environment
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import ErrorCode, TopicUnavailableError
 from ottla.interfaces import TopicView
@@ -49,7 +50,7 @@ class Known:
             max_idle=300.0,
             refresh_backoff=CONSTANT,
             wake=lambda: None,
-            clock=self.queues.clock,
+            environment=Environment(clock=self.queues.clock),
         )
         self.partitioner = OneAfterTheOther()
         self.slow: frozenset[int] = frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.accumulator.sequences import Sequences
@@ -14,6 +16,8 @@ from ottla.errors import (
     TransactionError,
 )
 from ottla.network.backoff import Backoff
+from ottla.producer.transactions import Transactions
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -34,7 +38,13 @@ from ottla.transactions.offsets import OffsetsToSend
 from ottla.transactions.shared_transaction import SharedTransaction
 from ottla.transactions.state_table import State
 from ottla.transactions.transaction_request_source import TransactionRequestSource
-from ottla.transactions.transaction_requests import AddPartitionsToTxn, EndTxn, FindCoordinator, TxnOffsetCommit
+from ottla.transactions.transaction_requests import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    EndTxn,
+    FindCoordinator,
+    TxnOffsetCommit,
+)
 from ottla.transactions.transaction_state import TransactionState
 
 PARTITION = ("t", 0)
@@ -88,7 +98,7 @@ class Setup:
     def begin(self) -> None:
         """Begin a transaction with records of a partition."""
         self.manager.begin_transaction()
-        self.sequences.new_partitions[PARTITION] = None
+        self.sequences.transaction_partitions.admits(PARTITION)
 
     def end(self, *, commit: bool) -> None:
         self.manager.end(commit=commit)
@@ -111,6 +121,17 @@ def test_an_end_is_not_requested_before_every_record_is_queued() -> None:
     assert setup.next(all_complete=False) is None
 
     assert isinstance(setup.next(all_complete=True), EndTxn)
+
+
+def test_the_last_error_is_named_until_the_coordinator_itself_answers() -> None:
+    setup = Setup()
+    setup.manager.initialize()
+    setup.answer(setup.next(), InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    request = setup.next()  # the coordinator was found again meanwhile
+    assert "; last error: NOT_COORDINATOR" in setup.manager.describe()
+    setup.answer(request, InitProducerIdResponse(producer_id=5, producer_epoch=0))
+
+    assert "last error" not in setup.manager.describe()
 
 
 def test_records_are_counted_while_no_thread_can_commit() -> None:
@@ -193,6 +214,57 @@ def test_close_drops_the_offsets_of_the_open_transaction() -> None:
         sent.claim()
 
 
+@pytest.mark.parametrize("end", ["abort", "close"])
+def test_a_transaction_that_dropped_offsets_began_is_ended(end: str) -> None:
+    """Its time-out would fence the producer a minute later."""
+    setup = initialized(version=1)
+    setup.manager.begin_transaction()
+    setup.manager.send_offsets(OFFSETS)
+    adding = setup.next()
+    assert isinstance(adding, AddOffsetsToTxn)
+    if end == "abort":
+        setup.end(commit=False)
+    else:
+        setup.requests.close()
+    setup.answer(adding, AddOffsetsToTxnResponse())
+
+    assert isinstance(setup.next(), EndTxn)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
+@pytest.mark.parametrize("offsets", [False, True])
+def test_a_transaction_that_may_have_begun_is_ended(code: ErrorCode, offsets: bool) -> None:
+    """The next coordinator may read in its log what this one could not confirm."""
+    setup = initialized(version=1)
+    if offsets:
+        setup.manager.begin_transaction()
+        setup.manager.send_offsets(OFFSETS)
+        setup.answer(setup.next(), AddOffsetsToTxnResponse(error_code=code))
+    else:
+        setup.begin()
+        partition = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=code)
+        topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[partition])
+        setup.answer(setup.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    setup.end(commit=False)
+
+    assert isinstance(setup.next(), EndTxn)
+
+
+def test_an_empty_transaction_needs_no_end_after_its_coordinator_moved() -> None:
+    """Brokers would answer INVALID_TXN_STATE, which the producer could not survive."""
+    setup = Setup(version=1)
+    setup.manager.initialize()
+    for _ in range(2):
+        setup.answer(setup.next(), InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=0))
+    setup.claim()
+    setup.manager.begin_transaction()
+    setup.end(commit=True)
+
+    assert setup.next() is None
+    assert setup.manager.state is State.READY
+
+
 @pytest.mark.parametrize("awaited", [True, False])
 def test_close_keeps_a_prepared_transaction_for_a_caller_that_waits(awaited: bool) -> None:
     """It may not have run since the result came: a task of a busy loop, for example."""
@@ -268,11 +340,53 @@ def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> 
     setup.begin()
     assert setup.next() is None
     setup.end(commit=True)
-    setup.answer(setup.next(), EndTxnResponse(error_code=code))
+    while (request := setup.next()) is not None:
+        setup.answer(request, EndTxnResponse(error_code=code))
 
     assert setup.manager.state is State.FATAL_ERROR
     assert setup.sequences.producer_id_and_epoch is None
     assert setup.next() is None
+
+
+def called_fenced(version: int) -> Setup:
+    """A commit to which a broker says CONCURRENT_TRANSACTIONS, then PRODUCER_FENCED, as one that was frozen does."""
+    setup = initialized(version)
+    setup.begin()
+    request = setup.next()
+    if version < 2:
+        done = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=ErrorCode.NONE)
+        topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[done])
+        setup.answer(request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    setup.end(commit=True)
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+    return setup
+
+
+def test_a_former_coordinator_that_calls_a_commit_fenced_is_not_believed() -> None:
+    setup = called_fenced(version=2)
+    setup.now += 10.0
+    find = setup.requests.next_request(setup.now, all_complete=lambda: True)
+    assert isinstance(find, FindCoordinator)
+    setup.requests.begin(find)
+    setup.answer(find, FindCoordinatorResponse(node_id=2))
+    setup.answer(setup.next(), EndTxnResponse(producer_id=5, producer_epoch=1))
+
+    assert setup.manager.state is State.READY
+    assert setup.sequences.producer_id_and_epoch == ProducerIdAndEpoch(id=5, epoch=1)
+
+
+def test_a_commit_that_is_called_fenced_again_fails_the_producer() -> None:
+    setup = called_fenced(version=2)
+    again = setup.next()
+    assert isinstance(again, EndTxn)
+    setup.answer(again, EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+def test_before_kip_890_a_commit_that_is_called_fenced_fails_the_producer() -> None:
+    assert called_fenced(version=1).manager.state is State.FATAL_ERROR
 
 
 def test_after_an_abort_the_error_of_the_transaction_is_raised_no_more() -> None:
@@ -310,6 +424,20 @@ def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
 
     assert isinstance(end, EndTxn)
     assert (end.commit, end.txn_v2) == (True, True)
+
+
+@pytest.mark.parametrize("keep_prepared", [True, False])
+def test_init_transactions_returns_a_transaction_that_was_kept(keep_prepared: bool) -> None:
+    setup = Setup()
+    nothing: Any = None  # no record is sent
+    calls = Transactions(manager=setup.manager, accumulator=nothing, max_block=20.0, wake=lambda: None)
+    call = calls.initialize(None, keep_prepared=keep_prepared)
+    open_one = {"ongoing_txn_producer_id": 5, "ongoing_txn_producer_epoch": 0} if keep_prepared else {}
+    setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=1, **open_one))
+    kept = call.wait()
+
+    assert (kept is not None) == keep_prepared
+    assert kept is None or (kept.transactional_id, kept.producer_id, kept.epoch) == ("x", 5, 1)
 
 
 def test_an_initialization_that_was_refused_after_a_timeout_begins_again() -> None:
@@ -379,7 +507,7 @@ def test_after_a_success_the_pauses_between_repeats_are_short_again() -> None:
         results_by_partition=[AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=0)],
     )
     setup.answer(setup.next(), AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[added]))
-    setup.sequences.new_partitions["t", 1] = None
+    setup.sequences.transaction_partitions.admits(("t", 1))
     lose(setup.next())
 
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.1], rel=0.21)  # 20 % are chance

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
-from ottla.network.backoff import Backoff
+from ottla.network.backoff import CONCURRENT_TRANSACTIONS_BACKOFF, Backoff
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -27,7 +27,7 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.group_metadata import ConsumerGroupMetadata
 from ottla.transactions.offsets import OffsetsToSend
-from ottla.transactions.request_retries import CONCURRENT_TRANSACTIONS_BACKOFF, RequestRetries
+from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.response_actions import (
     CoordinatorFound,
     GroupAdded,

@@ -465,7 +465,7 @@ def test_close_aborts_what_prepare_has_not_returned_in_time() -> None:
         simulation.run_until_idle()
         simulation.cluster.brokers[1].silent = True
         producer.send("t", b"late", partition=0)
-        with pytest.raises(TransactionTimeoutError):
+        with pytest.raises(TransactionTimeoutError, match="is preparing a transaction"):
             producer.prepare_transaction()
         simulation.cluster.brokers[1].silent = False
         simulation.network.cut(1)
@@ -1163,3 +1163,24 @@ def test_close_without_time_ends_a_wait_for_the_coordinator() -> None:
 
         with pytest.raises(ProducerClosedError, match="the producer is closed"):
             waiting.claim()
+
+
+def test_a_block_after_a_commit_that_failed_late_does_not_begin() -> None:
+    """Its records would belong to no transaction."""
+    with simulated(1, config={"transactional.id": "mine", "linger.ms": 1_000}) as simulation:
+        producer = simulation.producer
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"failed")
+        simulation.network.holding = True
+        with pytest.raises(TransactionTimeoutError):
+            producer.commit_transaction(timeout=0)
+        simulation.accumulator.fail_queued(OttlaError("failed by the test"))
+        simulation.network.holding = False
+        simulation.pass_time(0.1)
+        with pytest.raises(AbortableTransactionError, match="failed by the test"), producer.transaction():
+            pytest.fail("the block has begun")
+        with producer.transaction():
+            producer.send("t", b"committed")
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"committed"]

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.transactions import Outcome, PreparedTransaction, complete
+from ottla.transactions.admin.blocking_client import LastResponse
 from ottla.transactions.admin.completion import outcome_of
 from ottla.transactions.admin.descriptions import literal_pattern
 
@@ -30,12 +31,13 @@ from ottla.transactions.admin.descriptions import literal_pattern
 def test_the_error_code_of_a_coordinator_gives_an_outcome(
     code: ErrorCode, commit: bool, open_before: bool, outcome: Outcome
 ) -> None:
-    assert outcome_of(code, commit=commit, open_before=open_before) is outcome
+    assert outcome_of(LastResponse(None, code, in_doubt=False), commit=commit, open_before=open_before) is outcome
 
 
 def test_a_refusal_is_an_error_and_not_an_outcome() -> None:
+    refused = LastResponse(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, in_doubt=False)
     with pytest.raises(TransactionError, match="it has not changed") as caught:
-        outcome_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, commit=True, open_before=True)
+        outcome_of(refused, commit=True, open_before=True)
 
     assert isinstance(caught.value.__cause__, BrokerError)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -126,9 +127,24 @@ def test_a_prepared_transaction_is_not_ended_in_another_cluster(places: tuple[Pl
     assert second.cluster.topics["t"].committed(0) == [b"of second"]
 
 
+@pytest.mark.rule("metadata.again.values")
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_prepared_transaction_that_names_no_cluster_is_ended(places: tuple[Place, Place], commit: bool) -> None:
+    """As one of a version before, or of brokers that have no id of their cluster."""
+    place, _other = places
+    with begun(place) as producer:
+        prepared = attrs.evolve(producer.prepare_transaction(), cluster_id=None)
+        assert complete(place.settings, prepared, commit=commit, timeout=20).committed is commit
+
+    assert place.cluster.topics["t"].committed(0) == ([b"of first"] if commit else [])
+
+
+OFFSET: Final = SimpleNamespace(topic="t", partition=0, offset=1)  # as those of confluent-kafka
+
 OWNERS: Mapping[str, Callable[[Any, SharedTransaction], object]] = {
     "open the next": lambda owner, shared: owner.open("mine", after=shared),
     "offsets": lambda owner, shared: owner.commit_offsets(shared, {("t", 0): 1}, "group"),
+    "offsets of another client": lambda owner, shared: owner.commit_offsets(shared, [OFFSET], "group"),
     "commit": lambda owner, shared: owner.end(shared, commit=True),
     "abort": lambda owner, shared: owner.end(shared, commit=False),
 }

@@ -14,6 +14,7 @@ from ottla.accumulator.partitioner_abilities import PartitionerAbilities
 from ottla.accumulator.record_appender import MemoryWait, Placed
 from ottla.accumulator.topic_routes import Routes
 from ottla.accumulator.try_appender import TryAppender, Wait
+from ottla.concurrency.environment import Environment
 from ottla.errors import (
     BufferExhaustedError,
     ConnectionFailedError,
@@ -300,7 +301,7 @@ class Topics:
             max_idle=300.0,
             refresh_backoff=CONSTANT,
             wake=self.wake,
-            clock=self.queues.clock,
+            environment=Environment(clock=self.queues.clock),
         )
         abilities = PartitionerAbilities.of(partitioner or LastPartition())
         self.routes = Routes(

@@ -283,9 +283,21 @@ def test_a_batch_that_was_written_has_no_finalizer(simulation: Simulated) -> Non
     assert not hasattr(delivery._batch, "_drop_notice")
 
 
+def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    records.reports = -1
+    records.hold()
+    records.note_report()
+
+    drop(records, "a")
+    drop(records, "b")
+
+    assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [": 1 record", ": 1 record"]
+
+
 def drop(records: UnretrievedErrors, topic: str) -> None:
     error = DeliveryError(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
-    records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=(), error=error))
+    records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=set(), error=error))
 
 
 def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ottla import DeliveryReport, Producer, RecordMetadata
 from ottla.errors import IllegalStateError, NotPreparedError, OttlaError
 from ottla.interfaces import Header, ProducerRecord, TopicView
-from ottla.producer import producer as producer_module
+from ottla.producer import table_calls
 from ottla.tables import sending
 from ottla.tables.table_delivery import TableDelivery
 from ottla_testkit.simulation import SimulatedCluster, Simulation
@@ -164,7 +164,7 @@ def for_the_first_import(world: World, call: Callable[[], object]) -> object:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producer_module, "_importing_tables", importing)
+        patch.setattr(table_calls, "_importing_tables", importing)
         return call()
 
 

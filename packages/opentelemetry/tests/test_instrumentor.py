@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ottla import ConfigError, Producer
 from ottla.aio import AsyncProducer
+from ottla.config.key_names import merge
 from ottla.interfaces import Secret
 from ottla_opentelemetry import OpenTelemetryReporter, TracingInterceptor
 from ottla_opentelemetry.instrumentor import OttlaInstrumentor, with_plugins
@@ -45,6 +46,25 @@ def test_an_instrumented_producer_has_both_plugins(instrumentor: OttlaInstrument
     with Producer(NOWHERE) as producer:
         assert plugins_of(producer) == []
     assert Producer.__init__ is original
+
+
+def test_the_wrapper_of_another_library_outlives_the_instrumentation(
+    instrumentor: OttlaInstrumentor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Producer, "__init__", Producer.__init__)  # undone in the end
+    instrumentor.instrument()
+    ours, made = Producer.__init__, list[Producer]()
+
+    def of_another_library(self: Producer, *settings: Any, **keywords: Any) -> None:
+        ours(self, *settings, **keywords)
+        made.append(self)
+
+    Producer.__init__ = of_another_library  # type: ignore[method-assign]
+    instrumentor.uninstrument()
+
+    with Producer(NOWHERE) as producer:
+        assert plugins_of(producer) == []
+    assert made == [producer]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +106,17 @@ def test_log_lines_name_the_place_in_the_program(instrumentor: OttlaInstrumentor
         ({"interceptor.classes": len}, {}, [len]),
         ({"interceptor.classes": None}, {}, []),
         ({}, {"interceptor_classes": ("mask",)}, ["mask"]),
+        ({}, {"interceptor.classes": ["mask"]}, ["mask"]),
+        ({"interceptor.classes": ["mask"]}, {"interceptor_classes": None}, ["mask"]),
     ],
 )
 def test_plugins_of_the_program_come_first(config: Any, keywords: Any, named: list[Any]) -> None:
     hidden, options = with_plugins(config, keywords, {"interceptor.classes": TracingInterceptor})
 
-    found = options.get("interceptor_classes") if keywords else hidden["interceptor.classes"]
-    assert found == [*named, TracingInterceptor]
+    problems: list[str] = []
+    merged = merge(hidden, options, problems=problems)
+    assert merged["interceptor.classes"] == [*named, TracingInterceptor]
+    assert problems == []
 
 
 @pytest.mark.parametrize("ours", ["opentelemetry", "ottla-opentelemetry:OpenTelemetry", TracingInterceptor])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError
+from ottla import BrokerError, DeliveryError, ErrorCode, InvalidRecordError, TableReadError
 from ottla_opentelemetry import TracingInterceptor
 from ottla_opentelemetry.conventions import error_type
 from ottla_opentelemetry.interceptor import MESSAGE_KEY, ottla_config_keys, ottla_interceptor
@@ -157,6 +158,17 @@ def test_an_error_without_a_code_is_named_by_its_class() -> None:
     assert error_type(ValueError("x")) == "ValueError"
     assert error_type(failed) == "ottla.errors.DeliveryError"
     assert error_type(pa.ArrowKeyError("x")) == "pyarrow.lib.ArrowKeyError"
+
+
+@pytest.mark.parametrize(
+    ("interrupt", "name"),
+    [(asyncio.CancelledError(), "asyncio.exceptions.CancelledError"), (KeyboardInterrupt(), "KeyboardInterrupt")],
+)
+def test_an_error_that_an_interrupt_caused_has_the_name_of_the_interrupt(interrupt: BaseException, name: str) -> None:
+    interrupted = TableReadError("send_table was interrupted")
+    interrupted.__cause__ = interrupt
+
+    assert error_type(interrupted) == name
 
 
 def test_a_table_has_one_span_and_all_rows_have_its_context(sdk: Sdk, producer: MockProducer) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+import time
 import urllib.request
 from typing import Any
 
@@ -93,6 +94,33 @@ def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:
             reporter.start(CountingRegistry("never"))
 
     assert "never" not in generate_latest(REGISTRY).decode()
+
+
+def test_a_registry_that_refuses_the_metrics_leaves_no_server() -> None:
+    class Refusing(CollectorRegistry):
+        def register(self, collector: Any) -> None:
+            raise ValueError("duplicated timeseries")
+
+    [port] = free_ports(1)
+    reporter = PrometheusReporter(
+        listen=("127.0.0.1", port), registry=Refusing(), context=plugin_context(client_id="one")
+    )
+    with MockProducer() as producer, pytest.raises(ValueError, match="duplicated timeseries"):
+        started(reporter, producer)
+
+    with socket.create_server(("127.0.0.1", port)):
+        """The address is free."""
+
+
+def test_the_end_of_a_server_takes_no_half_second() -> None:
+    [port] = free_ports(1)
+    with MockProducer() as producer:
+        began = time.monotonic()
+        for _ in range(10):
+            started(PrometheusReporter(listen=("127.0.0.1", port), context=plugin_context()), producer).close()
+        took = time.monotonic() - began
+
+    assert took < 2.5
 
 
 def test_names_and_labels_are_changed_to_those_that_prometheus_takes() -> None:

@@ -76,6 +76,26 @@ def test_a_dictionary_of_views_has_the_bytes_of_its_rows(write: Any, schema: Any
     assert rows(schema, column, write) == [one_by_one(schema, cell) for cell in column.to_pylist()]
 
 
+RUNS = pa.array([1, 3, 6], pa.int32())
+TEXTS = pa.array(["RED", None, "BLUE"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TEXTS.dictionary_encode(),
+        VIEWS,
+        pa.ExtensionArray.from_storage(pa.opaque(pa.string(), "color", "a test"), TEXTS),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([None, "BLUE"])),
+    ],
+    ids=["dictionary", "views", "extension", "runs"],
+)
+def test_runs_of_packed_values_have_the_bytes_of_their_rows(write: Any, values: Any) -> None:
+    column = pa.RunEndEncodedArray.from_arrays(RUNS, values)[2:]
+
+    assert rows(MAYBE_TEXT, column, write) == [one_by_one(MAYBE_TEXT, cell) for cell in (None, "BLUE", "BLUE", "BLUE")]
+
+
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}
 PRICE = {"type": "record", "name": "Price", "fields": [{"name": "amount", "type": DECIMAL}]}
 AMOUNT = pa.decimal128(12, 2)

@@ -236,6 +236,10 @@ def test_decimals_that_arrow_cannot_compute_with_are_refused_by_column() -> None
         )
 
 
+def test_a_column_of_numbers_is_written_as_the_times_that_they_are() -> None:
+    assert written(record(a=MILLIS), pa.array([{"a": 7}], pa.struct([("a", pa.int64())]))) == [b"\x0e"]
+
+
 def test_a_logical_type_that_is_not_valid_is_ignored() -> None:
     schema = {"type": "bytes", "logicalType": "decimal"}
     assert arrow_type(json.dumps(schema)) == pa.binary()

@@ -22,7 +22,8 @@ from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
-from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, Lookup, RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.subjects import SubjectStrategy
 from ottla_testkit.mock_producer import MockProducer
 
 hostile = hostile_server
@@ -75,13 +76,13 @@ def problem(hostile: Hostile, **others: Any) -> str:
     [("topic", "orders-value"), ("record", "shop.Order"), ("topic-record", "orders-shop.Order")],
 )
 def test_a_strategy_names_the_subject(hostile: Hostile, strategy: str, subject: str) -> None:
-    made = serializer(hostile, strategy=strategy)
+    made = serializer(hostile, strategy=SubjectStrategy(strategy))
     assert serialized(made, "orders", {"id": -1}) == b"\0\0\0\0\7\1"
     assert lines(hostile) == [f"POST /subjects/{subject}/versions"]
 
 
 def test_a_subject_is_looked_up_once(hostile: Hostile) -> None:
-    made = serializer(hostile, strategy="record")
+    made = serializer(hostile, strategy=SubjectStrategy.RECORD)
     for topic in ("a", "b", "a"):
         serialized(made, topic, {"id": 1})
     assert len(hostile.requests) == 1
@@ -89,7 +90,7 @@ def test_a_subject_is_looked_up_once(hostile: Hostile) -> None:
 
 def test_without_registration_the_schema_must_exist(hostile: Hostile) -> None:
     hostile.last = says({"subject": "orders-value", "id": 9, "version": 1})
-    made = serializer(hostile, register=False)
+    made = serializer(hostile, lookup=Lookup.LOOK_UP)
     assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0"
     assert lines(hostile) == ["POST /subjects/orders-value"]
 
@@ -97,7 +98,7 @@ def test_without_registration_the_schema_must_exist(hostile: Hostile) -> None:
 def test_the_newest_version_may_differ_from_the_given(hostile: Hostile) -> None:
     newer = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "n", "type": "int", "default": 1}]}
     hostile.last = says({"subject": "orders-value", "id": 9, "version": 2, "schema": json.dumps(newer)})
-    made = serializer(hostile, latest=True)
+    made = serializer(hostile, lookup=Lookup.NEWEST)
     assert serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\x09\0\2"
 
 
@@ -194,7 +195,7 @@ def test_the_wait_for_another_thread_is_part_of_the_time(hostile: Hostile, monke
             """It is this thread's for the lookup."""
 
     monkeypatch.setattr(made, "_ready", ready)
-    monkeypatch.setitem(made._locks, "orders-value", HeldByAnother())
+    monkeypatch.setitem(made._locks, ("orders-value", None), HeldByAnother())
     with pytest.raises(RegistryUnavailableError, match="down"):
         made.prepare("orders", None, (), timeout=30)
     assert remaining[0] <= 29.8

@@ -21,6 +21,7 @@ from ottla_accel.json_rows import objects
 from ottla_serializer_schema_registry import InvalidSchemaError
 from ottla_serializer_schema_registry.json_schema import columns
 from ottla_serializer_schema_registry.json_schema.schema import parsed_schema
+from ottla_serializer_schema_registry.registry.references import NamedText
 
 STRICT = {
     "type": "object",
@@ -170,6 +171,17 @@ def test_a_schema_reads_no_file_and_asks_no_server(tmp_path: Path) -> None:
         for drawn in ({}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}):
             with pytest.raises(InvalidSchemaError):
                 parsed_schema(json.dumps({**drawn, "$ref": reference}))
+
+
+@pytest.mark.parametrize("data", [7, None, {"a": None}, ["x"]])
+def test_a_schema_that_is_only_true_takes_any_data(data: Any) -> None:
+    assert encoded(True, data) == json.dumps(data, separators=(",", ":")).replace('{"a":null}', "{}")
+
+
+@pytest.mark.parametrize("data", [7, None, {}])
+def test_a_schema_that_is_only_false_takes_no_data(data: Any) -> None:
+    with pytest.raises(ValueError, match="does not fit its JSON schema"):
+        encoded(False, data)
 
 
 @pytest.mark.parametrize("text", ["", "7", "[]", '{"type": "nothing"}', '{"pattern": "("}', "[" * 100_000])
@@ -336,3 +348,72 @@ def test_the_schema_of_columns_takes_their_nulls(kind: Any, cell: Any, items: An
     assert items.items() <= schema.items()
     assert texts(schema, column) == json_columns.texts(column).to_pylist()
     assert columns.certainly_fits(schema, column) or pa.types.is_map(kind)
+
+
+ADDRESS = {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]}
+
+
+@pytest.mark.parametrize("drawn", [{}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}])
+@pytest.mark.parametrize(
+    ("root", "named"),
+    [
+        ({}, {"address.json": ADDRESS}),
+        ({"$id": "http://acme.example/order.json"}, {"address.json": ADDRESS}),
+        ({"$id": "order.json"}, {"address.json": ADDRESS}),
+        (
+            {"$id": "http://acme.example/order.json"},
+            {"address.json": ADDRESS | {"$id": "http://acme.example/address.json"}},
+        ),
+        (
+            {"$id": "http://acme.example/order.json"},
+            {"address.json": {"$id": "http://other.example/a/", "$ref": "zip.json"}, "zip.json": ADDRESS},
+        ),
+    ],
+    ids=["no id", "id of a root", "relative id", "id of both", "id of the reference"],
+)
+def test_a_reference_is_found_by_its_name_below_an_id(
+    drawn: dict[str, Any], root: dict[str, Any], named: dict[str, Any]
+) -> None:
+    """A registry has it under the name alone, as for Confluent's serializers in Java."""
+    text = json.dumps({**drawn, **root, "properties": {"at": {"$ref": "address.json"}}})
+    schema = parsed_schema(text, [NamedText(name=name, text=json.dumps(each)) for name, each in named.items()])
+
+    assert schema.encode({"at": {"zip": "1"}}) == b'{"at":{"zip":"1"}}'
+    with pytest.raises(ValueError, match='"zip" is a required property'):
+        schema.encode({"at": {}})
+
+
+TEXT_OR_NULL = {"type": ["string", "null"]}
+CLOSED = {"required": ["a"], "properties": {"a": TEXT_OR_NULL}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    ("other", "data", "sent"),
+    [
+        ({"required": ["c", "d"]}, {"a": None, "b": None}, {"a": None}),
+        ({"properties": {"b": {"type": "null"}}, "required": ["b"]}, {"b": None, "c": "x"}, {"b": None, "c": "x"}),
+        ({"required": ["in"], "properties": {"in": CLOSED}}, {"in": {"a": None, "b": None}}, {"in": {"a": None}}),
+        (
+            {"properties": {"kind": {"const": 2}, "note": {"type": "string"}, "end": {}}, "required": ["kind", "end"]},
+            {"kind": 2, "note": None, "end": None},
+            {"kind": 2, "end": None},
+        ),
+    ],
+)
+def test_nulls_that_a_variant_needs_are_sent_and_no_others(
+    word: str, other: dict[str, Any], data: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    schema = {word: [CLOSED, other]}
+
+    assert json.loads(encoded(schema, data)) == sent
+
+
+def test_a_tree_of_variants_is_checked_in_time() -> None:
+    """Each level of the data is a choice: two steps for each choice would be 2^40."""
+    node = {"anyOf": [{"type": "string"}, {"required": ["v"], "properties": {"next": {"$ref": "#"}}}]}
+    data: dict[str, Any] = {"v": None, "w": 1}
+    for _level in range(40):
+        data = {"next": data, "v": None}
+
+    assert encoded(node, data).count('"v":null') == 41

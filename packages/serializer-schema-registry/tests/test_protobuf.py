@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from array import array
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.type_pb2 import Field, Type
 from hostile_registry import Hostile, hostile_server, says
@@ -120,15 +123,40 @@ def test_lists_of_every_arrow_type_become_repeated_fields(listed: Any) -> None:
         schema.encode_column(pa.array([], pa.struct([("fields", listed(pa.struct([("width", pa.int8())])))])), b"")
 
 
+def test_structs_in_a_map_have_the_fields_of_its_values() -> None:
+    schema = ProtobufSchema(Struct, b"\0")
+
+    def of(field: str) -> Any:
+        return pa.struct([("fields", pa.map_(pa.string(), pa.struct([(field, pa.float64())])))])
+
+    column = pa.array([{"fields": [("a", {"number_value": 1.5})]}], of("number_value"))
+    assert schema.encode_column(column, b"").to_pylist() == [_struct(a=1.5).SerializeToString()]
+    with pytest.raises(TypeError, match=r"has no field 'fields\.value\.width'"):
+        schema.encode_column(pa.array([], of("width")), b"")
+
+
+def _struct(**fields: float) -> Struct:
+    made = Struct()
+    made.update(fields)
+    return made
+
+
 def file_of(*fields: tuple[str, int, int, str | None]) -> Any:
-    """A class of a message with fields: name, type, label, and name of their message."""
+    """A class of a message with fields: name, type, label, and name of their message or enum."""
     file = FileDescriptorProto(name="m.proto", package="p", syntax="proto3")
     file.dependency.extend(["google/protobuf/timestamp.proto", "google/protobuf/duration.proto"])
+    enum = file.enum_type.add(name="E")
+    for number, value in enumerate("ABC"):
+        enum.value.add(name=value, number=number)
     message = file.message_type.add(name="M")
     entry = message.nested_type.add(name="EntriesEntry")
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=1)
     entry.field.add(name="value", number=2, type=FIELD.TYPE_FLOAT, label=1)
+    named = message.nested_type.add(name="NamedEntry")
+    named.options.map_entry = True
+    named.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=1)
+    named.field.add(name="value", number=2, type=FIELD.TYPE_ENUM, label=1, type_name=".p.E")
     for number, (name, kind, label, of) in enumerate(fields, 1):
         message.field.add(name=name, number=number, type=kind, label=label, type_name=of)
     pool = DescriptorPool()
@@ -172,6 +200,16 @@ def test_a_row_with_a_time_that_protobuf_lacks_is_refused(name: str, kind: Any) 
     assert list(caught.value.rows) == [1, 2]
 
 
+@pytest.mark.parametrize("seconds", [315_576_000_000, -315_576_000_000])
+def test_the_longest_duration_of_protobuf_arrives(seconds: int) -> None:
+    took = pa.ListArray.from_arrays([0, 1], pa.array([seconds], pa.int64()).view(pa.duration("s")))
+    column = pa.StructArray.from_arrays([took], ["took"])
+
+    [made] = ProtobufSchema(TIMES, b"\0").encode_column(column, b"").to_pylist()
+
+    assert [each.seconds for each in TIMES.FromString(made).took] == [seconds]
+
+
 FLOATS = file_of(
     ("one", FIELD.TYPE_FLOAT, 1, None),
     ("many", FIELD.TYPE_FLOAT, 3, None),
@@ -186,7 +224,10 @@ FLOATS = file_of(
     [
         ({"one": 1e300}, "one"),
         ({"one": -(10**39)}, "one"),
+        ({"one": Decimal("1E+400")}, "one"),
         ({"many": [0.0, 1e39]}, "many"),
+        ({"many": {1e39}}, "many"),
+        ({"many": array("d", [1e39])}, "many"),
         ({"entries": {"a": 1.0, "b": 1e39}}, r"entries\['b'\]"),
         ({"wide": 1e300, "inner": {"inner": {"one": 1e39}}}, r"inner\.inner\.one"),
     ],
@@ -194,6 +235,47 @@ FLOATS = file_of(
 def test_a_number_that_is_too_large_for_a_float_is_refused(data: Any, path: str) -> None:
     with pytest.raises(ValueError, match=rf"{path} is .*, which is too large for a float$"):
         ProtobufSchema(FLOATS, b"\0").encode(data)
+
+
+ENUMS = file_of(
+    ("one", FIELD.TYPE_ENUM, 1, ".p.E"),
+    ("many", FIELD.TYPE_ENUM, 3, ".p.E"),
+    ("inner", FIELD.TYPE_MESSAGE, 1, ".p.M"),
+    ("inners", FIELD.TYPE_MESSAGE, 3, ".p.M"),
+    ("named", FIELD.TYPE_MESSAGE, 3, ".p.M.NamedEntry"),
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        ({"one": "\ud800"}, "one"),
+        ({"many": ["A", "B\udfff"]}, "many"),
+        ({"many": "\ud800"}, "many"),
+        ({"inner": {"inner": {"one": "a\ud800"}}}, r"inner\.inner\.one"),
+        ({"many": (name for name in ["A", "\ud800"])}, "many"),
+        ({"inners": ({"one": name} for name in ["A", "\ud800"])}, r"inners\.one"),
+        ({"named": {"a": "\ud800"}}, r"named\['a'\]"),
+        ({"named": [("a", "\ud800")]}, r"named\['a'\]"),
+    ],
+)
+def test_the_name_of_an_enum_that_is_not_text_never_reaches_the_library(data: Any, path: str) -> None:
+    """Most versions of it end the process then, with all records that are queued."""
+    with pytest.raises(ValueError, match=rf"{path} is .*, which is not valid text, and so no name of an enum's value"):
+        ProtobufSchema(ENUMS, b"\0").encode(data)
+
+
+def test_names_and_numbers_of_enums_are_written() -> None:
+    data = {
+        "one": "B",
+        "many": iter(["C", 1]),
+        "inner": None,
+        "inners": ({"one": n} for n in "AB"),
+        "named": {"a": "C"},
+    }
+    written = ProtobufSchema(ENUMS, b"\0").encode(data)
+
+    assert ENUMS.FromString(written) == ENUMS(one=1, many=[2, 1], inners=[ENUMS(one=0), ENUMS(one=1)], named={"a": 2})
 
 
 def test_numbers_that_a_float_can_have_are_written() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_registry import Hostile, hostile_registry, hostile_server, says, trickles
+from without_ipv6 import WithoutIPv6, addresses
 
 from ottla.interfaces import Secret
 from ottla_serializer_schema_registry import (
@@ -24,6 +25,7 @@ from ottla_serializer_schema_registry.registry.authorization import Authorizatio
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import MAX_ANSWER
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.host_names import HostNames
 from ottla_serializer_schema_registry.registry.schemas import AVRO, Schema
 
 hostile = hostile_server
@@ -86,7 +88,7 @@ def test_a_wait_longer_than_the_time_left_ends_at_once(hostile: Hostile) -> None
 def test_a_registry_that_stays_broken_ends_the_attempts(hostile: Hostile) -> None:
     registry = SchemaRegistry(Exchanges([hostile.address], sleep=lambda _seconds: None))
     hostile.last = says({}, status=500)
-    with pytest.raises(RegistryUnavailableError, match=r"10 attempts; last: .* status 500"):
+    with pytest.raises(RegistryUnavailableError, match=r"in 10 attempts and .* s; last: .* status 500"):
         registry.register("orders-value", SCHEMA, timeout=60)
     assert len(hostile.requests) == 10
 
@@ -100,6 +102,36 @@ def test_headers_that_trickle_end_at_the_deadline(hostile: Hostile, registry: Sc
 def test_the_next_address_answers_for_a_dead_one(hostile: Hostile) -> None:
     registry = SchemaRegistry(Exchanges(["http://127.0.0.1:1", hostile.address]))
     assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+
+
+def with_addresses(monkeypatch: pytest.MonkeyPatch, port: int, *families: socket.AddressFamily) -> SchemaRegistry:
+    """A registry whose name has an address of each family, on a host without IPv6."""
+    found = addresses(port, *families)
+    monkeypatch.setattr(HostNames, "addresses", lambda *_arguments, **_keywords: found)
+    monkeypatch.setattr(socket, "socket", WithoutIPv6)
+    return SchemaRegistry(Exchanges([f"http://registry.invalid:{port}"], sleep=lambda _seconds: None))
+
+
+def test_without_ipv6_the_other_addresses_are_tried(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(hostile.address.rpartition(":")[2])
+    registry = with_addresses(monkeypatch, port, socket.AF_INET6, socket.AF_INET)
+    assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+
+
+@pytest.mark.parametrize(
+    ("families", "reason"),
+    [
+        ([socket.AF_INET6, socket.AF_INET], "refused"),
+        ([socket.AF_INET, socket.AF_INET6], "refused"),
+        ([socket.AF_INET6], "Address family not supported"),
+    ],
+)
+def test_without_ipv6_the_error_is_that_of_another_address(
+    monkeypatch: pytest.MonkeyPatch, families: list[socket.AddressFamily], reason: str
+) -> None:
+    registry = with_addresses(monkeypatch, 1, *families)
+    with pytest.raises(RegistryUnavailableError, match=reason):
+        registry.register("orders-value", SCHEMA, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +213,22 @@ def test_a_name_server_that_is_silent_takes_no_longer_than_the_limit(monkeypatch
         answered.set()
 
 
+def test_the_address_of_a_name_is_looked_up_again_for_the_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have another one by now."""
+    addresses = ["192.0.2.1", "192.0.2.2"]
+
+    def changing(host: str, port: int, **more: Any) -> Any:
+        if more.get("flags"):
+            raise socket.gaierror("a name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (addresses.pop(0), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", changing)
+    names = HostNames()
+    found = [names.addresses("registry.invalid", 8081, timeout=30) for _ in range(2)]
+
+    assert [address for [(*_kind, (address, _port))] in found] == ["192.0.2.1", "192.0.2.2"]
+
+
 @pytest.mark.parametrize("error", [socket.gaierror(8, "no such name"), UnicodeError("label too long")])
 def test_a_name_without_an_address_is_an_error_with_the_name(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fails(host: str, port: int, **_more: Any) -> Any:
@@ -218,3 +266,18 @@ def test_an_answer_without_a_valid_version_is_refused(hostile: Hostile, registry
     hostile.last = says({"subject": "orders-value", "id": 7, "version": version})
     with pytest.raises(RegistryAnswerError, match="no valid version"):
         registry.look_up("orders-value", SCHEMA, timeout=30)
+
+
+def test_a_name_whose_lookup_got_no_thread_is_looked_up_by_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = HostNames()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="the system has no thread for looking up 'localhost'"):
+            names.addresses("localhost", 8081, timeout=30)
+
+    assert names.addresses("localhost", 8081, timeout=30)

@@ -23,7 +23,7 @@ from hostile_registry import Hostile, hostile_server, says
 from ottla import ConfigError
 from ottla.errors import SerializationError
 from ottla.interfaces import Secret
-from ottla_serializer_schema_registry import InvalidSchemaError, assembly, keys
+from ottla_serializer_schema_registry import InvalidSchemaError, SchemaNotFoundError, assembly, keys
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
@@ -38,14 +38,14 @@ from ottla_serializer_schema_registry.registry.references import (
     registrable,
 )
 from ottla_serializer_schema_registry.registry.schemas import AVRO, Reference, Schema
-from ottla_serializer_schema_registry.schema_ids import HEADER
+from ottla_serializer_schema_registry.schema_ids import IdPlace
 from ottla_serializer_schema_registry.serializer import SchemaOptions
 from ottla_testkit.mock_producer import MockProducer
 
 hostile = hostile_server
 
 GUID = "00112233-4455-6677-8899-aabbccddeeff"
-IN_HEADER = SchemaOptions(id_place=HEADER)
+IN_HEADER = SchemaOptions(id_place=IdPlace.HEADER)
 
 
 @pytest.fixture
@@ -122,6 +122,25 @@ def test_a_schema_that_two_others_import_is_registered_once(hostile: Hostile, re
     assert asked == [f"POST /subjects/{name}{end}" for name in "zxy" for end in ("/versions", "")]
 
 
+def test_a_node_that_does_not_know_a_new_import_yet_is_asked_again(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.answers = [says({"id": 7}), says({"error_code": 40403, "message": "Schema not found"}, status=404)]
+    hostile.last = versions(lambda _subject, _version: ())
+    z = LocalSchema(schema=Schema(kind=AVRO, text='"z"'), name="z")
+    top = LocalSchema(schema=Schema(kind=AVRO, text='"top"'), name="top", imports=(z,))
+
+    made = registrable(registry, top, register=True, deadline=Deadline(30))
+    assert [each.name for each in made.references] == ["z"]
+    assert len(hostile.requests) == 3
+
+
+def test_a_node_that_does_not_know_a_new_schema_yet_is_asked_again(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.answers = [says({"id": 7}), says({"error_code": 40403, "message": "Schema not found"}, status=404)]
+    hostile.last = says({"id": 7, "guid": GUID, "subject": "orders-value", "version": 1})
+    made = avro_serializer(registry, '"long"', options=IN_HEADER)
+    made.prepare("orders", 1, (), timeout=30)
+    assert made.serialize("orders", 1, []) == b"\2"
+
+
 def test_a_header_of_a_former_schema_is_replaced(hostile: Hostile, registry: SchemaRegistry) -> None:
     hostile.last = says({"id": 7, "guid": GUID})
     made = avro_serializer(registry, '"long"', options=IN_HEADER)
@@ -129,6 +148,45 @@ def test_a_header_of_a_former_schema_is_replaced(hostile: Hostile, registry: Sch
     headers = [("__value_schema_id", b"former"), ("trace", b"1")]
     assert made.serialize("orders", 1, headers) == b"\2"
     assert headers == [("trace", b"1"), ("__value_schema_id", bytes.fromhex("01" + GUID.replace("-", "")))]
+
+
+def test_a_new_schema_that_stays_unknown_has_the_error_of_the_registry(hostile: Hostile) -> None:
+    refuses = says({"error_code": 40403, "message": "Schema not found"}, status=404)
+    hostile.answers, hostile.last = [says({"id": 7}), says({}, status=503)], refuses
+    registry = SchemaRegistry(Exchanges([hostile.address], sleep=lambda _seconds: None))
+    made = avro_serializer(registry, '"long"', options=IN_HEADER)
+    with pytest.raises(SchemaNotFoundError, match="Schema not found"):
+        made.prepare("orders", 1, (), timeout=30)
+
+
+def test_a_sent_record_has_the_guid_of_its_schema_in_a_header(hostile: Hostile) -> None:
+    hostile.last = says({"id": 7, "guid": GUID})
+    settings = {
+        "bootstrap.servers": "127.0.0.1:9",
+        "value.serializer": "avro",
+        "value.schema": '"long"',
+        "value.schema.id.serializer": "header",
+        "schema.registry.url": hostile.address,
+    }
+    with MockProducer(settings) as producer:
+        producer.send("orders", 1, headers=[("trace", b"1")])
+    [record] = producer.history
+    guid = bytes.fromhex("01" + GUID.replace("-", ""))
+    assert (record.value, list(record.headers)) == (b"\2", [("trace", b"1"), ("__value_schema_id", guid)])
+
+
+def test_a_pickled_serializer_sets_the_header_of_the_schema(hostile: Hostile, registry: SchemaRegistry) -> None:
+    hostile.last = says({"id": 7, "guid": GUID})
+    made = avro_serializer(registry, '"long"', options=IN_HEADER)
+    made.prepare("orders", 1, (), timeout=30)
+    again = pickle.loads(pickle.dumps(made))
+    guid = bytes.fromhex("01" + GUID.replace("-", ""))
+    with MockProducer({"bootstrap.servers": "127.0.0.1:9", "value.serializer": again}) as producer:
+        producer.send("orders", 1, headers=[("__value_schema_id", b"former"), ("trace", b"1")])
+        producer.send("orders", None)
+    first, second = producer.history
+    assert (first.value, list(first.headers)) == (b"\2", [("trace", b"1"), ("__value_schema_id", guid)])
+    assert (second.value, list(second.headers)) == (None, [])
 
 
 def test_a_header_has_the_place_of_a_protobuf_message(hostile: Hostile, registry: SchemaRegistry) -> None:
@@ -149,6 +207,23 @@ def test_rows_of_a_table_have_the_guid_in_a_header(hostile: Hostile, registry: S
         [(name, value)] = serializer.column_headers("orders", column[:0])
         assert (name, value) == ("__key_schema_id", bytes.fromhex("01" + GUID.replace("-", "")))
         assert serializer.serialize_column("orders", column).to_pylist() == [b"\2", None]
+
+
+def test_columns_of_two_types_keep_their_schemas_in_another_process(hostile: Hostile, registry: SchemaRegistry) -> None:
+    made = avro_serializer(registry)
+    columns = [pa.array([1], pa.int64()), pa.array(["1"])]
+    for number, column in enumerate(columns):
+        hostile.last = says({"id": number})
+        made.prepare("orders", column, (), timeout=30)
+    again = pickle.loads(pickle.dumps(made))
+
+    found = [
+        [serializer.serialize_column("orders", column)[0].as_py() for column in columns] for serializer in (made, again)
+    ]
+
+    assert found == [[b"\0\0\0\0\0\2", b"\0\0\0\0\1\x021"]] * 2
+    with pytest.raises(SerializationError, match="no schema was looked up for topic 'orders' and columns of type bool"):
+        again.serialize_column("orders", pa.array([True]))
 
 
 def test_the_setting_normalize_reaches_the_registry(hostile: Hostile) -> None:

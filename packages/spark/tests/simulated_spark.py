@@ -17,8 +17,9 @@ import attrs
 
 from ottla.errors import OttlaError, TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, commit
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.cluster import OpenTaskTransaction, TransactionOutcome, TransactionStatus
+from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_prepared, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import DataLossError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status, Step, next_step
@@ -27,6 +28,7 @@ from ottla_spark.exactly_once.transactional_ids import IdPool, is_task_id
 
 NAME = "orders"
 QUERY = "query-1"
+TOPIC = "t"
 TIMEOUT = 900.0
 
 
@@ -89,7 +91,7 @@ class SimulatedBrokers:
             transactional_id=transactional_id, producer_id=found.producer_id, epoch=found.epoch, level=self.level
         )
 
-    def end(self, prepared: PreparedTransaction | Open, *, commit: bool) -> Outcome:
+    def end(self, prepared: PreparedTransaction | OpenTaskTransaction, *, commit: bool) -> Outcome:
         """As EndTxn has it."""
         found = self.ids.get(prepared.transactional_id)
         if found is None:
@@ -244,12 +246,12 @@ class SteppedCluster:
     def now(self) -> float:
         return self.brokers.now
 
-    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
-        found: list[Open] = []
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[OpenTaskTransaction]:
+        found: list[OpenTaskTransaction] = []
 
         def look() -> None:
             found.extend(
-                Open(transactional_id=each, producer_id=state.producer_id, epoch=state.epoch)
+                OpenTaskTransaction(transactional_id=each, producer_id=state.producer_id, epoch=state.epoch)
                 for each, state in self.brokers.ids.items()
                 if state.rows is not None and is_task_id(name, each) and each not in but
             )
@@ -292,7 +294,7 @@ class SteppedCluster:
             brokers.waiting = entry
 
         def end() -> None:
-            mine = Open(transactional_id=name, producer_id=lease.producer_id, epoch=lease.epoch)
+            mine = OpenTaskTransaction(transactional_id=name, producer_id=lease.producer_id, epoch=lease.epoch)
             if not brokers.end(mine, commit=True).committed:
                 raise LeaseLostError("the ledger was taken over")
 
@@ -307,13 +309,13 @@ class SteppedCluster:
         self.actor.step("describe", lambda: found.extend(map(self.brokers.status, transactions)))
         return found
 
-    def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+    def end(self, prepared: PreparedTransaction, *, commit: bool, within: float | None = None) -> Outcome:
         found: list[Outcome] = []
         what = "commit" if commit else "abort"
         self.actor.step(what, lambda: found.append(self.brokers.end(prepared, commit=commit)))
         return found[0]
 
-    def abort(self, found: Open) -> None:
+    def abort(self, found: OpenTaskTransaction) -> None:
         self.actor.step("sweep", lambda: self.brokers.end(found, commit=False))
 
 
@@ -375,8 +377,10 @@ class Spark:
             prepared=prepared[0] if prepared else None,
             records=len(rows),
             rows=len(rows),
+            topics=(TOPIC,) if rows else (),
             planned_at=given.planned_at,
             rows_in_ledger=given.last.rows if given.last is not None and step is Step.SKIP else None,
+            topics_in_ledger=given.last.topics if given.last is not None and step is Step.SKIP else None,
         )
 
     def _note(self, next_batch: int) -> None:

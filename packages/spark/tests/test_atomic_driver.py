@@ -11,7 +11,7 @@ import contextlib
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import attrs
@@ -161,6 +161,9 @@ class OwnerWithFaults:
         for _ in self.faults.around("marker"):
             found = self.brokers.committed_marker
         return found
+
+    def markers_for_other_topics(self) -> Mapping[str, Marker]:
+        return {}
 
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
         for _ in self.faults.around("mark"):
@@ -313,13 +316,31 @@ def test_a_failed_task_is_aborted_and_its_batch_repeated_in_place(level: int) ->
     assert_exact(spark, 1)
 
 
-def test_a_lost_commit_response_is_resolved_by_reading_the_marker() -> None:
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_lost_commit_response_is_resolved_by_reading_the_marker(attempts: int) -> None:
     faults = Faults(planned={steps_without_faults(2).index("commit"): "answer lost"})
     spark = Spark(Brokers(level=2), faults)
-    driver = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1)
+    driver = BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=attempts)
 
     assert spark.batch(driver) == BatchWritten(batch=0, records=ROWS, attempts=1)
     assert spark.computed == {0: 1}
+
+
+@LEVELS
+def test_the_attempts_of_a_batch_are_how_often_its_rows_were_written(level: int) -> None:
+    """Here a task of the first attempt fails, and the response to the second one's commit is lost."""
+    row = steps_without_faults(level).index("row")
+    planned: dict[int, str] = {row: "task died"}
+    names = Faults(planned=dict(planned))
+    spark = Spark(Brokers(level=level), names)
+    spark.run(1)
+    planned[names.steps.index("commit")] = "answer lost"
+    spark = Spark(Brokers(level=level), Faults(planned=planned))
+    written = spark.batch(BatchDriver(OwnerWithFaults(spark.brokers, spark.faults), query=QUERY, attempts=3))
+
+    assert written == BatchWritten(batch=0, records=ROWS, attempts=2)
+    assert_exact(spark, 1)
+    assert not planned
 
 
 @pytest.mark.parametrize("skips", [None, 0, 1])
@@ -376,6 +397,19 @@ def test_a_batch_that_took_too_long_is_repeated() -> None:
 
     assert written.attempts == 2
     assert_exact(spark, 1)
+
+
+@LEVELS
+@pytest.mark.parametrize("fault", ["never asked", "refused"])
+def test_an_abort_that_fails_does_not_hide_why_the_batch_failed(level: int, fault: str) -> None:
+    faults = Faults({2: "task died", 3: fault})  # after `open` and `marker`
+    spark = Spark(Brokers(level=level), faults)
+    with pytest.raises(BatchFailedError, match="at row 0") as failed:
+        spark.batch(BatchDriver(OwnerWithFaults(spark.brokers, faults), query=QUERY, attempts=1))
+
+    assert isinstance(failed.value.__cause__, TaskDied)
+    [note] = failed.value.__cause__.__notes__
+    assert note.startswith("while aborting the batch: ")
 
 
 def test_a_batch_that_always_fails_is_an_error_and_leaves_nothing_open() -> None:

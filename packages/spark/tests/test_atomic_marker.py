@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import attrs
 import pytest
 
 from ottla.errors import InvalidRecordError
 from ottla.transactions import OffsetAndMetadata
 from ottla_spark.atomic.errors import BatchRefusedError
-from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows, with_other_topics
 
 
 def marker(batch: int, query: str = "q") -> Marker:
@@ -32,6 +35,7 @@ def test_a_marker_of_an_earlier_version_has_no_rows() -> None:
         OffsetAndMetadata(5),
         OffsetAndMetadata(5, "a consumer's note"),
         OffsetAndMetadata(5, "[]"),
+        OffsetAndMetadata(5, "[" * 4_000),
         OffsetAndMetadata(5, '{"query": "q"}'),
         OffsetAndMetadata(5, '{"query": 7, "batch": 4}'),
         OffsetAndMetadata(5, '{"query": "q", "batch": 5}'),
@@ -72,7 +76,7 @@ def test_a_batch_is_due_if_its_predecessor_is_the_last(
             1,
             None,
             "there is no marker in here: the function of foreachBatch returned without calling the sink for batch 0 "
-            ".*, the marker expired .* set begins_with=1",
+            ".*, the query had another topic, .*, the marker expired .* set begins_with=1",
         ),
         (None, 8, 7, "there is no marker in here"),
         (
@@ -90,6 +94,25 @@ def test_an_ambiguous_marker_is_refused(found: int | None, asked: int, begins_wi
     last = None if found is None else marker(found)
     with pytest.raises(BatchRefusedError, match=says):
         batch_action(last, marker(asked), begins_with=begins_with, where="here")
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [
+        ({}, "no marker"),
+        ({"t": marker(4, "other")}, "no marker"),
+        (
+            {"t": marker(2), "u": marker(4)},
+            r"no marker\. .* topic 'u' is of batch 4, .* begins_with=5 .*",
+        ),
+        ({"t": marker(5)}, ".* for topic 't' is of batch 5, .*: start it with that topic until batch 5 is over"),
+        ({"t": marker(2)}, ".* for topic 't' is of batch 2, so its topic was changed"),
+    ],
+)
+def test_a_marker_for_the_topic_of_before_is_named(others: Mapping[str, Marker], says: str) -> None:
+    said = with_other_topics(BatchRefusedError("no marker"), others, marker(5))
+
+    assert re.fullmatch(says, str(said))
 
 
 @pytest.mark.parametrize("batch", [0, 1, 5])

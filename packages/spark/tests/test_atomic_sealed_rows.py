@@ -57,8 +57,8 @@ def records(
     for some in packed:
         owners = some.column("owner").to_pylist()
         for owner, batch in zip(owners, sealed_batches(some, assignment), strict=True):
-            [found] = parse_batches(b"".join(batch.section.wire_chunks()), compressors={})
-            assert len(found.records) == batch.section.count
+            [found] = parse_batches(b"".join(batch.sealed.wire_chunks()), compressors={})
+            assert len(found.records) == batch.sealed.count
             for record in found.records:
                 yield owner, batch.topic, batch.partition, record
 
@@ -113,14 +113,14 @@ def test_sealed_rows_are_compressed_like_records_and_keep_the_limit(codec: str) 
     rows = pa.RecordBatch.from_pydict({"value": [b"%090d" % number for number in range(2_000)]})
     packs = packing(["value"], {"topic": "a", "kafka.compression.type": codec}, owners=1, most=20_000)
     [some] = seal_rows(packs, [rows])
-    sections = [batch.section for batch in sealed_batches(some, packs.assignment)]
+    sealed = [batch.sealed for batch in sealed_batches(some, packs.assignment)]
     ids = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
-    assert {section.codec_id for section in sections} == {ids[codec]}
-    assert sum(section.count for section in sections) == 2_000
-    assert len(sections) > 8
-    assert all(10_000 < section.plain_size <= 20_000 for section in sections[:-1])
-    assert all((section.size < section.plain_size) is (codec != "none") for section in sections)
+    assert {each.codec_id for each in sealed} == {ids[codec]}
+    assert sum(each.count for each in sealed) == 2_000
+    assert len(sealed) > 8
+    assert all(10_000 < each.plain_size <= 20_000 for each in sealed[:-1])
+    assert all((each.size < each.plain_size) is (codec != "none") for each in sealed)
 
 
 def test_timestamps_are_those_of_the_rows_or_the_current_time() -> None:
@@ -137,7 +137,7 @@ def test_timestamps_are_those_of_the_rows_or_the_current_time() -> None:
 
     assert (found[0], found[2]) == (5, 7_000)
     assert before <= found[1] <= after
-    assert (batch.section.first_timestamp, batch.section.max_timestamp) == (5, found[1])
+    assert (batch.sealed.first_timestamp, batch.sealed.max_timestamp) == (5, found[1])
 
 
 def test_sealed_rows_are_returned_while_more_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_a_batch_keeps_no_memory_of_the_others_sealed_with_it() -> None:
     [some] = seal_rows(packs, [rows])
     first, *_others = sealed_batches(some, packs.assignment)
 
-    assert [type(chunk) for chunk in first.section.chunks] == [bytes]
+    assert [type(chunk) for chunk in first.sealed.chunks] == [bytes]
 
 
 def test_settings_are_not_in_the_repr() -> None:

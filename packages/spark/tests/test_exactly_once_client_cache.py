@@ -45,7 +45,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Watched]]:
         each_made.append(Watched(given))
         return each_made[-1]
 
-    monkeypatch.setattr(client_cache, "_of_process", {})
+    monkeypatch.setattr(client_cache, "_caches", {})
     monkeypatch.setattr(client_cache, "KafkaClusterClient", make)
     yield each_made
     for each in each_made:

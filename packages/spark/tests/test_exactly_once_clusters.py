@@ -15,7 +15,7 @@ from test_exactly_once_rules import Direct, entry, written
 
 from ottla.errors import TransactionError
 from ottla.transactions import Outcome, PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import ClusterClient, Open
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, OpenTaskTransaction
 from ottla_spark.exactly_once.driver.commit import commit
 from ottla_spark.exactly_once.errors import BatchNotCommittedError
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -60,7 +60,7 @@ OPERATIONS: Mapping[str, Callable[[ClusterClient, PreparedTransaction], object]]
     "commit": lambda client, prepared: client.end(prepared, commit=True),
     "abort": lambda client, prepared: client.end(prepared, commit=False),
     "abort what is open": lambda client, prepared: client.abort(
-        Open(
+        OpenTaskTransaction(
             transactional_id=ID,
             producer_id=prepared.producer_id,
             epoch=prepared.epoch,

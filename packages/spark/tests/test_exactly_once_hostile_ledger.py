@@ -22,8 +22,9 @@ from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.batches import GZIP, LARGEST_ENTRY, split
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, Entry, Ledger, Status, TaskTransaction, read_value
+from ottla_spark.exactly_once.ledger.places import partition_of
 from ottla_spark.exactly_once.ledger.scan import ForeignEntry, LedgerScan
-from ottla_spark.exactly_once.ledger.topic import own_topic, partition_of
+from ottla_spark.exactly_once.ledger.topic import own_topic
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.options import read_options

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla import Producer
+from ottla import Producer, TransactionTimeoutError
 from ottla.transactions import find_open_transactions
 from ottla_spark import InvalidWriteError, last_report
 from ottla_spark.exactly_once import LeaseLostError, LedgerMismatchError, accept_loss, forget, jobs, write_once
@@ -95,6 +95,26 @@ def test_a_job_that_another_run_ends_meanwhile_says_so(
     assert visible(options) == Counter(b"%d" % number for number in range(100))
 
 
+def test_a_job_whose_rows_are_visible_needs_no_further_request(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers do not respond any more, once the job is done."""
+
+    def unreachable(_settings: Any) -> Any:
+        raise TransactionTimeoutError("no broker can be reached")
+
+    def last(given: JobInput, writer: BatchWriter) -> Any:
+        results = run_job(given, writer)
+        monkeypatch.setattr(jobs, "connected", unreachable)
+        return results
+
+    monkeypatch.setattr(jobs, "run_job", last)
+    outcome = write_once(numbers(spark, 100), options, job_id="monday")
+
+    assert (outcome.written, outcome.records) == (True, 100)
+    assert visible(options) == Counter(b"%d" % number for number in range(100))
+
+
 def test_a_failed_job_leaves_nothing_and_can_be_repeated(spark: SparkSession, options: dict[str, str]) -> None:
     broken = numbers(spark, 100, "if(id = 99, raise_error('broken row'), cast(id as string))")
     with pytest.raises((PySparkException, Py4JJavaError), match="broken row"):  # the latter on PySpark 3.5
@@ -171,6 +191,20 @@ def test_a_failed_run_that_lost_its_job_leaves_nothing_open(
         write_once(broken, options, job_id="monday")
 
     assert find_open_transactions(connection(options), options["transactional.id.prefix"]) == []
+
+
+def test_a_finished_job_with_another_topic_is_refused(
+    spark: SparkSession, options: dict[str, str], make_topic: MakeTopic
+) -> None:
+    other = {**options, "topic": make_topic()}
+    write_once(numbers(spark, 10), options, job_id="monday")
+    with pytest.raises(LedgerMismatchError, match=rf"rows are in topic '{options['topic']}': with topic '.*' it would"):
+        write_once(numbers(spark, 10), other, job_id="monday")
+    forget(other, job_id="monday")
+    again = write_once(numbers(spark, 10), other, job_id="monday")
+
+    assert again.written
+    assert visible(options) == visible(other) == Counter(b"%d" % number for number in range(10))
 
 
 @pytest.mark.parametrize("remedy", ["run it again", "forget it"])

@@ -9,7 +9,8 @@ from long_forms import share
 from simulated_spark import NAME, Actor, Fault, Spark, SteppedCluster, expected, run, some_spark
 
 from ottla.errors import OttlaError
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_superseded, commit
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_superseded, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once import __main__ as command
+from ottla_spark.exactly_once import forget, write_once
 from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.status import ledger_status
 from ottla_spark.options.options import read_options
 
 
@@ -54,6 +57,24 @@ def test_a_missing_prefix_is_the_only_problem() -> None:
 
     [problem] = caught.value.problems
     assert "needs the option transactional.id.prefix" in problem
+
+
+@pytest.mark.parametrize("guarantee", ["guarantee", "GUARANTEE"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda options: write_once(None, options, job_id="monday"),  # type: ignore[arg-type]
+        lambda options: forget(options, job_id="monday"),
+        lambda options: ledger_status(options, job_id="monday"),
+    ],
+    ids=["write_once", "forget", "ledger_status"],
+)
+def test_another_guarantee_is_refused_and_not_replaced(
+    call: Callable[[dict[str, str]], object], guarantee: str
+) -> None:
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "transactional.id.prefix": "orders"}
+    with pytest.raises(InvalidWriteError, match="is for guarantee=exactly-once; set that too"):
+        call({**options, guarantee: "at-least-once"})
 
 
 def test_the_command_reads_the_ledger_like_the_query(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 
@@ -16,9 +17,9 @@ from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla_spark.errors import WriteError
 from ottla_spark.exactly_once import task
-from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
-from ottla_spark.exactly_once.ledger.entry import Entry, Status, TaskTransaction
+from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.settings import read_settings
 from ottla_spark.exactly_once.task import BatchName, TaskPlan, write_task
@@ -72,6 +73,7 @@ def written(
         "guarantee": "exactly-once",
         "transactional.id.prefix": "orders",
     } | {name.replace("_", "."): value for name, value in more.items()}
+    given = {name: value for name, value in given.items() if value}
     problems: list[str] = []
     options = read_options(given, problems=problems)
     assert problems == []
@@ -93,6 +95,27 @@ def committed(attempt: Attempt) -> Entry:
     assert attempt.prepared is not None
     listed = TaskTransaction(prepared=attempt.prepared, partition=0, records=attempt.records)
     return Entry(query=attempt.query, batch=attempt.batch, status=Status.DONE, listed=(listed,))
+
+
+def test_a_task_says_for_which_topics_its_rows_were(mock_cluster: MockCluster) -> None:
+    name = uuid.uuid4().hex
+    named = pa.record_batch({"value": [b"a", b"b", b"c"], "topic": ["x", None, "y"]})
+    of_option = written(mock_cluster, name)
+    without_rows = written(mock_cluster, name, rows=TWO_ROWS.slice(0, 0), batch=1)
+    of_column = written(mock_cluster, name, rows=named, batch=2, more={"topic": "", "errors_tolerance": "all"})
+
+    assert of_option.topics == ("t",)
+    assert without_rows.topics == ()
+    assert of_column.topics == ("x", "y")
+
+
+def test_a_skipped_batch_has_the_topics_of_its_rows_and_of_its_entry(mock_cluster: MockCluster) -> None:
+    name = uuid.uuid4().hex
+    last = attrs.evolve(committed(written(mock_cluster, name)), topics=("t",))
+    skipped = written(mock_cluster, name, last=last, more={"topic": "copies"})
+
+    assert (skipped.step, skipped.rows) == (Step.SKIP, 2)
+    assert (skipped.topics, skipped.topics_in_ledger) == (("copies",), ("t",))
 
 
 def living() -> int:

@@ -87,6 +87,26 @@ def test_headers_are_asked_for_once_on_the_driver(monkeypatch: pytest.MonkeyPatc
     assert CALLS == ["2 rows"] * 3
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_serializer_is_made_for_its_part_of_the_record(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema registry has a subject for each."""
+    made: list[bool] = []
+
+    def make(*_plugin: Any, is_key: bool, **_how: Any) -> Numbered:
+        made.append(is_key)
+        return Numbered()
+
+    monkeypatch.setattr(formats, "make_alone", make)
+    problems: list[str] = []
+    given = {"kafka.bootstrap.servers": "127.0.0.1:9", "topic": "orders", f"{part}.format": "string"}
+    chosen = read_options(given, problems=problems)
+    schema = StructType().add(part, LongType()).add("id", LongType())
+    columns = find_columns(schema, topic=chosen.topic, problems=problems, formats=chosen.formats)
+    formats.prepare_formats(chosen, schema, columns, problems=problems)
+
+    assert made == [part == "key"]
+
+
 def test_a_batch_with_a_refused_row_has_the_headers_too() -> None:
     records, refused, headers = records_of(batch(1, 13, 2), {}, options=options(Numbered()))
 

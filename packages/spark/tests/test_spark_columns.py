@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    CharType,
     DataType,
     DayTimeIntervalType,
     DoubleType,
@@ -16,10 +17,12 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VarcharType,
 )
 
 from ottla_spark.options.column_formats import JSON, Formats
 from ottla_spark.sink.columns import ColumnPositions, find_columns, other_columns
+from ottla_spark.sink.text_types import as_strings
 
 TEXT, BYTES, INT, LONG, DOUBLE, TIME = (
     StringType(),
@@ -54,6 +57,17 @@ def test_all_columns_are_found_at_any_position(key: DataType, value: DataType) -
 
     assert problems == []
     assert positions == {"headers": 1, "partition": 2, "topic": 3, "timestamp": 4, "key": 5, "value": 6}
+
+
+@pytest.mark.parametrize("text", [CharType(3), VarcharType(9)], ids=str)
+def test_texts_of_a_limited_length_are_texts(text: DataType) -> None:
+    headers = ArrayType(StructType().add("key", text).add("value", BYTES))
+    assert found(value=text, key=text, headers=headers)[1] == []
+    problems: list[str] = []
+    columns = schema(topic=text, id=text, texts=ArrayType(text), pairs=MapType(text, text))
+    find_columns(columns, topic=None, problems=problems, formats=Formats(value=JSON))
+    assert problems == []
+    assert as_strings(columns) == schema(topic=TEXT, id=TEXT, texts=ArrayType(TEXT), pairs=MapType(TEXT, TEXT))
 
 
 def test_a_value_is_the_only_required_column_with_a_topic_option() -> None:

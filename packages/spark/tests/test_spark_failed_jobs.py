@@ -1,4 +1,4 @@
-"""Jobs of `write`, `foreach_batch` and `write_once` that fail because the tasks' Python lacks a package of ours."""
+"""Notes on errors of Spark that end a job of `write`, `foreach_batch` or `write_once`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 from spark_task_kit import options
 
-from ottla_spark.sink.job import PACKAGE_MISSING, JobInput, run_job
+from ottla_spark.sink.job import PACKAGE_MISSING, ROWS_TOO_LARGE, JobInput, run_job
 from ottla_spark.sink.writer import OttlaWriter
 
 OF_SPARK = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -48,6 +48,17 @@ def notes(error: BaseException) -> list[str]:
 def test_an_error_of_tasks_without_our_packages_names_the_python_to_set(name: str) -> None:
     assert notes(RuntimeError(OF_SPARK.format(name))) == [PACKAGE_MISSING]
     assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in PACKAGE_MISSING
+
+
+def test_rows_that_are_too_large_for_an_arrow_batch_name_the_setting() -> None:
+    of_spark = (
+        "An error occurred while calling o59.collectToPython.\n: org.apache.spark.SparkException: Job aborted\n"
+        "Caused by: org.apache.arrow.vector.util.OversizedAllocationException: Memory required for vector is "
+        "(2147483648), which is overflow or more than max allowed (2147483647)."
+    )
+
+    assert notes(RuntimeError(of_spark)) == [ROWS_TOO_LARGE]
+    assert "spark.sql.execution.arrow.maxRecordsPerBatch" in ROWS_TOO_LARGE
 
 
 @pytest.mark.parametrize(

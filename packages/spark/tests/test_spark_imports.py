@@ -172,12 +172,12 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import _sealed_rows, sealed_batches
 
 assignment = PartitionAssignment(topics=(("orders", 2),), owners=2)
-section = SealedRecords(
+sealed = SealedRecords(
     chunks=[b"abc"], count=1, first_timestamp=7, max_timestamp=8, magic=2, codec_id=0, plain_size=3, size=3
 )
-batch = SealedBatch(topic="orders", partition=1, section=section)
+batch = SealedBatch(topic="orders", partition=1, sealed=sealed)
 [back] = sealed_batches(_sealed_rows([batch], assignment), assignment)
-assert (back.topic, back.partition, back.section.count) == ("orders", 1, 1)
+assert (back.topic, back.partition, back.sealed.count) == ("orders", 1, 1)
 print("pandas" in sys.modules)
 """
 

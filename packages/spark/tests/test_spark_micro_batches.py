@@ -6,6 +6,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -36,6 +37,26 @@ def written(name: Name, batch: MicroBatch = BATCH, source: Sequence[object] = ()
             return True
     except Refused:
         return False
+
+
+RUN_ID, JOB_GROUP = "sql.streaming.runId", "spark.jobGroup.id"
+
+
+@pytest.mark.parametrize(
+    ("properties", "run"),
+    [
+        ({RUN_ID: "r", JOB_GROUP: "set by the function"}, "r"),
+        ({JOB_GROUP: "r"}, "r"),  # Spark sets no other then
+        ({}, None),
+    ],
+)
+def test_the_run_of_a_query_is_known_though_a_function_has_a_job_group(
+    properties: dict[str, str], run: str | None
+) -> None:
+    properties = {"sql.streaming.queryId": "q", **properties}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
+
+    assert MicroBatch.of_this_thread(session, 7) == MicroBatch(query="q", run=run, batch=7)
 
 
 def test_a_second_call_for_a_micro_batch_is_refused_however_often(name: Name) -> None:

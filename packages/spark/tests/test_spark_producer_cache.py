@@ -6,13 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from pyspark import SparkFiles
 
 from ottla import Producer, ProducerClosedError, TopicUnavailableError
-from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.worker import producer_cache
 from ottla_spark.worker.producer_cache import BorrowedProducer, ProducerCache
 from ottla_testkit.manual_clock import ManualClock
@@ -139,35 +136,17 @@ def test_the_idle_time_of_a_producer_restarts_with_each_task() -> None:
     cache.empty()
 
 
-# Files that Spark ships
+def test_a_producer_is_closed_at_once_if_no_thread_could_do_so_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
 
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "ottla-spark-idle-producers":
+            raise RuntimeError("can't start new thread")
+        start(thread)
 
-@pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of Spark's on an executor, with one file."""
-    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
-    folder, here = tmp_path / "shipped", tmp_path / "here"
-    folder.mkdir()
-    here.mkdir()
-    monkeypatch.setattr(SparkFiles, "_root_directory", str(folder))
-    monkeypatch.chdir(here)
-    (folder / "ca.pem").write_text("")
-    return folder
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert closed(used())  # and the task has not failed
 
-
-def test_a_file_shipped_by_spark_is_found_by_its_name(shipped: Path) -> None:
-    found = with_shipped_files({"ssl.truststore.location": "ca.pem", "acks": "1"})
-
-    assert dict(found) == {"ssl.truststore.location": str(shipped / "ca.pem"), "acks": "1"}
-
-
-@pytest.mark.parametrize("path", ["/etc/ca.pem", "other.pem", ""])
-def test_other_paths_are_unchanged(shipped: Path, path: str) -> None:
-    assert dict(with_shipped_files({"ssl.keystore.location": path})) == {"ssl.keystore.location": path}
-
-
-@pytest.mark.usefixtures("shipped")
-def test_an_existing_file_takes_precedence_over_a_shipped_one() -> None:
-    Path("ca.pem").write_text("")
-
-    assert dict(with_shipped_files({"ssl.keystore.location": "ca.pem"})) == {"ssl.keystore.location": "ca.pem"}
+    producer = used(idle=0.01)
+    until(lambda: closed(producer))

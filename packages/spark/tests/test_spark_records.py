@@ -13,20 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla_spark.errors import WriteError
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows, with_headers
+from ottla_spark.options.options import read_options
+from ottla_spark.sink.records import RowPlace, by_topic, records_of, size_of, valid_rows, with_headers
 from ottla_spark.sink.refused_rows import RefusedRows
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+OPTIONS = read_options({"kafka.bootstrap.servers": "127.0.0.1:1"}, problems=[])
 PLACE = RowPlace(task="Spark partition 3", rows_before=10)
 
 
 def records(**columns: pa.Array) -> pa.RecordBatch:
     """The records that are sent for a record batch of these columns."""
     found, unserializable, _headers = records_of(
-        pa.record_batch(columns), {name: at for at, name in enumerate(columns)}
+        pa.record_batch(columns), {name: at for at, name in enumerate(columns)}, options=OPTIONS
     )
     assert not unserializable
-    valid, indexes = valid_rows(found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"))
+    valid, indexes = valid_rows(
+        found, place=PLACE, topic=None, refused=RefusedRows(None, task="task"), unserializable={}
+    )
     assert valid is found
     assert indexes is None
     return valid
@@ -35,14 +39,21 @@ def records(**columns: pa.Array) -> pa.RecordBatch:
 def test_columns_are_found_at_any_position_under_our_names() -> None:
     batch = pa.record_batch({"note": ["n"], "k": ["key"], "VALUE": [b"v"]})
 
-    assert records_of(batch, {"key": 1, "value": 2})[0].to_pylist() == [{"key": "key", "value": b"v"}]
+    assert records_of(batch, {"key": 1, "value": 2}, options=OPTIONS)[0].to_pylist() == [{"key": "key", "value": b"v"}]
 
 
 def test_columns_are_not_copied() -> None:
     batch = pa.record_batch({"value": ["a", "b"]})
-    [sent] = records_of(batch, {"value": 0})[0].columns
+    [sent] = records_of(batch, {"value": 0}, options=OPTIONS)[0].columns
 
     assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
+
+
+def test_headers_that_have_all_their_offsets_are_not_copied() -> None:
+    headers = pa.array([[{"key": "trace", "value": b"1"}], [{"key": "trace", "value": b""}]], HEADERS)
+    sent = records(value=pa.array(["a", "b"]), headers=headers)
+
+    assert sent.column("headers").buffers()[1].address == headers.buffers()[1].address
 
 
 def test_headers_without_values_have_all_their_offsets() -> None:
@@ -101,12 +112,12 @@ def test_nullable_columns_may_contain_nulls() -> None:
     )
 
     assert nulls.num_rows == 1
-    assert size(nulls) == 0
+    assert size_of(nulls) == 0
 
 
 def test_byte_counts_are_those_of_keys_and_values() -> None:
-    assert size(records(value=pa.array(["grün", None]), key=pa.array([b"k", b"kk"]))) == 8
-    assert size(records(value=pa.array(["1", "22", "333"])[1:2])) == 2
+    assert size_of(records(value=pa.array(["grün", None]), key=pa.array([b"k", b"kk"]))) == 8
+    assert size_of(records(value=pa.array(["1", "22", "333"])[1:2])) == 2
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=50))
@@ -121,7 +132,7 @@ def test_each_topic_gets_its_rows_in_order(topics: list[str]) -> None:
             (row if part.indexes is None else part.indexes[row].as_py(), value)
             for row, value in enumerate(part.rows.column("value").to_pylist())
         ]
-        for part in by_topic(batch, topic=None)
+        for part in by_topic(batch, topic=None, indexes=None)
     }
 
     assert found == expected
@@ -129,13 +140,13 @@ def test_each_topic_gets_its_rows_in_order(topics: list[str]) -> None:
 
 def test_rows_of_one_topic_are_not_copied() -> None:
     batch = records(topic=pa.array(["t", "t"]), value=pa.array(["1", "2"]))
-    [part] = by_topic(batch, topic=None)
+    [part] = by_topic(batch, topic=None, indexes=None)
 
     assert part.rows.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
 
 
 def test_the_topic_option_applies_to_all_rows() -> None:
-    [part] = by_topic(records(value=pa.array(["1", "2"])), topic="t")
+    [part] = by_topic(records(value=pa.array(["1", "2"])), topic="t", indexes=None)
 
     assert (part.topic, part.rows.num_rows) == ("t", 2)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from pyspark import SparkFiles
 
 from ottla import OttlaError
 from ottla_spark.sink import report
-from ottla_spark.sink.report import WriteReport, last_report
+from ottla_spark.sink.report import WriteReport, last_report, publish_report
 from ottla_spark.sink.task_written import TaskWritten
 
 TASKS = [
@@ -84,6 +87,64 @@ def test_the_last_report_is_printed_and_found_by_the_program(driver: Path, capsy
     assert last_report() == found
     assert str(found) in capsys.readouterr().err
     assert [path.name for path in driver.iterdir()] == [report.FILE]
+
+
+def test_two_writes_of_one_program_may_store_their_reports_at_once(
+    driver: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one ends while the first has written its file, but not yet given it its name."""
+    first, second = (WriteReport.of(what, TASKS) for what in ("the first", "the second"))
+    meanwhile = threading.Thread(target=second.publish)
+    replace = Path.replace
+
+    def late(draft: Path, target: Path) -> Path:
+        if threading.current_thread() is not meanwhile:
+            meanwhile.start()
+            meanwhile.join()
+            assert last_report() == second
+        return replace(draft, target)
+
+    monkeypatch.setattr(Path, "replace", late)
+    first.publish()
+
+    assert last_report() == first
+    assert [path.name for path in driver.iterdir()] == [report.FILE]
+    assert not caplog.records
+
+
+class Gone:
+    """A stream whose reader has ended."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def write(self, _text: str) -> None:
+        raise self.error
+
+    def flush(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), ValueError("I/O operation on closed file")])
+def test_a_report_that_cannot_be_printed_is_logged_and_fails_no_write(
+    error: Exception, driver: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Gone(error))
+        publish_report("micro-batch 12", TASKS, wanted=True)
+
+    assert "could not print the report of micro-batch 12" in caplog.text
+    assert last_report() == WriteReport.of("micro-batch 12", TASKS)
+
+
+def test_a_report_that_cannot_be_stored_is_logged_and_fails_no_write(
+    driver: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.rmdir()
+    with caplog.at_level(logging.WARNING):
+        WriteReport.of("micro-batch 12", TASKS).publish()
+
+    assert "could not store the report of micro-batch 12" in caplog.text
 
 
 def test_without_a_driver_the_error_says_where_the_report_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,15 @@ def test_a_broker_error_is_reported_with_row_topic_partition_and_counts() -> Non
     )
 
 
+def test_the_row_that_a_broker_refused_is_named() -> None:
+    rows = numbered(0, 4, timestamp=pa.array([0, 0, 10**15, 0], pa.int64()).cast(pa.timestamp("us", "UTC")))
+    with cluster() as simulation:
+        simulation.cluster.topics["t"].timestamp_after_max_ms = 0
+        simulation.cluster.topics["t"].timestamp_before_max_ms = None
+        with pytest.raises(WriteError, match=r"^Spark partition 7: of 4 records these failed: .*; the first, row 3 of"):
+            sent(simulation, [rows], topic="t")
+
+
 def test_a_failure_ends_the_task_before_all_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1)
     read: list[int] = []

@@ -111,6 +111,17 @@ def test_no_examined_descriptor_stays_open(line: Line, stack: ExitStack) -> None
         end.close()
 
 
+def test_a_descriptor_that_makes_no_socket_is_closed(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**options: int) -> socket.socket:
+        raise OSError("the process has no right to read its options")
+
+    before = len(os.listdir(DESCRIPTORS))
+    monkeypatch.setattr(socket, "socket", refused)
+
+    assert local_connections() == ()
+    assert len(os.listdir(DESCRIPTORS)) == before
+
+
 def test_listeners_and_non_tcp_sockets_are_skipped(stack: ExitStack) -> None:
     listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
     unix, _other = map(stack.enter_context, socket.socketpair())

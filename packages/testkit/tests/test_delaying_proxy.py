@@ -3,11 +3,12 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from ottla_testkit.errors import ProxyError
+from ottla_testkit.errors import PortInUseError, ProxyError
 from ottla_testkit.processes.free_ports import HOST
 from ottla_testkit.proxy.cut_plan import Direction
 from ottla_testkit.proxy.delaying_proxy import DelayingProxy, Traffic
@@ -318,3 +319,24 @@ def test_an_impossible_distance_is_refused_with_the_unit(seconds: float) -> None
 def test_an_impossible_rate_is_refused(rate: float) -> None:
     with pytest.raises(ValueError, match="None removes the limit"):
         DelayingProxy(HOST, 1, round_trip=0.0).bytes_per_second = rate
+
+
+def test_several_threads_may_give_orders_to_a_proxy(target: socket.socket) -> None:
+    """A test makes faults on one thread, and reads the traffic on another."""
+    with DelayingProxy(*target.getsockname(), round_trip=0.0) as proxy, ThreadPoolExecutor(4) as pool:
+        read = [pool.submit(lambda: [proxy.traffic for _ in range(100)]) for _thread in range(4)]
+        counts = [traffic for each in read for traffic in each.result(WITHIN)]
+
+    assert counts == [Traffic(connections=0, bytes_out=0, bytes_back=0)] * 400
+
+
+def test_a_proxy_whose_port_was_taken_meanwhile_says_so() -> None:
+    """KafkaCluster then chooses other ports."""
+    proxy = DelayingProxy(HOST, 1, round_trip=0.0)
+
+    with (
+        socket.create_server((HOST, proxy.port)),
+        pytest.raises(PortInUseError, match=f"another process holds port {proxy.port}"),
+        proxy,
+    ):
+        pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from suite_runs import Suite, each_of
 from wrong_encoders import WrongEncoder
@@ -42,9 +44,17 @@ WRONG_COLUMNS = [
     ("FirstIsLowest", "bytes_are_those", r"first_timestamp of \d+ records in format v2 is \d+, for \d+"),
     ("ChecksumOfTheValue", "older_formats", r"they part at byte 1[2-5]: "),
     ("ReleasesWhatItRefuses", "refuses_headers", r"encode\(1\) of headers raised|encode\(2\) of 0 records raised"),
-    ("SizeOfWhatIsLeft", "size_estimates", r"after encode\(\), \d+ bytes are estimated as \d+"),
-    ("EstimatesTooLittle", "size_estimates", r"and size_estimate\(\) said \d+: requests would be too large"),
+    ("SizeOfWhatIsLeft", "size_estimates", r"and size_estimate\(\) said \d+ after encode\(\)"),
+    ("EstimatesTooLittle", "size_estimates", r"\d+ bytes, and size_estimate\(\) said \d+"),
     ("CountsBytesAlone", "size_estimates", r"and memory\(\) said \d+: it is never less"),
+    ("LeavesTheLastOut", "bytes_are_those", r"count of \d+ records in format v2 is \d+, for \d+"),
+    ("ChunksForOneReader", "bytes_are_those", r"returned chunks of type \w+; they must be a list, which can be read"),
+    ("ChunksOfNumbers", "bytes_are_those", r"returned a chunk of type array, which is not bytes"),
+    ("TimesWithFractions", "bytes_are_those", r"returned [\d.e+-]+ as max_timestamp; it must be an int"),
+    ("BeginsWithOne", "bytes_are_those", r"returned columns with 1 records; new ones are empty"),
+    ("MovesNothing", "move_only", r"with \d+ records took 0; the first one always has room"),
+    ("FactsOfFewer", "facts_and_count", r"facts\(\) before has other timestamps than were appended"),
+    ("FactsOfNothing", "facts_and_count", r"facts\(\) before has None where there must be numbers"),
     ("ForgetsItsNumber", "facts_and_count", r"after encode\(\), \d+ records are 0 by len\(\)"),
     ("ForgetsItsFacts", "facts_and_count", r"facts\(\) after encode\(\) has other timestamps"),
     ("ZeroForNull", "facts_and_count", r"facts\(\) before has other sizes of values; null has -1"),
@@ -61,7 +71,11 @@ WRONG_ENCODERS = [
     ("FirstOfAll", "contract", "priority is 'highest', and must be an int"),
     ("CheaperThanItIs", "no_more_memory", "record_cost says 50 for each, so"),
     ("OneForAll", "its_own_columns", "a record that was appended to one batch's columns is in another's"),
-    ("TornByThreads", "many_threads", r"returned index|records became|raised|returned None|first_timestamp of"),
+    (
+        "TornByThreads",
+        "many_threads",
+        r"returned index|records became|raised|returned None|first_timestamp of|new ones are empty",
+    ),
 ]
 
 WRONG_FOR_TABLES = [
@@ -91,6 +105,18 @@ def test_a_broken_promise_of_columns_is_named(pytester: pytest.Pytester, plugin:
 @each_of([*WRONG_ENCODERS, *WRONG_FOR_TABLES])
 def test_a_broken_promise_of_an_encoder_is_named(pytester: pytest.Pytester, plugin: str, test: str, said: str) -> None:
     SUITE.assert_catches(pytester, plugin + "()", test, said)
+
+
+def test_a_failing_test_says_how_its_inputs_are_made_again(pytester: pytest.Pytester) -> None:
+    def failed(seed: str) -> str:
+        wrong = "WrongEncoder(wrong_encoders.EstimatesTooLittle)"
+        result = SUITE.run(pytester, wrong, "-x", "-k", "size_estimates", more=f"seed = {seed}")
+        return "\n".join(line for line in result.outlines if "bytes, and size_estimate" in line or "seed = " in line)
+
+    first = failed("None")
+    seed = re.search(r"`seed = (\d+)` in TestIt makes the same again", first)
+    assert seed is not None, first
+    assert failed(seed[1]) == first
 
 
 def test_an_encoder_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:

@@ -121,6 +121,14 @@ WRONG = [
 ]
 
 
+def test_data_that_earlier_tests_let_it_change_is_changed_data(pytester: pytest.Pytester) -> None:
+    both = "another_interceptor or arguments_are_not_changed"
+    stamps = "wrong_interceptors.StampsWhatItIsGiven()"
+    result = run_suite(pytester, "InterceptorConformance", "interceptor", stamps, "-k", both, more=RECORDS)
+
+    assert_caught(result, "{'a': 1}\\) was changed into")
+
+
 @pytest.mark.parametrize(("interceptor", "test", "said"), WRONG, ids=[wrong for wrong, _test, _said in WRONG])
 def test_a_broken_promise_of_an_interceptor_is_named(
     pytester: pytest.Pytester, interceptor: str, test: str, said: str
@@ -162,7 +170,7 @@ def test_an_interceptor_that_keeps_all_promises_passes(pytester: pytest.Pytester
     result = run_suite(pytester, "InterceptorConformance", "interceptor", "wrong_interceptors.Right()", more=RECORDS)
 
     assert_passed(result)
-    result.assert_outcomes(passed=13, skipped=9)
+    result.assert_outcomes(passed=14, skipped=9)
 
 
 def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytest.Pytester) -> None:
@@ -172,7 +180,7 @@ def test_an_interceptor_of_tables_that_keeps_all_promises_passes(pytester: pytes
 
     assert_passed(result)
     raise_if_missing(result)
-    result.assert_outcomes(passed=21, skipped=1)
+    result.assert_outcomes(passed=22, skipped=1)
 
 
 def run_rows_and_records(pytester: pytest.Pytester, interceptor: str, more: str) -> pytest.RunResult:

@@ -1,4 +1,7 @@
+import errno
 import hashlib
+import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -85,6 +88,38 @@ def test_another_process_may_fill_the_cache_first(tmp_path: Path) -> None:
 
     assert jar_names(jars) == ["theirs.jar"]
     assert [jars] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such lock")
+def test_jars_are_fetched_where_a_folder_cannot_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+
+    assert kafka_jars(VERSION, cache=tmp_path, route=Registry(), digests=DIGESTS).is_dir()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such lock")
+def test_one_caller_at_a_time_fetches_and_the_next_one_finds_the_jars(tmp_path: Path) -> None:
+    """The groups of the gate begin at the same time, and Maven's local repository is not safe for several."""
+    registry, others = Registry(), list[Path]()
+
+    def fetch() -> None:
+        others.append(kafka_jars(VERSION, cache=tmp_path, route=registry, digests=DIGESTS))
+
+    def slow(artifacts: Sequence[Artifact], *, folder: Path, scratch: Path) -> None:
+        other.start()
+        other.join(0.3)
+        assert registry.calls == 0
+        registry(artifacts, folder=folder, scratch=scratch)
+
+    other = threading.Thread(target=fetch)
+    mine = kafka_jars(VERSION, cache=tmp_path, route=slow, digests=DIGESTS)
+    other.join()
+
+    assert others == [mine]
+    assert registry.calls == 1
 
 
 def test_the_environment_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from ottla import (
     RecordTooLargeError,
     SerializationError,
     TableDeliveryError,
+    TableReadError,
     TopicUnavailableError,
     TransactionAbortedError,
     UndeliveredError,
@@ -252,6 +254,36 @@ def test_a_planned_failure_hits_the_next_record_that_is_sent(waiting: MockProduc
     assert isinstance(second.exception(0), DeliveryError)
     waiting.flush()
     assert third.result(0).offset == 1
+
+
+class Meanwhile:
+    """A lock that calls a function once, after it is released for the first time, as another thread could."""
+
+    def __init__(self, lock: threading.Lock, function: Callable[[], object]) -> None:
+        self._lock, self._functions = lock, [function]
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        if self._functions:
+            self._functions.pop()()
+
+
+def test_a_planned_failure_hits_its_record_though_two_threads_answer(waiting: MockProducer) -> None:
+    first = waiting.send("orders", b"1")
+    waiting.fail_next(BROKEN)
+    second = waiting.send("orders", b"2")
+    batches: Any = waiting._parts.sent_batches
+    batches._lock = Meanwhile(batches._lock, waiting.complete_next)
+
+    waiting.complete_next()
+
+    assert first.result(0).offset == 0
+    error = second.exception(0)
+    assert error is not None
+    assert error.__cause__ is BROKEN
 
 
 def test_an_error_of_the_moment_replaces_a_planned_one(waiting: MockProducer) -> None:
@@ -488,6 +520,36 @@ def test_an_unknown_method_cannot_be_made_to_raise(mock_producer: MockProducer) 
         mock_producer.raise_next("result", BROKEN)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [("boom", "got 'boom', which is no exception"), (DeliveryError, r"give an error of it, DeliveryError\(\.\.\.\)")],
+)
+def test_a_planned_error_has_to_be_one(mock_producer: MockProducer, wrong: Any, said: str) -> None:
+    plan: list[Callable[[Any], object]] = [mock_producer.fail_next, mock_producer.error_next]
+    plan.append(partial(mock_producer.raise_next, "send"))
+    for method in plan:
+        with pytest.raises(TypeError, match=said):
+            method(wrong)
+
+    assert mock_producer.send("orders", b"1").result().offset == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topics": ["orders"]}, r"topics=\['orders'\]: give a dict of topics with their numbers of partitions"),
+        ({"topics": {"orders": "3"}}, "topics: 'orders': '3' is no number of partitions"),
+        ({"topics": {"orders": 0}}, "topics: 'orders': 0 is no number of partitions; a topic has at least one"),
+        ({"partitions": "3"}, "partitions: '3' is no number of partitions"),
+        ({"partitions": True}, "partitions: True is no number of partitions"),
+        ({"partitions": -1}, "partitions: -1 is no number of partitions; a topic has at least one"),
+    ],
+)
+def test_wrong_numbers_of_partitions_are_refused_at_once(options: dict[str, Any], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        MockProducer(**options)
+
+
 # Tables
 
 
@@ -522,6 +584,19 @@ def test_a_sealed_batch_completes_like_its_rows(waiting: MockProducer) -> None:
     waiting.complete_next()
 
     assert delivery.result(0).acknowledged == 3
+
+
+def test_the_rows_before_a_tables_fault_are_acknowledged(mock_producer: MockProducer) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": ["1", "2"]})
+        yield pa.record_batch({"value": ["3"]})
+        raise OSError("the file ends here")
+
+    with pytest.raises(TableReadError) as caught:
+        mock_producer.send_table("orders", batches())
+
+    assert caught.value.delivery is not None
+    assert caught.value.delivery.result(0).acknowledged == 3
 
 
 # Transactions

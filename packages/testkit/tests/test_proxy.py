@@ -1,12 +1,14 @@
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ottla_testkit.processes.free_ports import HOST
-from ottla_testkit.proxy import Cut, CuttingProxy, Direction
+from ottla_testkit.proxy import Cut, CuttingProxy, Direction, pending_connections
 
 WITHIN = 10.0
 
@@ -236,3 +238,87 @@ def test_stopping_leaves_no_thread_and_no_connection(target: socket.socket) -> N
     with client, pytest.raises(ConnectionResetError):
         client.recv(1)
     assert "cutting-proxy" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[str, int]]:
+    """The address of a listener that accepts no more connections, as a firewall that drops packets."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((HOST, 0), backlog=0))
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()
+
+
+def test_a_target_that_does_not_answer_delays_no_other_connection(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], silent: tuple[str, int]
+) -> None:
+    client, server = ends
+    proxy.point_to(*silent)
+    with socket.create_connection((HOST, proxy.port), WITHIN) as waiting:
+        client.settimeout(WITHIN / 2)
+        client.sendall(b"ping")
+        assert receive(server, 4) == b"ping"
+        server.sendall(b"pong")
+        assert receive(client, 4) == b"pong"
+
+        proxy.cut()
+        with pytest.raises(ConnectionResetError):
+            waiting.recv(1)
+
+
+def test_a_client_is_closed_when_its_target_does_not_answer(
+    proxy: CuttingProxy, silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_connections, "CONNECT_WITHIN", 0.2)
+    proxy.point_to(*silent)
+    with socket.create_connection((HOST, proxy.port), WITHIN) as waiting:
+        assert waiting.recv(1) == b""
+
+
+def test_a_connection_that_cannot_be_accepted_ends_no_other_one(
+    proxy: CuttingProxy, ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, server = ends
+    refused = threading.Event()
+
+    def accept(listener: socket.socket) -> tuple[socket.socket, object]:
+        if not refused.is_set():
+            refused.set()
+            raise OSError(errno.EMFILE, "too many open files")
+        return accepted(listener)
+
+    accepted = socket.socket.accept
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    with socket.create_connection((HOST, proxy.port), WITHIN):
+        assert refused.wait(WITHIN)
+        client.sendall(b"ping")
+        assert receive(server, 4) == b"ping"
+
+
+def test_a_proxy_whose_port_is_taken_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = CuttingProxy(HOST, 1)
+    with socket.create_server((HOST, proxy.port)), pytest.raises(OSError, match="in use"), proxy:
+        pass
+
+    assert proxy._wake.fileno() == proxy._woken.fileno() == -1
+
+
+def test_all_addresses_of_a_target_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = socket.getaddrinfo
+
+    def two(host: str, port: int, *more: Any, **others: Any) -> Any:
+        if host != "two.invalid":
+            return found(host, port, *more, **others)
+        return [*found("127.0.0.2", port, *more, **others), *found(HOST, port, *more, **others)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two)
+    with socket.create_server((HOST, 0)) as target, CuttingProxy("two.invalid", target.getsockname()[1]) as proxy:
+        target.settimeout(10)
+        with socket.create_connection((HOST, proxy.port), 10) as client:
+            accepted, _ = target.accept()
+            with accepted:
+                accepted.sendall(b"answer")
+                assert client.recv(6) == b"answer"

@@ -105,6 +105,13 @@ def test_a_broken_promise_of_a_serializer_is_named(
     SUITE.assert_catches(pytester, plugin + "()", test, said)
 
 
+def test_data_that_earlier_tests_let_it_change_is_changed_data(pytester: pytest.Pytester) -> None:
+    both = "samples_become or arguments_are_not_changed"
+    result = SUITE.run(pytester, "StampsWhatItIsGiven()", "-k", both, more=SAMPLES)
+
+    assert "{'a': 1, 'b': [None]} was changed into" in result.stdout.str()
+
+
 @pytest.mark.parametrize("right", ["Right()", "RightForColumns()"])
 def test_a_serializer_that_keeps_all_promises_passes(pytester: pytest.Pytester, right: str) -> None:
     SUITE.assert_passes(pytester, right)

@@ -21,6 +21,7 @@ from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTI
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.recordbatch.sealed_records import finish
 from ottla_testkit.simulation import SimulatedCluster
+from ottla_testkit.simulation.pending_response import content_of
 
 ELSEWHERE = ("127.0.0.1", 19092)
 
@@ -29,9 +30,9 @@ def answered(cluster: SimulatedCluster, message: Message[Any, Any], version: int
     """The response of broker 1."""
     header = message.key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
     tags = bytes(message.flexible(version))
-    response = cluster.brokers[1].answer(header + tags + message.request(version).encode(request))
-    assert response is not None
-    return message.response(version).decode(response[4 + len(tags) :])
+    content = content_of(cluster.brokers[1].answer(header + tags + message.request(version).encode(request)))
+    assert content is not None
+    return message.response(version).decode(content[4 + len(tags) :])
 
 
 def produce(cluster: SimulatedCluster) -> ProduceResponse:

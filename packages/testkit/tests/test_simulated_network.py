@@ -12,6 +12,7 @@ from ottla.interfaces import Target
 from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import (
     Chance,
+    KnownResponse,
     LinkConditions,
     Session,
     SimulatedBroker,
@@ -28,9 +29,9 @@ class Echo(SimulatedBroker):
 
     asked: list[tuple[float, bytes]] = attrs.field(factory=list)
 
-    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
+    def respond(self, session: Session, frame: bytes, now: float) -> KnownResponse:
         self.asked.append((now, frame))
-        return frame
+        return KnownResponse(frame)
 
 
 class ConnectedClient:

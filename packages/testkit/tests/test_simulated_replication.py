@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from ottla.accumulator.delivery import Delivery
-from ottla.errors import DeliveryError
+from ottla.errors import DeliveryError, ErrorCode
 from ottla_testkit.simulation import SimulatedCluster, Simulation
 from ottla_testkit.simulation.planned_faults import (
     CrashedBroker,
@@ -19,7 +19,8 @@ from ottla_testkit.simulation.planned_faults import (
     UncleanElection,
     plan,
 )
-from ottla_testkit.simulation.replicated_partition import ReplicatedPartition
+from ottla_testkit.simulation.planned_faults.clusters import batch_of_one
+from ottla_testkit.simulation.replicated_partition import ALL_REPLICAS, ReplicatedPartition
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -128,3 +129,24 @@ def test_a_follower_has_the_state_of_producers() -> None:
 
     [entry] = outcome.simulation.cluster.topics["t"].producers[0].entries.values()
     assert [written.first for written in entry.batches] == [0, 1, 2, 3, 4]
+
+
+def test_a_removed_batch_is_not_acknowledged_by_a_leader_that_leads_again() -> None:
+    """Another broker led for so short a time that the leader has not noticed it, but it has its log."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 1, min_insync=2)
+    simulation, codes = Simulation(cluster, seed=1), list[ErrorCode]()
+    partition = cluster.topics["t"].replicated[0]
+
+    def program() -> None:
+        assert partition.append(1, batch_of_one(b"removed"), ALL_REPLICAS)[0] is ErrorCode.NONE
+        partition.wait(1, 0, 30.0, codes.append)
+        partition.prefer(2)
+        partition.mark(7, 0, committed=True)
+        partition.prefer(1)
+        simulation.sleep(60.0)
+
+    simulation.run(program)
+
+    assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert list(partition.lost_records()) == []

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from ottla import Delivery, Producer
 from ottla.errors import BufferExhaustedError
+from ottla.interfaces import Target
+from ottla.protocol import METADATA, PRODUCE, Message, MetadataRequest, ProduceRequest
+from ottla_testkit.manual_clock import ManualClock
 from ottla_testkit.simulation import (
+    FaultRates,
+    FaultyNetwork,
     PlannedNetwork,
     PlannedRequestFault,
     RequestFault,
@@ -181,6 +189,34 @@ def test_programs_take_turns_as_the_seed_says() -> None:
     assert all(sorted(order, key=str) == sorted(orders[0], key=str) for order in orders)
 
 
+def partitions_of(simulation: Simulation, **options: Any) -> list[int]:
+    """Send records, one at a time, and return the partitions that have some."""
+    producer = simulation.producer(**options)
+
+    def program() -> None:
+        for _ in range(100):
+            producer.send("t", b"value", b"key", timestamp_ms=0).result(timeout=60)
+        producer.close()
+
+    simulation.run(program)
+    return sorted(simulation.cluster.topics["t"].log)
+
+
+def test_keys_are_ignored_if_the_settings_say_so() -> None:
+    ignoring = {"partitioner_ignore_keys": True, "batch_size": 1, "batch_growth_enable": "FALSE"}
+
+    assert len(partitions_of(simulation_of(1, 1, 1, 1))) == 1
+    assert partitions_of(simulation_of(1, 1, 1, 1), **ignoring) == [0, 1, 2, 3]
+
+
+def test_records_go_to_the_rack_of_the_client() -> None:
+    simulation = simulation_of(1, 2, 1, 2)
+    simulation.cluster.brokers[2].rack = "near"
+    near = {"partitioner_rack_aware": True, "client_rack": "near", "batch_size": 1, "batch_growth_enable": False}
+
+    assert partitions_of(simulation, partitioner_ignore_keys=True, **near) == [1, 3]
+
+
 def test_a_send_that_waits_for_memory_gives_up_in_simulated_time() -> None:
     simulation = simulation_of(1)
     plan(simulation, [FrozenBroker(at=1.0, seconds=100.0, broker=1)])
@@ -261,6 +297,62 @@ def test_a_request_with_a_fault_is_written_once(kind: RequestFault) -> None:
 
     assert written(simulation) == [b"0", b"1", b"2"]
     assert offsets[1:] == [1, 2]
+
+
+def framed(message: Message[Any, Any], request: object) -> list[bytes]:
+    """Return a request without a client id, with its length."""
+    version = message.max_version
+    header = message.key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
+    frame = header + bytes(message.flexible(version)) + message.request(version).encode(request)
+    return [len(frame).to_bytes(4, "big"), frame]
+
+
+def test_a_late_response_mutes_only_its_own_connection() -> None:
+    cluster = SimulatedCluster.of(1)
+    network = PlannedNetwork(cluster, ManualClock())
+    network.request_faults[1].append(PlannedRequestFault(kind=RequestFault.DELAYED, seconds=0.2))
+    cluster.brokers[1].throttle_ms, cluster.brokers[1].mutes = 500, True
+    throttled, other = 11, 12
+    for node in (throttled, other):
+        network.connect(node, Target(0, "broker-1"), "broker-1", 9092)
+    produce = framed(PRODUCE, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[]))
+    metadata = framed(METADATA, MetadataRequest(topics=[]))
+    received: dict[int, list[float]] = {throttled: [], other: []}
+    network.poll(1.0)
+
+    for node, requests in ((throttled, (produce, metadata)), (other, (metadata, metadata))):
+        for request in requests:
+            assert network.send(node, request)
+    while not all(len(times) == 2 for times in received.values()):
+        network.poll(60.0)
+        for node, _response in network.received:
+            received[node].append(network.clock())
+
+    assert received == {throttled: pytest.approx([0.2, 0.7]), other: pytest.approx([0.0, 0.0])}
+
+
+def test_a_late_request_that_its_broker_refuses_ends_nothing() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    topic = cluster.create("t", 1)
+    simulation = Simulation(cluster, network=partial(FaultyNetwork, random_links=False))
+    network = simulation.network
+    assert isinstance(network, FaultyNetwork)
+    producer = simulation.producer(linger_ms=0, acks="0", enable_idempotence=False)
+
+    def program() -> None:
+        producer.send("t", b"first", timestamp_ms=0).result(timeout=60)
+        network.fault_rates = FaultRates(lost_request=1.0, late_request=1.0)
+        topic.move_leader(0, 2)
+        producer.send("t", b"late", timestamp_ms=0)
+        simulation.sleep(0.001)
+        network.end_faults()
+        simulation.sleep(60.0)
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.brokers[1].requests[-1][0] == "Produce"
+    assert written(simulation)[0] == b"first"
 
 
 def test_a_topic_that_is_created_again_has_another_id() -> None:

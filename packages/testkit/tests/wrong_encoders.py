@@ -316,6 +316,51 @@ class CountsBytesAlone(Right):
         return super().memory() - 176 * len(self)
 
 
+class LeavesTheLastOut(Right):
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        return attrs.evolve(encoded, count=max(encoded.count - 1, 0))
+
+
+class ChunksForOneReader(Right):
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        return attrs.evolve(encoded, chunks=iter(encoded.chunks))  # type: ignore[arg-type]
+
+
+class ChunksOfNumbers(Right):
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        return attrs.evolve(encoded, chunks=[array("B", b"".join(encoded.chunks))])  # type: ignore[list-item]
+
+
+class TimesWithFractions(Right):
+    def encode(self, magic: int) -> Encoded:
+        encoded = super().encode(magic)
+        return attrs.evolve(encoded, max_timestamp=float(encoded.max_timestamp))  # type: ignore[arg-type]
+
+
+class BeginsWithOne(Right):
+    def __len__(self) -> int:
+        return super().__len__() + 1
+
+
+class MovesNothing(Right):
+    def extend(self, other: Columns, indexes: Sequence[int]) -> int:
+        return 0
+
+
+class FactsOfFewer(Right):
+    def facts(self) -> Facts:
+        times, keys, values = super().facts()
+        return Facts(list(times)[:-1], None if keys is None else list(keys)[:-1], list(values)[:-1])
+
+
+class FactsOfNothing(Right):
+    def facts(self) -> Facts:
+        return super().facts()._replace(timestamps_ms=None)  # type: ignore[arg-type]
+
+
 class ForgetsItsNumber(Right):
     def __len__(self) -> int:
         return len(self._values)

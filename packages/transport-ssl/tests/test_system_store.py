@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import ssl
 import threading
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import trustme
 
 from ottla.config import ConfigDraft
-from ottla_transport_ssl import TlsLayer, context_reload
+from ottla_transport_ssl import TlsLayer, context_reload, system_store
 from ottla_transport_ssl.context_reload import Setups
 from ottla_transport_ssl.keys import KEYS, read
 from ottla_transport_ssl.system_store import trust_system
@@ -38,6 +40,39 @@ def trusted() -> int:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trust_system(context)
     return context.cert_store_stats()["x509_ca"]
+
+
+@pytest.mark.rule("security.tls.system-store")
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_a_store_read_with_too_many_open_files_is_an_error(
+    folder: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Else no authority would be trusted until the folder changes."""
+    ca.cert_pem.write_to_path(str(folder / "0a1b2c3d.0"))
+
+    def refused(_file: str) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(system_store, "_read", refused)
+    with pytest.raises(OSError, match=re.escape(os.strerror(code))):
+        trusted()
+
+
+@pytest.mark.rule("security.tls.system-store")
+def test_an_authority_that_may_not_be_read_is_skipped(
+    folder: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        (ca if number else trustme.CA()).cert_pem.write_to_path(str(folder / f"0a1b2c3d.{number}"))
+    read_file = system_store._read
+
+    def first_refused(file: str) -> bytes:
+        if file.endswith(".0"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return read_file(file)
+
+    monkeypatch.setattr(system_store, "_read", first_refused)
+    assert trusted() == 1
 
 
 @pytest.mark.rule("security.tls.system-store")

@@ -151,6 +151,17 @@ def test_bytes_come_before_the_end_of_the_lower_layer_that_follows_them(
     peer.sock.close()
 
 
+def test_our_close_notify_reaches_the_peer_behind_a_layer(
+    trusting: Mapping[str, Any], server_context: ssl.SSLContext
+) -> None:
+    layer, _lower, peer = connected(trusting, server_context)
+    layer.close()
+
+    until(lambda: peer.ended, peer.step)
+    assert peer.said_goodbye
+    peer.sock.close()
+
+
 def test_an_untrusted_broker_behind_a_layer_is_refused(
     trusting: Mapping[str, Any], server_context: ssl.SSLContext
 ) -> None:

@@ -49,10 +49,10 @@ class MskIamMechanism:
         self._logins = context.metrics.add_counter(LOGINS, unit="logins", meaning="Logins that were begun.")
 
     def authenticator(self, host: str, port: int) -> Authenticator:
-        """Return a login at this broker, in the configured region or the one in its name."""
+        """Return a login at this broker: in the configured region, the one in its name, or that of this machine."""
         self._logins.add()
         named = _IN_HOST.search(host.lower())
-        region = self._region or (named[1] if named else None)
+        region = self._region or (named[1] if named else os.environ.get("AWS_REGION"))
         return MskIamExchange(host, region=region, credentials=self._credentials, clock=self._clock)
 
 
@@ -64,15 +64,16 @@ def ottla_config_keys() -> Sequence[ConfigKey]:
         ConfigKey(name=ACCESS_KEY, type=_text, default=None, meaning="the access key, as a string"),
         ConfigKey(name=SECRET_KEY, type=_text, default=None, meaning="the secret key, as a string", secret=True),
         ConfigKey(name=SESSION_TOKEN, type=_text, default=None, meaning="the session token, if any", secret=True),
-        ConfigKey(name=REGION, type=_text, default=None, meaning="the region; left out: as the brokers' names say"),
+        ConfigKey(
+            name=REGION, type=_text, default=None, meaning="the region; as the brokers' names say, else AWS_REGION"
+        ),
     ]
 
 
 @hookimpl
 def ottla_authenticator(config: PluginConfig, context: PluginContext) -> Mechanism:
     """The mechanism named `AWS_MSK_IAM`."""
-    region = config[REGION] or os.environ.get("AWS_REGION")
-    return MskIamMechanism(credentials_source(config), region=region, context=context)
+    return MskIamMechanism(credentials_source(config), region=config[REGION], context=context)
 
 
 def _callable(raw: Any) -> Callable[[], Any]:

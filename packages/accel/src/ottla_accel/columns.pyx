@@ -488,8 +488,8 @@ cdef class NativeColumns:
         """
         cdef Py_ssize_t place, capacity
         cdef void* memory
-        if self._callbacks is None:  # another thread has taken them
-            self._callbacks = []
+        if self._callbacks is None:  # another thread has taken them, from closed columns, which take no record
+            self._callbacks = []  # CPython 3.11 may collect garbage here, and so run any code, which is harmless then
         place = len(self._callbacks)
         if place == self._called_back_capacity:
             capacity = max(2 * place, 4)

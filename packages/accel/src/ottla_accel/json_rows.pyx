@@ -5,8 +5,6 @@ more than fifteen digits, the caller supplies the text. Loops over rows run with
 meanwhile (`buffers.pxd`), so each number and offset is read only once, when it is written, and is checked then.
 """
 
-import json
-
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from libc.math cimport fabs, signbit
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
@@ -25,6 +23,8 @@ from ottla_accel.buffers cimport (
 )
 from ottla_accel.columns cimport Bytes
 from ottla_accel.row_buffers cimport RowBuffers, Written
+
+from ottla.plugins.serializers.json_strings import quoted_text
 
 ctypedef enum Kind:
     AS_IT_IS  # JSON already
@@ -125,7 +125,7 @@ cdef class Rows:
             if str(column.type) != "string" or len(column) != rows:
                 raise TypeError(f"text() returned {len(column)} values of {column.type}, not {rows} strings")
             self.open(field, QUOTED if quote else AS_IT_IS, column)
-        label = b"," + json.dumps(name, ensure_ascii=False).encode() + b":"
+        label = b"," + quoted_text(name).encode() + b":"
         field.label, field.label_size = label, len(label)
         self.kept += [column, label]
         return 0

@@ -8,6 +8,7 @@ and errors contain no part of the response.
 from __future__ import annotations
 
 import base64
+import errno
 import http
 import http.client
 import io
@@ -16,7 +17,7 @@ import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import attrs
@@ -215,19 +216,21 @@ def _connected(
 
 def _first_that_answers(found: Sequence[SocketAddress], deadline: Deadline) -> socket.socket:
     """Connect to the first address that accepts. Each gets an equal share of the time that remains."""
-    error: OSError = OSError("the host name has no address")
+    error: OSError | None = None
     for number, (family, kind, protocol, _, sockaddr) in enumerate(found):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.settimeout(deadline.remaining() / (len(found) - number))
-            sock.connect(sockaddr)
-        except OSError as refused:
-            sock.close()
-            error = refused
-        else:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return sock
-    raise error
+        with ExitStack() as opened:  # closes the socket unless it is connected
+            try:
+                sock = opened.enter_context(socket.socket(family, kind, protocol))  # fails without IPv6
+                sock.settimeout(deadline.remaining() / (len(found) - number))
+                sock.connect(sockaddr)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError as refused:
+                if error is None or refused.errno != errno.EAFNOSUPPORT:  # which says nothing about the server
+                    error = refused
+            else:
+                opened.pop_all()
+                return sock
+    raise error or OSError("the host name has no address")
 
 
 class _TimedSocket:

@@ -142,6 +142,11 @@ class ScramExchange:
         self._verify(message, self._signature)
         return Step(reply=None, done=True)
 
+    @property
+    def _user(self) -> str | None:
+        """The name in this exchange. Another login may have changed that of the mechanism meanwhile."""
+        return self._mechanism.identity if self._login is None else self._login.name
+
     def _message(self, data: bytes) -> str:
         if len(data) > MAX_MESSAGE:
             raise self._malformed(f"it has {len(data)} bytes, more than {MAX_MESSAGE}")
@@ -151,7 +156,7 @@ class ScramExchange:
             raise self._malformed("it is not UTF-8") from None
         if message.startswith("e="):
             raise AuthenticationError(
-                f"the broker refused {self._mechanism.name} for user {self._mechanism.identity!r}: "
+                f"the broker refused {self._mechanism.name} for user {self._user!r}: "
                 f"{quoted(message[2:])}; {self._mechanism.remedy}"
             )
         return message
@@ -197,7 +202,7 @@ class ScramExchange:
         if not hmac.compare_digest(signature, expected):
             raise AuthenticationError(
                 f"the broker could not prove with {self._mechanism.name} that it knows the password of "
-                f"{self._mechanism.identity!r}: its signature is wrong; the server may be an impostor"
+                f"{self._user!r}: its signature is wrong; the server may be an impostor"
             )
 
     def _attribute(self, part: str, name: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from ottla.errors import ConnectionFailedError, printable
+from ottla.errors.notes import unshared
 
 MAX_RUNNING: Final = 4
 
@@ -46,9 +47,9 @@ class Flight(Generic[T]):
                 self._completed.set()
 
     def result(self) -> T:
-        """Return the result of a completed fetch. Raises its error."""
+        """Return the result of a completed fetch. Raises a copy of its error for each caller."""
         if self._error is not None:
-            raise self._error
+            raise unshared(self._error)
         assert self._result is not None, "called after `complete`"
         return self._result
 

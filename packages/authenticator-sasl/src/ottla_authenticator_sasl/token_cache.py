@@ -83,6 +83,7 @@ class TokenCache:
         self._token: Token | None = None
         self._refused = False  # whether a broker refused the newest token
         self._warned_of_refused = False
+        self._warned_of_thread = False  # that it could not be started
         self._due: float | None = None
         self._useless = ""  # the error of the newest fetch, if its token had expired already
         self._lifetime = 0.0  # of the newest token, in seconds
@@ -235,9 +236,23 @@ class TokenCache:
             )
 
     def _start(self) -> None:
-        if self._thread is None and not self._closing.is_set():
-            self._thread = threading.Thread(target=self._renew, name="ottla-token-refresh", daemon=True)
-            self._thread.start()
+        """Start the background thread if there is none; otherwise the next fetch tries to. Under the lock."""
+        if self._thread is not None or self._closing.is_set():
+            return
+        thread = threading.Thread(target=self._renew, name="ottla-token-refresh", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads, or the interpreter exits
+            if not self._warned_of_thread:
+                self._warned_of_thread = True
+                _log.warning(
+                    "no thread could be started to renew the token of %s; a login that finds it expired fetches the "
+                    "next one, and tries to start the thread: %s",
+                    self._source,
+                    error,
+                )
+        else:
+            self._thread, self._warned_of_thread = thread, False
 
     def _renew(self) -> None:
         """Renew the token when it is due, on the background thread, until `close` or a token without an expiry."""

@@ -24,6 +24,7 @@ import attrs
 from ottla.errors import (
     AuthenticationError,
     ConnectionFailedError,
+    OttlaError,
     SecurityError,
     TlsHandshakeError,
     printable,
@@ -175,7 +176,9 @@ class TokenEndpoint:
             HttpResponseTooLargeError,
             TooManyInterimResponsesError,
         ) as error:
-            refusal = self._refusal(without_frames(error))  # the frames of the request hold the secret
+            refusal: OttlaError = self._refusal(without_frames(error))  # the frames of the request hold the secret
+        except OttlaError as error:  # of the trust store, or of the look-up of the host name
+            refusal = without_frames(error)
         else:
             return self._token_from(answer, asked_at)
         raise refusal  # outside the except block, so it has no context

@@ -5,16 +5,14 @@ Messages never quote the function's exception, because it may hold the secret; O
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
-import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from ottla.config.allow_lists import read_file
 from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError, printable, quoted
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
+from ottla_authenticator_sasl.user_functions import returned, type_and_place
 
 PROVIDER = "sasl.oauthbearer.token.provider"
 
@@ -27,15 +25,13 @@ def provided(provider: Callable[[], Any], *, names: ClaimNames) -> Callable[[], 
 
     def fetch() -> Token:
         try:
-            given = provider()
-            if inspect.isawaitable(given):
-                given = asyncio.run(_awaited(given))
+            given = returned(provider)
         except OttlaError:
             raise
         except (OSError, EOFError) as error:  # HTTP clients raise these, too
-            raise ConnectionFailedError(f"{PROVIDER} failed to fetch a token: {_type_and_place(error)}") from None
+            raise ConnectionFailedError(f"{PROVIDER} failed to fetch a token: {type_and_place(error)}") from None
         except Exception as error:
-            raise AuthenticationError(f"{PROVIDER} raised {_type_and_place(error)}") from None
+            raise AuthenticationError(f"{PROVIDER} raised {type_and_place(error)}") from None
         return token_of(given, names=names, source=PROVIDER)
 
     return fetch
@@ -71,12 +67,3 @@ class FileTokens:
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-async def _awaited(given: Awaitable[Any]) -> Any:
-    return await given
-
-
-def _type_and_place(error: Exception) -> str:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} ({place.filename}:{place.lineno})"

@@ -54,19 +54,20 @@ def ask(function: Callable[[], Any], *, key: str, wanted: str) -> Secret[Any]:
     """
     error: NetworkError
     try:
-        return Secret(_returned(function))
+        return Secret(returned(function))
     except NetworkError:
         raise
     except OttlaError as raised:  # such as a reference of config.providers that cannot be resolved now
         error = AuthenticationError(f"{key}: {raised}")
     except (OSError, EOFError) as raised:  # HTTP clients raise these, too
-        error = ConnectionFailedError(f"{key} could not fetch {wanted}: {_type_and_place(raised)}")
+        error = ConnectionFailedError(f"{key} could not fetch {wanted}: {type_and_place(raised)}")
     except Exception as raised:
-        error = AuthenticationError(f"{key} raised {_type_and_place(raised)}")
+        error = AuthenticationError(f"{key} raised {type_and_place(raised)}")
     raise error  # outside the except block, so it has no context, whose frames may hold the secret
 
 
-def _returned(function: Callable[[], Any]) -> Any:
+def returned(function: Callable[[], Any]) -> Any:
+    """Call a user's function and return its result; an awaitable one is awaited in a new event loop."""
     given = function()
     return asyncio.run(_awaited(given)) if inspect.isawaitable(given) else given
 
@@ -75,6 +76,7 @@ async def _awaited(given: Awaitable[Any]) -> Any:
     return await given
 
 
-def _type_and_place(error: Exception) -> str:
+def type_and_place(error: Exception) -> str:
+    """The type of an exception and the place that raised it, for messages that must not quote it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} ({place.filename}:{place.lineno})"

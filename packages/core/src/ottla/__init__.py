@@ -6,6 +6,7 @@ The public names are in `__all__` of this package and of `ottla.transactions`, `
 other modules are private: they may change in any version.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -135,6 +136,9 @@ _IMPORTED_LATE: Final = {
 A process that sends nothing, such as those in which Spark plans and commits a write, does not import a producer.
 """
 
+_IMPORT: Final = "importlib._bootstrap"
+"""The module whose code runs `from ottla import`, and looks there for each name first."""
+
 _PUBLIC_MODULES: Final = ("aio", "config", "doctor", "hookspecs", "interfaces", "plugins", "results", "transactions")
 
 
@@ -144,10 +148,11 @@ def __getattr__(name: str) -> Any:
     if name in _IMPORTED_LATE:
         found = globals()[name] = getattr(import_module(_IMPORTED_LATE[name]), name)
         return found
-    if name in IMPORT_HINTS:
-        # Not an AttributeError: `from ottla import` would replace its text by one of its own.
-        raise ImportError(f"cannot import name {name!r} from {__name__!r}; {IMPORT_HINTS[name]}", name=name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    hint = f"; {IMPORT_HINTS[name]}" if name in IMPORT_HINTS else ""
+    if hint and sys._getframe(1).f_globals.get("__name__") == _IMPORT:
+        # `from ottla import` would replace the text of an AttributeError by one of its own.
+        raise ImportError(f"cannot import name {name!r} from {__name__!r}{hint}", name=name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
 
 
 def __dir__() -> list[str]:

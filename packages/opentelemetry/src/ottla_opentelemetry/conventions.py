@@ -87,13 +87,18 @@ def attributes(name: MetricName) -> dict[str, str]:
 
 
 def error_type(error: BaseException) -> str:
-    """Return the name of the broker's error code that caused an error, or else the class of the error."""
+    """Return the name of the broker's error code that caused an error, or else the class of the error.
+
+    If what caused it is no Exception, such as CancelledError of a task, its class is returned.
+    """
     cause: BaseException | None = error
+    kind = type(error)
     while cause is not None:
         if isinstance(cause, BrokerError):
             return cause.code.name
+        if not isinstance(cause, Exception):
+            kind = type(cause)
         cause = cause.__cause__
-    kind = type(error)
     match kind.__module__.partition(".")[0]:
         case "builtins":
             return kind.__qualname__

@@ -51,11 +51,13 @@ class OttlaInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # Any to mypy
             config, keywords = with_plugins(config or {}, keywords, added)
             original(self, config, **keywords)
 
-        self._original = original
+        self._original, self._instrumented, self._added = original, instrumented, added
         Producer.__init__ = instrumented  # type: ignore[method-assign]
 
     def _uninstrument(self, **options: Any) -> None:
-        Producer.__init__ = self._original  # type: ignore[method-assign]
+        self._added.clear()  # for another library that has wrapped ours since, and goes on to call it
+        if Producer.__init__ is self._instrumented:
+            Producer.__init__ = self._original  # type: ignore[method-assign]
 
 
 def with_plugins(
@@ -66,11 +68,13 @@ def with_plugins(
     if not isinstance(config, Mapping):
         return hidden, options  # the producer refuses it
     for key, plugin in added.items():
-        keyword = key.replace(".", "_")
-        named = _listed(keywords[keyword] if keyword in keywords else config.get(key))
+        # A keyword may have either spelling; None means not set, as in the settings.
+        given = (each for each, value in keywords.items() if each.replace("_", ".") == key and value is not None)
+        keyword = next(given, None)
+        named = _listed(config.get(key) if keyword is None else keywords[keyword])
         if any(_is_ours(each) for each in named):
             continue
-        if keyword in keywords:
+        if keyword is not None:
             options[keyword] = [*named, plugin]
         else:
             hidden[key] = [*named, plugin]

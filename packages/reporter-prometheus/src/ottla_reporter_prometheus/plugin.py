@@ -46,15 +46,25 @@ class PrometheusReporter:
         self._source: Source | None = None
 
     def start(self, registry: MetricsRegistry) -> None:
-        """Publish the metrics. Raises OSError if the address is not available; then nothing is published."""
+        """Publish the metrics.
+
+        Raises OSError if the address is not available, and what the program's registry raises; then nothing is
+        published, and nothing serves the address.
+        """
         if self._listen is not None:
             server.open_at(self._listen, self._registry)
+        try:
+            self._source = _collector(self._registry).add(
+                registry, client_id=self._context.client_id or "", max_topics=self._max_topics, to=self._registry
+            )
+        except BaseException:
+            if self._listen is not None:
+                server.close_at(self._listen)
+            raise
+        if self._listen is not None:
             self._context.logger.info(
                 "%s: Prometheus can read the metrics at %s:%d", self._context.client_id, *self._listen
             )
-        self._source = _collector(self._registry).add(
-            registry, client_id=self._context.client_id or "", max_topics=self._max_topics, to=self._registry
-        )
 
     def close(self) -> None:
         """Stop publishing the metrics."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import socket
 import threading
+import time
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -59,9 +63,19 @@ def close_at(address: Address) -> None:
         if server.users:
             return
         del _servers[address]
-        server.httpd.shutdown()
-        server.httpd.server_close()
-        server.thread.join()
+        _end(server)
+
+
+def _end(server: _Server) -> None:
+    """End a server. Its thread notices `shutdown` every half second, and after a connection, which is made here."""
+    httpd = server.httpd
+    httpd.verify_request = lambda _request, _client: False
+    httpd.service_actions = partial(time.sleep, 0.05)  # after the connection: until `shutdown` is called below
+    with contextlib.suppress(OSError):
+        socket.create_connection(httpd.server_address[:2], timeout=1.0).close()
+    httpd.shutdown()
+    server.thread.join()
+    httpd.server_close()
 
 
 def forget_in_child() -> None:

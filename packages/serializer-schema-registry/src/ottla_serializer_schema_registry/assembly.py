@@ -14,13 +14,14 @@ from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, printable, quoted
 from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import PluginConfig, Secret
-from ottla_serializer_schema_registry import keys, subjects
+from ottla_serializer_schema_registry import keys
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.formats import SchemaFormat
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
-from ottla_serializer_schema_registry.serializer import RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.serializer import Lookup, RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.subjects import SubjectStrategy
 from ottla_serializer_schema_registry.text_serializers import text_serializer
 
 MAX_FILE: Final = 16 << 20
@@ -45,7 +46,7 @@ def configured_serializer(
     if references and text is None:
         raise ConfigError([f"{keys.REFERENCES[part]} belongs to a {schema_key}, which is missing"])
     has_name = text is None or schema_format.name_of(text) is not None
-    if config[keys.STRATEGY] != subjects.TOPIC and (not has_name or (text is None and config[keys.LATEST])):
+    if config[keys.STRATEGY] is not SubjectStrategy.TOPIC and (not has_name or (text is None and config[keys.LATEST])):
         raise ConfigError([f"{keys.STRATEGY}={config[keys.STRATEGY]} needs a {schema_key} that has a name"])
     options = options_of(config, part=part)
     return _read(
@@ -76,11 +77,16 @@ def options_of(config: PluginConfig, *, part: str) -> SchemaOptions:
     """Return how schemas are found."""
     return SchemaOptions(
         part=part,
-        register=config[keys.REGISTER] is not False,
-        latest=config[keys.LATEST],
+        lookup=_lookup(config),
         strategy=config[keys.STRATEGY],
         id_place=config[keys.ID_PLACES[part]],
     )
+
+
+def _lookup(config: PluginConfig) -> Lookup:
+    if config[keys.LATEST]:
+        return Lookup.NEWEST
+    return Lookup.LOOK_UP if config[keys.REGISTER] is False else Lookup.REGISTER
 
 
 def raise_problems(problems: Sequence[str]) -> None:

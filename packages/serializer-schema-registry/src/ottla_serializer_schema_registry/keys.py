@@ -12,8 +12,8 @@ from ottla.errors import printable
 from ottla.interfaces import ConfigKey, Secret
 from ottla_serializer_schema_registry.registry.client import LATEST as NEWEST
 from ottla_serializer_schema_registry.registry.schemas import Reference
-from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX
-from ottla_serializer_schema_registry.subjects import RECORD, TOPIC, TOPIC_RECORD
+from ottla_serializer_schema_registry.schema_ids import IdPlace
+from ottla_serializer_schema_registry.subjects import SubjectStrategy
 
 MAX_SCHEMA: Final = 4 << 20
 """Maximum bytes of a file with a schema, as of an answer of the registry."""
@@ -39,20 +39,17 @@ KEY_ID_PLACE: Final = "key.schema.id.serializer"
 VALUE_ID_PLACE: Final = "value.schema.id.serializer"
 ID_PLACES: Final = {"key": KEY_ID_PLACE, "value": VALUE_ID_PLACE}
 
-_ID_PLACES: Final[Mapping[str, str]] = {
-    PREFIX: PREFIX,
-    HEADER: HEADER,
-    "prefixschemaidserializer": PREFIX,
-    "headerschemaidserializer": HEADER,
+_ID_PLACES: Final[Mapping[str, IdPlace]] = {
+    **{place.value: place for place in IdPlace},
+    "prefixschemaidserializer": IdPlace.PREFIX,
+    "headerschemaidserializer": IdPlace.HEADER,
 }
 
-_STRATEGIES: Final[Mapping[str, str]] = {
-    TOPIC: TOPIC,
-    RECORD: RECORD,
-    TOPIC_RECORD: TOPIC_RECORD,
-    "topicnamestrategy": TOPIC,
-    "recordnamestrategy": RECORD,
-    "topicrecordnamestrategy": TOPIC_RECORD,
+_STRATEGIES: Final[Mapping[str, SubjectStrategy]] = {
+    **{strategy.value: strategy for strategy in SubjectStrategy},
+    "topicnamestrategy": SubjectStrategy.TOPIC,
+    "recordnamestrategy": SubjectStrategy.RECORD,
+    "topicrecordnamestrategy": SubjectStrategy.TOPIC_RECORD,
 }
 
 
@@ -92,9 +89,9 @@ def config_keys() -> Sequence[ConfigKey]:
         ConfigKey(
             name=STRATEGY,
             type=strategy,
-            default=TOPIC,
-            meaning=f"the subject of a schema: `{TOPIC}` is the topic with -key or -value, `{RECORD}` the full name of "
-            f"the record, `{TOPIC_RECORD}` both, joined by -; or the class of Java's serializer",
+            default=SubjectStrategy.TOPIC,
+            meaning="the subject of a schema: `topic` is the topic with -key or -value, `record` the full name of the "
+            "record, `topic-record` both, joined by -; or the class of Java's serializer",
         ),
         *(_schema_key(name, part) for part, name in (("keys", KEY_SCHEMA), ("values", VALUE_SCHEMA))),
         *(_references_key(REFERENCES[part], f"{part}.schema") for part in ("key", "value")),
@@ -126,9 +123,9 @@ def _id_place_key(name: str, part: str) -> ConfigKey:
     return ConfigKey(
         name=name,
         type=id_place,
-        default=PREFIX,
-        meaning=f"where a record says which schema its {part} has: `{PREFIX}` is a byte 0 and the schema's id before "
-        f"the data, `{HEADER}` a header with the schema's GUID; or the class of Java's serializer",
+        default=IdPlace.PREFIX,
+        meaning=f"where a record says which schema its {part} has: `prefix` is a byte 0 and the schema's id before the "
+        "data, `header` a header with the schema's GUID; or the class of Java's serializer",
     )
 
 
@@ -189,19 +186,19 @@ def boolean(written: Any) -> bool:
     return text == "true"
 
 
-def strategy(written: Any) -> str:
+def strategy(written: Any) -> SubjectStrategy:
     """Return a strategy, also for the name of Java's class. Raises ValueError."""
     found = _STRATEGIES.get(str(written).strip().rpartition(".")[2].lower())
     if found is None:
-        raise ValueError(f"write {TOPIC}, {RECORD} or {TOPIC_RECORD}")
+        raise ValueError("write topic, record or topic-record")
     return found
 
 
-def id_place(written: Any) -> str:
+def id_place(written: Any) -> IdPlace:
     """Return where the schema's id goes, also for the name of Java's class. Raises ValueError."""
     found = _ID_PLACES.get(str(written).strip().rpartition(".")[2].lower())
     if found is None:
-        raise ValueError(f"write {PREFIX} or {HEADER}")
+        raise ValueError("write prefix or header")
     return found
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from ottla.interfaces import Header
 from ottla_serializer_schema_registry.errors import RegistryAnswerError
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema
 
-PREFIX: Final = "prefix"
-"""A byte 0 and the id of the schema, as four bytes, before the data."""
 
-HEADER: Final = "header"
-"""A byte 1 and the GUID of the schema, 16 bytes, in a header; the data alone in the value."""
+class IdPlace(StrEnum):
+    """The place of a schema's id."""
+
+    PREFIX = "prefix"
+    """A byte 0 and the id of the schema, as four bytes, before the data."""
+
+    HEADER = "header"
+    """A byte 1 and the GUID of the schema, 16 bytes, in a header; the data alone in the value."""
+
 
 HEADER_NAMES: Final = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
@@ -34,3 +41,10 @@ def header_of(found: RegisteredSchema, indexes: bytes, *, part: str) -> Header:
             f"registries have them since Confluent Platform 8.0. Set {part}.schema.id.serializer=prefix"
         )
     return HEADER_NAMES[part], _MAGIC_OF_GUID + found.guid + indexes
+
+
+def set_header(headers: Sequence[Header] | list[Header], header: Header) -> None:
+    """Set a header in place of former ones of the same name, which a record that is passed on may have."""
+    assert isinstance(headers, list), "the core gives a list to a serializer that sets headers"
+    headers[:] = [each for each in headers if each[0] != header[0]]
+    headers.append(header)

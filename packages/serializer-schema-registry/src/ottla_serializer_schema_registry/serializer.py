@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Final, NoReturn, TypeAlias
 
 import attrs
 
 from ottla.errors import NotPreparedError, without_frames
 from ottla.interfaces import Header, RecordEncoder
-from ottla_serializer_schema_registry import subjects
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError, SchemaRegistryError
 from ottla_serializer_schema_registry.formats import ParsedSchema, SchemaFormat
-from ottla_serializer_schema_registry.prepared import PreparedSchema, PreparedSerializer
+from ottla_serializer_schema_registry.prepared import PreparedSchema, PreparedSerializer, PreparedTopics
 from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import LONGEST_WAIT, Deadline
 from ottla_serializer_schema_registry.registry.references import LocalSchema, NamedText, fetch_references, registrable
 from ottla_serializer_schema_registry.registry.rules import check_rules
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
-from ottla_serializer_schema_registry.schema_ids import HEADER, PREFIX, header_of, prefix_of
+from ottla_serializer_schema_registry.schema_ids import IdPlace, header_of, prefix_of, set_header
+from ottla_serializer_schema_registry.subjects import SubjectStrategy, subject_of
 
 REFUSAL_STAYS: Final = 1.0
 """Seconds for which a refusal of the registry holds: records that fail ask it no more often."""
+
+_Place: TypeAlias = "tuple[str, Any]"
+"""A subject or topic, and the type of the columns whose schema is used, None if the schema is not theirs."""
+
+
+class Lookup(Enum):
+    """Where the schema of a subject comes from."""
+
+    REGISTER = "the schema of the program or its columns, which is registered"
+    LOOK_UP = "the schema of the program or its columns, which the registry has to have"
+    NEWEST = "the newest version that the registry has"
 
 
 @attrs.frozen(kw_only=True)
@@ -31,10 +43,9 @@ class SchemaOptions:
     """How a serializer finds its schemas."""
 
     part: str = "value"
-    register: bool = True
-    latest: bool = False
-    strategy: str = subjects.TOPIC
-    id_place: str = PREFIX
+    lookup: Lookup = Lookup.REGISTER
+    strategy: SubjectStrategy = SubjectStrategy.TOPIC
+    id_place: IdPlace = IdPlace.PREFIX
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +57,10 @@ class _Ready:
     needed: Sequence[NamedText] = attrs.field(repr=False)
     prefix: bytes
     header: Header | None
+
+    def prepared(self) -> PreparedSchema:
+        """Return what another process needs of it."""
+        return PreparedSchema(text=self.text, needed=tuple(self.needed), prefix=self.prefix, header=self.header)
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +74,7 @@ class _Refusal:
 class RegistrySerializer:
     """Serializes with one schema, or with the newest of each subject. For any thread.
 
-    *local* is the schema of the program. None takes the newest version of the subject if the options say `latest`, and
+    *local* is the schema of the program. None takes the newest version of the subject if the options say so, and
     otherwise the schema of the columns that are serialized. *parsed* is the local schema, if it needs no others, and
     *name* the name of its record.
     """
@@ -82,21 +97,22 @@ class RegistrySerializer:
         self._parsed = parsed
         self._name = name
         self._clock = clock
-        self._derives = local is None and not options.latest
-        self._by_topic: dict[Any, _Ready] = {}
-        self._by_subject: dict[Any, _Ready] = {}
-        self._refusals: dict[Any, _Refusal] = {}
-        self._locks: dict[Any, threading.Lock] = {}
-        self.sets_headers = options.id_place == HEADER
+        self._derives = local is None and options.lookup is not Lookup.NEWEST
+        self._by_topic: dict[str, _Ready] = {}
+        self._by_columns: dict[_Place, _Ready] = {}
+        """By topic and type of the columns, if their schema is used; then `_by_topic` stays empty."""
+        self._by_subject: dict[_Place, _Ready] = {}
+        self._refusals: dict[_Place, _Refusal] = {}
+        self._locks: dict[_Place, threading.Lock] = {}
+        self.sets_headers = options.id_place is IdPlace.HEADER
 
-    def __reduce__(self) -> tuple[type[PreparedSerializer], tuple[SchemaFormat, Mapping[str, PreparedSchema]]]:
+    def __reduce__(self) -> tuple[type[PreparedSerializer], tuple[SchemaFormat, PreparedTopics]]:
         """Pickle what was looked up, for processes that need not reach the registry; it has none of the credentials."""
-        prepared = {
-            topic[0] if self._derives else topic: PreparedSchema(
-                text=ready.text, needed=tuple(ready.needed), prefix=ready.prefix, header=ready.header
-            )
-            for topic, ready in self._by_topic.items()
-        }
+        prepared: dict[str, dict[Any, PreparedSchema]] = {}
+        for topic, ready in self._by_topic.items():
+            prepared[topic] = {None: ready.prepared()}
+        for (topic, column_type), ready in self._by_columns.items():
+            prepared.setdefault(topic, {})[column_type] = ready.prepared()
         return PreparedSerializer, (self._format, prepared)
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
@@ -115,7 +131,7 @@ class RegistrySerializer:
         ready = self._by_topic.get(topic) or self._not_ready(topic)
         encoded = ready.schema.encode(data, ready.prefix)
         if ready.header is not None:
-            _set_header(headers, ready.header)
+            set_header(headers, ready.header)
         return encoded
 
     def serialize_column(self, topic: str, column: Any) -> Any:
@@ -129,7 +145,8 @@ class RegistrySerializer:
         return () if header is None else (header,)
 
     def _of_column(self, topic: str, column: Any) -> _Ready:
-        return self._by_topic.get((topic, column.type) if self._derives else topic) or self._not_ready(topic)
+        ready = self._by_columns.get((topic, column.type)) if self._derives else self._by_topic.get(topic)
+        return ready or self._not_ready(topic)
 
     def _not_ready(self, topic: str) -> NoReturn:
         raise NotPreparedError(f"the schema of the {self._options.part} for topic {topic!r} was not looked up yet")
@@ -150,10 +167,10 @@ class RegistrySerializer:
         if self._derives:
             local, parsed = self._of_columns(topic, column_type)
             name = parsed.name
-        subject = subjects.subject_of(self._options.strategy, topic=topic, part=self._options.part, name=name)
-        place = (subject, column_type) if self._derives else subject
+        subject = subject_of(self._options.strategy, topic=topic, part=self._options.part, name=name)
+        place = subject, column_type
         lock = self._locks.setdefault(place, threading.Lock())
-        deadline = Deadline(timeout)  # the wait for another thread counts
+        deadline = Deadline(timeout, self._clock)  # the wait for another thread counts
         if not lock.acquire(timeout=min(timeout, LONGEST_WAIT)):
             raise RegistryUnavailableError(
                 f"another thread has been waiting for the schema registry for the whole {timeout:.3g} s"
@@ -161,7 +178,10 @@ class RegistrySerializer:
         try:
             if place not in self._by_subject:
                 self._by_subject[place] = self._ready(place, subject, local, parsed, deadline)
-            self._by_topic[(topic, column_type) if self._derives else topic] = self._by_subject[place]
+            if self._derives:
+                self._by_columns[topic, column_type] = self._by_subject[place]
+            else:
+                self._by_topic[topic] = self._by_subject[place]
         finally:
             lock.release()
 
@@ -170,7 +190,7 @@ class RegistrySerializer:
         return LocalSchema(schema=Schema(kind=self._format.kind, text=text)), self._format.parse(text, ())
 
     def _ready(
-        self, place: Any, subject: str, local: LocalSchema | None, parsed: ParsedSchema | None, deadline: Deadline
+        self, place: _Place, subject: str, local: LocalSchema | None, parsed: ParsedSchema | None, deadline: Deadline
     ) -> _Ready:
         refusal = self._refusals.get(place)
         if refusal is not None and self._clock() < refusal.until:
@@ -192,7 +212,7 @@ class RegistrySerializer:
             raise RegistryUnavailableError(f"there was no time left for all schemas of subject {subject!r}") from error
 
     def _with_id(self, found: RegisteredSchema, schema: ParsedSchema, needed: Sequence[NamedText]) -> _Ready:
-        in_header = self._options.id_place == HEADER
+        in_header = self._options.id_place is IdPlace.HEADER
         return _Ready(
             schema=schema,
             text=found.schema.text,
@@ -202,18 +222,14 @@ class RegistrySerializer:
         )
 
     def _found(self, subject: str, local: LocalSchema | None, deadline: Deadline) -> RegisteredSchema:
-        if self._options.latest or local is None:
+        lookup = self._options.lookup
+        if lookup is Lookup.NEWEST:
             return self._registry.version(subject, LATEST, kind=self._format.kind, timeout=deadline.remaining())
-        schema = registrable(self._registry, local, register=self._options.register, deadline=deadline)
-        if self._options.register:
+        assert local is not None, "without one, the columns have it"
+        registers = lookup is Lookup.REGISTER
+        schema = registrable(self._registry, local, register=registers, deadline=deadline)
+        if registers:
             found = self._registry.register(subject, schema, timeout=deadline.remaining())
-            if self._options.id_place == PREFIX or found.guid is not None:
+            if self._options.id_place is IdPlace.PREFIX or found.guid is not None:
                 return found
-        return self._registry.look_up(subject, schema, timeout=deadline.remaining())
-
-
-def _set_header(headers: Sequence[Header] | list[Header], header: Header) -> None:
-    """Set a header in place of former ones of the same name, which a record that is passed on may have."""
-    assert isinstance(headers, list), "the core gives a list to a serializer that sets headers"
-    headers[:] = [each for each in headers if each[0] != header[0]]
-    headers.append(header)
+        return self._registry.look_up(subject, schema, timeout=deadline.remaining(), just_registered=registers)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-TOPIC: Final = "topic"
-RECORD: Final = "record"
-TOPIC_RECORD: Final = "topic-record"
+from enum import StrEnum
+from typing import assert_never
 
 
-def subject_of(strategy: str, *, topic: str, part: str, name: str | None) -> str:
+class SubjectStrategy(StrEnum):
+    """What a subject is named after."""
+
+    TOPIC = "topic"
+    RECORD = "record"
+    TOPIC_RECORD = "topic-record"
+
+
+def subject_of(strategy: SubjectStrategy, *, topic: str, part: str, name: str | None) -> str:
     """Return the subject. *name* is that of the schema's record; *part* is "key" or "value"."""
     match strategy:
-        case "record":
+        case SubjectStrategy.TOPIC:
+            return f"{topic}-{part}"
+        case SubjectStrategy.RECORD:
             return str(name)
-        case "topic-record":
+        case SubjectStrategy.TOPIC_RECORD:
             return f"{topic}-{name}"
-    return f"{topic}-{part}"
+        case _:
+            assert_never(strategy)

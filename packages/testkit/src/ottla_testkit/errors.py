@@ -16,7 +16,7 @@ class JarDigestError(ClusterError):
 
 
 class PortInUseError(ClusterError):
-    """A node ended because another process holds one of its ports."""
+    """A node, or a proxy in front of it, could not begin because another process holds one of its ports."""
 
 
 class ProxyError(RuntimeError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla_testkit.kafka_cluster.node_settings import Setting
     from ottla_testkit.manual_clock import ManualClock
     from ottla_testkit.mock_cluster import MockCluster
-    from ottla_testkit.mock_producer import MockProducer
+    from ottla_testkit.mock_producer import AsyncMockProducer, MockProducer
 
 
 ROUND_TRIP = 0.03
@@ -116,6 +116,18 @@ def mock_producer() -> Iterator[MockProducer]:
     yield producer
     with contextlib.suppress(UndeliveredError):  # the test made records fail, and has seen what it wanted to see
         producer.close()
+
+
+@pytest.fixture
+def async_mock_producer() -> Iterator[AsyncMockProducer]:
+    """The same for programs that use asyncio: an `AsyncProducer`; `.mock` has what was sent."""
+    from ottla.errors import UndeliveredError
+    from ottla_testkit.mock_producer import AsyncMockProducer
+
+    producer = AsyncMockProducer()
+    yield producer
+    with contextlib.suppress(UndeliveredError):
+        producer.mock.close()
 
 
 @pytest.fixture

@@ -60,6 +60,6 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
     if first < _LONG:
         return first, at + 1
     size = first - _LONG
-    if not 0 < size <= _MAX_LENGTH_BYTES or at + 1 + size > len(content):
+    if not 0 < size <= _MAX_LENGTH_BYTES:
         raise ValueError("an invalid length")
     return int.from_bytes(content[at + 1 : at + 1 + size], "big"), at + 1 + size

@@ -32,6 +32,7 @@ from ottla.accumulator.readiness import Readiness, only_lingers
 from ottla.accumulator.record_appender import AppenderParts
 from ottla.accumulator.sealing import DrainedBatches, alike
 from ottla.accumulator.sequences import Sequences
+from ottla.accumulator.slow_records import SlowRecords
 from ottla.accumulator.time_settings import TimeSettings
 from ottla.accumulator.unassigned_memory import UnassignedMemory
 from ottla.concurrency.environment import SYSTEM, Environment
@@ -63,7 +64,7 @@ later, and only five may be in flight to a broker, which limits the rate if it i
 """
 
 
-def _none(_batch: ProducerBatch) -> None:
+def _no_obstacle(_batch: ProducerBatch) -> None:
     """Return None: no obstacle is known."""
 
 
@@ -85,7 +86,8 @@ class Ready:
 class RecordAccumulator:
     """The queued batches of a producer, and the choice of those that may leave.
 
-    The methods are for the I/O thread, except those of the appenders, `close_open_batches`, and all from `flush` on.
+    The methods are for the I/O thread. For any thread are those of the appenders, `close_open_batches`, `flush`,
+    `close`, `abort` with *off_io_thread*, `fail_after_fork` and `report`.
     *sequences* numbers batches, and decides which may leave; *transactions* are those of a transactional producer.
     """
 
@@ -104,6 +106,7 @@ class RecordAccumulator:
         io_loop: IoLoop,
         environment: Environment = SYSTEM,
     ) -> None:
+        clock = self._clock = environment.clock
         self._batches = IncompleteBatches(environment)
         self._lock, self._guard = self._batches.lock, self._batches.guard
         self.hanging = HangingPlugins(self._batches)
@@ -112,8 +115,10 @@ class RecordAccumulator:
         """The memory of all batches."""
         self.permission = AppendPermission(transactions)
         """Decides whether new records may be queued."""
-        self.journal = Journal(linger=times.linger, clock=environment.clock)
+        self.journal = Journal(linger=times.linger, clock=clock)
         """What batches wait for, for the stories of their records."""
+        self.slow = SlowRecords(times.slow_record_threshold, self._batches.all)
+        """Slow batches, which are to be logged."""
         self._completion = BatchCompletion(
             on_complete=self._remove,
             pool=pool,
@@ -121,15 +126,13 @@ class RecordAccumulator:
             counters=counters,
             io_loop=io_loop,
             journal=self.journal,
+            slow=self.slow,
             environment=environment,
         )
         self.failures = self._completion.failures
-        """Counts the batches that have failed."""
+        """A count of the batches that have failed, and a callback."""
         self.unretrieved = self._completion.unretrieved
         """Failed records whose error the program can no longer retrieve; they are to be logged."""
-        self.slow = self._completion.slow
-        """Slow batches, which are to be logged."""
-        self.slow.incomplete = self._batches.all
         self.oldest_created_at = self._batches.oldest_created_at
         self.queue_checks: QueueChecks = self._batches
         """What the I/O thread has to know about the checks of the queues."""
@@ -142,6 +145,7 @@ class RecordAccumulator:
             times=times,
             io_loop=io_loop,
             journal=self.journal,
+            clock=clock,
         )
         self.keyed_appender = KeyedAppender(
             parts, UnassignedMemory(sizes=sizes, pool=pool), partitioner=key_partitioner
@@ -152,7 +156,7 @@ class RecordAccumulator:
         self._readiness = Readiness(linger=times.linger, sequences=sequences, pool=pool, permission=self.permission)
         self._lone_batch = LoneBatch(batches=self._batches, readiness=self._readiness, sequences=sequences, times=times)
         self._drained = DrainedBatches(
-            seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal
+            seal=seal, sequences=sequences, pool=pool, completion=self._completion, journal=self.journal, clock=clock
         )
         self._delivery_timeout = times.delivery_timeout
         self._retry_backoff = times.retry_backoff
@@ -160,13 +164,8 @@ class RecordAccumulator:
         self._in_transaction = sequences.transactional
         self._lock_is_lost = False  # a plugin hangs under it, and the producer has ended
         self._wake = io_loop.wake
-        self._clock = environment.clock
         self.flushes = Flushes(self._batches, self.appender, wake=lambda: self._wake(), environment=environment)
         """Flushes. For any thread."""
-
-    def on_failure(self, drop_references: Callable[[], object]) -> None:
-        """Call *drop_references* when a batch has failed, because only deliveries may keep a reference to it."""
-        self._completion.on_failure = drop_references
 
     @property
     def incomplete(self) -> int:
@@ -209,8 +208,7 @@ class RecordAccumulator:
                         nodes[leader] = None
                     else:
                         soon[leader] = None
-                        if head.held_since is None:
-                            head.held_since = now
+                        head.mark_held(now)
             self._batches.oldest = oldest
             next_check_at = min(next_check_at, oldest + self._delivery_timeout)
             self._batches.next_check_at = LONG_AGO if all_wanted else next_check_at
@@ -274,7 +272,7 @@ class RecordAccumulator:
         *error* becomes the batch's last error.
         """
         batch.last_error = error
-        batch.retry_at = now + self._retry_backoff.delay(batch.attempts - 1)
+        batch.retry_at = now + self._retry_backoff.delay_after(error, batch.attempts - 1)
         with self._lock:
             self._batches.put_first(batch)
 
@@ -297,15 +295,15 @@ class RecordAccumulator:
         """Undo `mute` at the time *at*."""
         self._batches.queue_of(batch).muted_until = at
 
-    def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _none) -> bool:
-        """Fail queued batches whose `delivery.timeout.ms` has passed, and return whether there were any.
+    def expire(self, now: float, *, obstacle: Callable[[ProducerBatch], OttlaError | None] = _no_obstacle) -> None:
+        """Fail queued batches whose `delivery.timeout.ms` has passed.
 
         They are at the heads of the queues. *obstacle* returns the error that keeps a batch from its broker, if there
         is one.
         """
         with self._lock:
             if self._batches.oldest + self._delivery_timeout > now:
-                return False
+                return
             late = self._batches.take_while(
                 lambda batch: batch.has_reached_delivery_timeout(self._delivery_timeout, now)
             )
@@ -315,12 +313,11 @@ class RecordAccumulator:
             if batch.last_error is None:
                 batch.last_error = self._sequences.obstacle
             self._completion.complete(batch, Failed(error=expired(batch, now)))
-        return bool(late)
 
     def fail_queued(self, cause: OttlaError) -> None:
         """Fail every queued batch with an error that waiting cannot fix."""
         with self._lock:
-            queued = self._batches.take_while(lambda _batch: True)
+            queued = self._batches.take_queued()
         for batch in queued:
             self._completion.fail(batch, cause)
 
@@ -328,7 +325,7 @@ class RecordAccumulator:
         """Fail every queued batch, because its transaction cannot be committed; batches in flight are not touched."""
         with self._lock:
             self.appender.close_open_batches(CloseReason.TRANSACTION)
-            queued = self._batches.take_while(lambda _batch: True)
+            queued = self._batches.take_queued()
         for batch in queued:
             self._completion.complete(batch, Failed(error=dropped(batch, cause, self._clock())))
 
@@ -378,8 +375,7 @@ class RecordAccumulator:
                         lingering.append((queue, leader))
                     continue
                 if not readiness.may_leave(head):
-                    if head.held_since is None:
-                        head.held_since = now
+                    head.mark_held(now)
                     continue
                 grows = not (head.closed or head.full)
                 if grows and urgent:
@@ -448,12 +444,12 @@ class RecordAccumulator:
         cause: OttlaError,
         *,
         off_io_thread: bool = False,
-        obstacle: Callable[[ProducerBatch], OttlaError | None] = _none,
+        obstacle: Callable[[ProducerBatch], OttlaError | None] = _no_obstacle,
     ) -> None:
         """Fail every batch that has no outcome; those in flight as possibly persisted.
 
         *obstacle* returns the error that has kept a queued batch from its broker, if there is one.
-        *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on separate threads, and
+        *off_io_thread*: the caller is not the I/O thread, which is blocked. Callbacks run on a separate thread, and
         batches that the I/O thread has taken out of their queues count as in flight.
         """
         if not off_io_thread:
@@ -476,8 +472,12 @@ class RecordAccumulator:
                 batch.replace_lock()
         for batch in (*queued, *unassigned):
             batch.last_error = obstacle(batch) or batch.last_error
-        for batch in (*sent, *queued, *unassigned):
-            self._completion.fail(batch, cause, off_io_thread=off_io_thread)
+        remaining = (*sent, *queued, *unassigned)
+        if off_io_thread:
+            self._completion.fail_off_io_thread(remaining, cause)
+            return
+        for batch in remaining:
+            self._completion.fail(batch, cause)
 
     def fail_after_fork(self, cause: OttlaError) -> None:
         """Fail every batch without an outcome in a forked child; no callback runs."""
@@ -486,14 +486,15 @@ class RecordAccumulator:
         for batch in tuple(self._batches.all):
             batch.fail_after_fork(Failed(error=delivery_failed(batch, cause, now)))
 
-    def report(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+    def report(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS, leave_errors: bool = False) -> Report:
         """The delivery report since the last one, the number of errors not retrieved, and the first of them.
 
-        After *lock_timeout* seconds it goes on without the lock, which a plugin that hangs may hold.
+        With *leave_errors*, the errors are left to the next report. After *lock_timeout* seconds it goes on without the
+        lock, which a plugin that hangs may hold.
         """
         with self._guard.within(lock_timeout):
             pending = list(self._batches.all)
-        return self._completion.report(pending)
+        return self._completion.report(pending, leave_errors=leave_errors)
 
     def _remove(self, batches: Iterable[ProducerBatch]) -> None:
         """Remove batches that are completed and counted."""

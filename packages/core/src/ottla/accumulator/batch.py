@@ -160,7 +160,12 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.attempts += 1
         self.in_flight = True
         self.last_node = node
-        self.sent_at = now if now > self.sealed_at else self.sealed_at
+        self.sent_at = now
+
+    def mark_held(self, now: float) -> None:
+        """Note that its sequence numbers keep the batch from its broker, now if not before."""
+        if self.held_since is None:
+            self.held_since = now
 
     def last_try(self, response: str) -> Try:
         """The last attempt, with its *response*."""

@@ -23,6 +23,7 @@ from ottla.accumulator.delivery import (
     OnDelivery,
 )
 from ottla.accumulator.locked_columns import first
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
@@ -100,7 +101,7 @@ class BatchResult(Generic[B]):
         self._lock: AbstractContextManager[Any] = locking.lock
         self._latches: tuple[BatchLatch, ...] = ()  # one for each waiting thread, and for each event loop
         self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_complete`
-        self._retrieved: set[int] | None = None
+        self._retrieved: set[int] | None = None  # indexes, and ~index of an error that is only expected to be read
         self._callbacks_to_run: Any = None  # callbacks that have not run yet, once there is an outcome
 
     @property
@@ -208,12 +209,6 @@ class BatchResult(Generic[B]):
             self._run_each(callbacks, outcome)
         self._callbacks_to_run = None
 
-    def retrieve_for_callbacks(self) -> None:
-        """Mark the errors that callbacks are about to get as retrieved."""
-        for index, callback in self._callbacks_to_run or ():
-            if _retrieves_error(callback):
-                self.mark_error_retrieved(index)
-
     def forward_callbacks(self) -> None:
         """Move the callbacks to the batches that have the records now. A second call continues an interrupted one."""
         outcome, callbacks = self.outcome, self._callbacks_to_run
@@ -267,7 +262,8 @@ class BatchResult(Generic[B]):
             shared[0] = None  # a delivery that its callback has kept must not keep the metadata of all records
 
     def _callback_raised(self) -> None:
-        logger.exception("a delivery callback for %s raised; the producer continues", self)
+        if (more := raising_callbacks.line(failed=False)) is not None:
+            logger.exception("a delivery callback for %s raised; the producer continues%s", self, more)
 
     # Waiting and reading
 
@@ -311,16 +307,24 @@ class BatchResult(Generic[B]):
             return found
         return self._metadata(self._columns.facts(), index, outcome)
 
-    def mark_error_retrieved(self, index: int) -> None:
-        """Note that the program has read the error of this record."""
+    def mark_error_retrieved(self, index: int, *, expected: bool = False) -> None:
+        """Note that the program has read the error of this record, or that something is *expected* to pass it on.
+
+        An expectation counts as much, until it is given up.
+        """
         with signals.Deferred(), self._lock:
             if self._retrieved is None:
                 self._retrieved = set()
-            self._retrieved.add(index)
+            if not expected:
+                self._retrieved.add(index)
+                self._retrieved.discard(~index)
+            elif index not in self._retrieved:
+                self._retrieved.add(~index)
 
-    def unretrieved_errors(self) -> int:
-        """The number of records whose errors were not retrieved."""
-        return self.count - len(self._retrieved or ())
+    def give_up_expected_error(self, index: int) -> None:
+        """Undo the expectation of `mark_error_retrieved`. Takes no lock, because finalizers call this."""
+        if self._retrieved is not None:
+            self._retrieved.discard(~index)
 
     def watch(self, error: DeliveryError, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
         """Return the data that a report needs of this failed batch; *dropped* gets them once the batch is dropped."""
@@ -369,6 +373,43 @@ class BatchResult(Generic[B]):
         return list(map(_new_metadata, repeat(RecordMetadata), fields))
 
 
+def mark_all_errors_retrieved(batch: BatchResult[Any], *, expected: bool = False) -> None:
+    """Do what `mark_error_retrieved` does for every record."""
+    with signals.Deferred(), batch._lock:
+        if batch._retrieved is None:
+            batch._retrieved = set()
+        retrieved, records = batch._retrieved, range(batch.count)
+        if expected:
+            retrieved.update([~index for index in records if index not in retrieved])
+        else:
+            retrieved.update(records)
+            retrieved.difference_update(range(-batch.count, 0))
+
+
+def give_up_all_expected_errors(batch: BatchResult[Any]) -> None:
+    """Do what `give_up_expected_error` does for every record, and take no lock either."""
+    if batch._retrieved is not None:
+        batch._retrieved.difference_update(range(-batch.count, 0))
+
+
+def expect_callbacks(batch: BatchResult[Any]) -> None:
+    """Note that the callbacks of a failed batch are expected to get its errors."""
+    for index, callback in batch._callbacks_to_run or ():
+        if isinstance(callback, ObservingCallback):
+            callback.expect_errors(batch, index)
+        else:
+            batch.mark_error_retrieved(index, expected=True)
+
+
+def give_up_callbacks(batch: BatchResult[Any]) -> None:
+    """Undo `expect_callbacks` for the callbacks that have not run so far."""
+    for index, callback in list(batch._callbacks_to_run or ()):
+        if isinstance(callback, ObservingCallback):
+            callback.give_up_errors(batch, index)
+        else:
+            batch.give_up_expected_error(index)
+
+
 def _native_metadata(batch: BatchResult[Any], first: int, end: int, outcome: Acknowledged) -> Sequence[RecordMetadata]:
     columns: CallbackRunner = batch._columns  # type: ignore[assignment]
     return columns.metadata(batch.topic, batch.partition, first, end, outcome.base_offset, outcome.log_append_time_ms)
@@ -384,11 +425,14 @@ def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, 
     try:
         callback(Delivery(batch, index))
     except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
-        logger.exception(
-            "a delivery callback for %s raised when it got this error, and the producer continues: %s",
-            batch,
-            outcome.error_of(index),
-        )
+        more = raising_callbacks.line(failed=True)
+        if more is not None or batch.counted:
+            logger.exception(
+                "a delivery callback for %s raised when it got this error, and the producer continues: %s%s",
+                batch,
+                outcome.error_of(index),
+                more or "",
+            )
     else:
         if not batch.counted and _retrieves_error(callback):
             batch.mark_error_retrieved(index)

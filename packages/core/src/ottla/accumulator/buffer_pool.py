@@ -53,13 +53,12 @@ class BufferPool:
         self,
         capacity: int,
         *,
-        clock: Callable[[], float],
         counters: Counters | None = None,
         environment: Environment = SYSTEM,
     ) -> None:
         self.capacity = capacity
         self._counters = (counters or Counters()).producer
-        self._clock = clock
+        self._clock = environment.clock
         self._free = capacity
         self._waiters: deque[MemoryWaiter] = deque()
         self._environment = environment

@@ -78,7 +78,7 @@ def build_queueing(
     """
     batching = config.batching
     counters = counters or build_counters(config)
-    pool = BufferPool(batching.buffer_memory, clock=environment.clock, counters=counters, environment=environment)
+    pool = BufferPool(batching.buffer_memory, counters=counters, environment=environment)
     sizes = _sizes(config, plugins, sealer)
     partitioner = PartitionerAbilities.of(plugins.partitioner)
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
@@ -89,6 +89,7 @@ def build_queueing(
             delivery_timeout=config.delivery.delivery_timeout,
             max_block=batching.max_block,
             retry_backoff=backoff,
+            slow_record_threshold=config.observation.slow_record_threshold,
         ),
         pool=pool,
         columns=plugins.columns,
@@ -100,7 +101,6 @@ def build_queueing(
         io_loop=io_loop,
         environment=environment,
     )
-    accumulator.slow.threshold = config.observation.slow_record_threshold
     routes = Routes(
         metadata=metadata,
         appender=accumulator.appender,
@@ -109,7 +109,7 @@ def build_queueing(
         max_block=batching.max_block,
     )
     metadata.on_change = routes.forget
-    accumulator.on_failure(routes.drop_failed_batches)
+    accumulator.failures.on_failure = routes.drop_failed_batches
     return Queueing(
         routes=routes,
         accumulator=accumulator,

@@ -22,6 +22,7 @@ from ottla.results.stories import RecordStory
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from ottla.accumulator.delivery_future import DeliveryFuture
     from ottla.accumulator.event_loops import RecordWait
 
 
@@ -164,14 +165,13 @@ class Delivery:
     def future(self) -> Future[RecordMetadata]:
         """A future of `concurrent.futures` with the record's metadata or error, for `wait` and `as_completed`.
 
-        `asyncio.wrap_future` takes it, too. It cannot be cancelled. An error counts as retrieved once the record has
-        failed.
+        `asyncio.wrap_future` takes it, too. It cannot be cancelled. `result` and `exception` of the future retrieve an
+        error, and so does the failure itself if the future has a callback by then, as that of `asyncio.wrap_future`.
         """
-        from concurrent.futures import Future  # here, because it takes longer than most modules of ours
+        from ottla.accumulator.delivery_future import DeliveryFuture  # here: its base class takes long to import
 
-        future: Future[RecordMetadata] = Future()
-        future.set_running_or_notify_cancel()
-        self.add_done_callback(partial(_complete_future, future))
+        future = DeliveryFuture(outcome=partial(outcome_of, self), retrieve=lambda: self.error)
+        self._batch.call_when_complete(self._index, _Completion(future))
         return future
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
@@ -299,6 +299,27 @@ class ObservingCallback:
         """Return whether this callback passes the error to the program."""
         return False
 
+    def expect_errors(self, batch: Any, index: int) -> None:
+        """Note which errors of a failed batch, where this is the callback of one record, the program will get."""
+        if self.retrieves_error:
+            batch.mark_error_retrieved(index, expected=True)
+
+    def give_up_errors(self, batch: Any, index: int) -> None:
+        """Undo `expect_errors`, because this callback does not run."""
+        batch.give_up_expected_error(index)
+
+
+class _Completion(ObservingCallback):
+    """Completes a future. It does not retrieve an error: the future does when it is read."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: DeliveryFuture) -> None:
+        self._future = future
+
+    def __call__(self, delivery: Delivery) -> None:
+        self._future.complete()
+
 
 OnDelivery: TypeAlias = Callable[[Delivery], object]
 """A callback of `send`. It gets a completed delivery."""
@@ -314,14 +335,6 @@ def _import_record_wait(delivery: Delivery, batch: Any) -> RecordWait | None:
 
 
 _record_wait: Callable[[Delivery, Any], RecordWait | None] = _import_record_wait
-
-
-def _complete_future(future: Future[RecordMetadata], delivery: Delivery) -> None:
-    error = delivery.error
-    if error is None:
-        future.set_result(delivery.result(0))
-    else:
-        future.set_exception(error)
 
 
 def outcome_of(delivery: Delivery) -> tuple[RecordMetadata | None, DeliveryError | None]:

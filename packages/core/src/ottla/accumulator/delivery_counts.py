@@ -54,11 +54,11 @@ class DeliveryCounts:
                     self._add(batch)
             return self._failures_counted > before
 
-    def take_report(self, pending: Iterable[ProducerBatch]) -> Report:
+    def take_report(self, pending: Iterable[ProducerBatch], *, leave_errors: bool = False) -> Report:
         """The report since the last one, the number of errors not retrieved, and the first of them.
 
         All of them count as retrieved from now on: the caller raises, or reports, the returned error. If a signal
-        handler raises instead, as for Ctrl-C, the next report has them.
+        handler raises instead, as for Ctrl-C, or with *leave_errors*, the next report has them.
         """
         waiting: Counter[str] = Counter()
         for batch in pending:
@@ -66,14 +66,14 @@ class DeliveryCounts:
         taken: list[Report] = []
         try:
             with self._lock:
-                taken.append(self._take(waiting))
+                taken.append(self._take(waiting, leave_errors=leave_errors))
         except BaseException:  # a signal handler that was deferred has raised: the caller gets no report
             for report in taken:
                 self._put_back(report)
             raise
         return taken[0]
 
-    def _take(self, waiting: Counter[str]) -> Report:
+    def _take(self, waiting: Counter[str], *, leave_errors: bool) -> Report:
         topics = {
             topic: TopicReport(
                 acknowledged=self._acknowledged[topic],
@@ -83,14 +83,21 @@ class DeliveryCounts:
             )
             for topic in sorted({*self._acknowledged, *self._failed, *waiting})
         }
-        while self._failures:
-            self._forget(self._failures.popleft())
-        if self._unretrieved.reports is not None:
-            self._unretrieved.reports += 1
-        unretrieved, error = self._forgotten_unretrieved, self._first_error
-        self._forgotten_unretrieved, self._first_error = 0, None
         for counts in (self._acknowledged, self._failed, self._possibly_persisted):
             counts.clear()
+        if leave_errors:
+            return DeliveryReport(topics), 0, None
+        self._unretrieved.note_report()
+        expected: deque[FailedRecords] = deque()
+        while self._failures:
+            failed = self._failures.popleft()
+            self._forget(failed)
+            if failed.retrieve_unexpected():
+                failed.reports = self._unretrieved.reports or 0
+                expected.append(failed)
+        self._failures = expected
+        unretrieved, error = self._forgotten_unretrieved, self._first_error
+        self._forgotten_unretrieved, self._first_error = 0, None
         return DeliveryReport(topics), unretrieved, error
 
     def _put_back(self, taken: Report) -> None:

@@ -7,6 +7,7 @@ program imports this module, because asyncio takes a third of the time of `impor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import weakref
 from collections import deque
@@ -17,7 +18,9 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import attrs
 
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.task_wait import TaskWait
+from ottla.concurrency.copies import copy_of
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
@@ -57,21 +60,41 @@ class LoopCallback:
     context: Context = attrs.field(factory=copy_context)
 
     def run(self, delivery: WaitedDelivery) -> None:
-        """Call the function; an exception is logged and stops nothing. An error of the record counts as retrieved."""
-        _retrieve_error(delivery)
+        """Call the function; an exception is logged and stops nothing.
+
+        An error of the record counts as retrieved then, unless the function raises and has not read it.
+        """
+        batch, index = delivery._place()
+        failed = isinstance(batch.outcome, Failed)
+        if failed:
+            batch.mark_error_retrieved(index, expected=True)
         try:
             self.context.run(self.function, delivery)
         except (KeyboardInterrupt, SystemExit):
             raise  # they end the loop, as from any other callback of it
         except BaseException:
-            if (error := delivery.error) is None:
-                logger.exception("a delivery callback for %s raised; the producer continues", delivery)
-            else:  # it was for this callback alone
-                logger.exception(
-                    "a delivery callback for %s raised when it got this error, and the producer continues: %s",
-                    delivery,
-                    error,
-                )
+            if failed:
+                batch.give_up_expected_error(index)
+            self._log(batch, index)
+        else:
+            if failed:
+                batch.mark_error_retrieved(index)
+
+    @staticmethod
+    def _log(batch: Any, index: int) -> None:
+        failed = batch.outcome if isinstance(batch.outcome, Failed) else None
+        more = raising_callbacks.line(failed=failed is not None)
+        if more is None:
+            return
+        if failed is None:
+            logger.exception("a delivery callback for %s raised; the producer continues%s", batch, more)
+        else:
+            logger.exception(
+                "a delivery callback for %s raised when it got this error, and the producer continues: %s%s",
+                batch,
+                failed.error_of(index),
+                more,
+            )
 
 
 RecordWait: TypeAlias = TaskWait[RecordMetadata | None]
@@ -103,22 +126,27 @@ class NotifyingBatch(Protocol):
 class AwaitedErrors:
     """Errors of records of one batch that count as retrieved when it fails, because tasks or callbacks will get them.
 
-    A flush or close would raise these errors, too, if it counted the batch before the loop has its turn.
+    A flush or close would raise these errors, too, if it counted the batch before the loop has its turn. In a closed
+    loop nothing gets them: there they are left for flush, close and the log.
     """
 
-    __slots__ = ("_batch", "_records")
+    __slots__ = ("_batch", "_inbox", "_records")
 
-    def __init__(self, batch: NotifyingBatch, records: list[tuple[WaitedDelivery, Waiting]]) -> None:
+    def __init__(self, inbox: LoopInbox, batch: NotifyingBatch, records: list[tuple[WaitedDelivery, Waiting]]) -> None:
+        self._inbox = inbox
         self._batch = batch
         self._records = records
 
     def set(self) -> None:
         """Retrieve the errors, or do so when the batches that have the records now fail."""
+        if self._inbox.is_closed():
+            return
         outcome = self._batch.outcome
         if isinstance(outcome, Failed):
             for delivery, waiting in list(self._records):
                 if isinstance(waiting, LoopCallback) or waiting.pending:
-                    _retrieve_error(delivery)
+                    batch, index = delivery._place()
+                    batch.mark_error_retrieved(index, expected=True)
         elif isinstance(outcome, Forwarded):
             # The loop waits for those only after its turn, and until then they may fail.
             moved: dict[NotifyingBatch, list[tuple[WaitedDelivery, Waiting]]] = {}
@@ -126,7 +154,7 @@ class AwaitedErrors:
                 batch, _index = delivery._place()
                 moved.setdefault(batch, []).append((delivery, waiting))
             for batch, records in moved.items():
-                errors = AwaitedErrors(batch, records)
+                errors = AwaitedErrors(self._inbox, batch, records)
                 if not batch.add_latch(errors):
                     errors.set()
 
@@ -145,8 +173,15 @@ class BatchWaiter:
     def set(self) -> None:
         """Have the loop complete the records. Called once, on the thread that has set the outcome."""
         self.is_set = True
-        AwaitedErrors(self.batch, self.records).set()  # before the batch is counted
+        AwaitedErrors(self._inbox, self.batch, self.records).set()  # before the batch is counted
         self._inbox.put(self)
+
+    def give_up(self) -> int:
+        """Leave the errors to others, since the loop is closed. Returns the number of callbacks that it does not call.
+
+        Takes no lock: finalizers call this.
+        """
+        return _give_up_errors(self.records)
 
     def metadata(self, waited_for: int) -> Sequence[RecordMetadata] | None:
         """The metadata of the batch's records, if it was acknowledged and many of its records are waited for.
@@ -195,6 +230,22 @@ class EndOfTurn:
             if_closed()
 
 
+class ExpectedTurn:
+    """What only the loop keeps until the turn that it is about to have. If it is closed before, the finalizer acts.
+
+    It runs on the thread that closes the loop, so it takes no lock and writes no log line.
+    """
+
+    __slots__ = ("_due", "_inbox")
+
+    def __init__(self, inbox: LoopInbox, due: object) -> None:
+        self._inbox = inbox
+        self._due = due
+
+    def __del__(self) -> None:
+        self._inbox.turn_is_over(self._due)
+
+
 class LoopInbox:
     """The completed batches of one loop, in order. All methods but `put` are for the loop's thread."""
 
@@ -203,7 +254,7 @@ class LoopInbox:
         """A weak reference: the loop's thread keeps this inbox, and must not keep every loop that it has closed."""
         self.waiters: dict[NotifyingBatch, BatchWaiter] = {}
         """The batches that are waited for, until their turn comes."""
-        self._arrived: deque[BatchWaiter | TaskWait[None]] = deque()
+        self._arrived: deque[BatchWaiter | ClosableWait] = deque()
         self._records = _NO_RECORDS
         self._batch: NotifyingBatch | None = None  # that of these records,
         self._metadata: Sequence[RecordMetadata] | None = None  # and the metadata of all its records, if known
@@ -212,9 +263,18 @@ class LoopInbox:
         self._end_of_turn: weakref.ref[EndOfTurn] | None = None
         self._ends_here = False  # the turn that runs now calls the functions of its end itself
         self._end: EndOfTurn | None = None  # which has these
+        self._warned = False  # of callbacks that a closed loop does not call
 
-    def put(self, arrived: BatchWaiter | TaskWait[None]) -> None:
+    def is_closed(self) -> bool:
+        """Return whether the loop will have no turn any more."""
+        loop = self.loop()
+        return loop is None or loop.is_closed()
+
+    def put(self, arrived: BatchWaiter | ClosableWait) -> None:
         """Take a completed batch, or a wait that is over, on any thread."""
+        if self.is_closed():
+            self._give_up(arrived)
+            return
         self._arrived.append(arrived)
         # `_turn` resets `_due` before it takes what has arrived. So if it is set here, that turn takes this.
         if self._due is None:
@@ -224,11 +284,29 @@ class LoopInbox:
                 # Not `loop.is_running()`: a loop that began on this thread may run on another one by now.
                 if loop is not None and asyncio._get_running_loop() is loop:
                     if not self._turn_follows:
-                        loop.call_soon(self._turn, due)  # a round on the loop's own thread: it need not be woken
+                        # A round on the loop's own thread: it need not be woken.
+                        loop.call_soon(self._turn, due, ExpectedTurn(self, due))
                 elif loop is not None:
-                    loop.call_soon_threadsafe(self._turn, due)
-            except RuntimeError:
-                logger.debug("a wait was over after the event loop of its task had been closed")
+                    loop.call_soon_threadsafe(self._turn, due, ExpectedTurn(self, due))
+            except RuntimeError:  # it has been closed meanwhile
+                self._give_up(arrived)
+
+    def turn_is_over(self, due: object) -> None:
+        """Give up what has arrived if the loop has been closed before the turn *due*."""
+        if self._due is due and self.is_closed():
+            _give_up_errors(list(self._records))
+            for arrived in copy_of(self._arrived):
+                arrived.give_up()
+
+    def _give_up(self, arrived: BatchWaiter | ClosableWait) -> None:
+        if arrived.give_up() and not self._warned:
+            self._warned = True
+            logger.warning(
+                "delivery callbacks are not called, because the event loop on which their records were sent has been "
+                "closed: close the producer, or flush it, before the loop ends"
+            )
+        elif isinstance(arrived, BatchWaiter):  # another wait may be given up under a lock, where nothing is logged
+            logger.debug("a wait was over after the event loop of its task had been closed")
 
     def add(self, delivery: WaitedDelivery, waiting: Waiting) -> bool:
         """Complete *waiting* once the record, or the batch that it is in now, has an outcome.
@@ -308,7 +386,7 @@ class LoopInbox:
                 self._end_of_turn = weakref.ref(later)
                 asyncio.get_running_loop().call_soon(self.call_and_complete, later, context=Context())
 
-    def _turn(self, due: object) -> None:
+    def _turn(self, due: object, _expected: ExpectedTurn | None = None) -> None:
         """Complete records and run tasks for a while, the rest in another turn."""
         if due is not self._due:  # it came earlier, as `call_and_complete`; else two turns would follow each other
             return
@@ -324,8 +402,8 @@ class LoopInbox:
 
     def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._due is None:  # else what has arrived meanwhile has begun one
-            self._due = object()
-            loop.call_soon(self._turn, self._due)
+            due = self._due = object()
+            loop.call_soon(self._turn, due, ExpectedTurn(self, due))
 
     def _complete(self, clock: Callable[[], float], *, until: float) -> bool:
         count = 0
@@ -338,6 +416,8 @@ class LoopInbox:
                     # With None, the task looks for the outcome, and waits again if its record is in another batch.
                     known = metadata is not None and delivery._batch is batch
                     waiting.complete(metadata[delivery._index] if known else None)  # type: ignore[index]
+                else:  # cancelled after its record got the outcome
+                    _give_up_errors([(delivery, waiting)])
                 count += 1
                 if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
@@ -348,7 +428,7 @@ class LoopInbox:
             if not self._arrived:
                 return True
             waiter = self._arrived.popleft()
-            if isinstance(waiter, TaskWait):
+            if isinstance(waiter, ClosableWait):
                 if waiter.pending:
                     waiter.complete(None)
                 if clock() >= until:  # its task may have sent many records
@@ -400,6 +480,25 @@ def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait |
     return wait if inbox.add_to(batch, delivery, wait) else None
 
 
+class ClosableWait(TaskWait[None]):
+    """A wait with a function that is called if the loop is closed before the task has its turn."""
+
+    __slots__ = ("_if_closed",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, if_closed: Callable[[], object]) -> None:
+        super().__init__(loop)
+        self._if_closed = [if_closed]
+
+    def give_up(self) -> int:
+        """Call the function, once, on any thread: also if the task was cancelled, since it does not run any more.
+
+        Returns 0, as BatchWaiter does if no callback is lost.
+        """
+        with contextlib.suppress(IndexError):  # another thread has called it
+            _one_after_the_other(self._if_closed.pop())
+        return 0
+
+
 class LaterTurn:
     """An awaitable: a task lets others run, behind all that wait here. Of such tasks, few run in one turn of the loop.
 
@@ -408,7 +507,7 @@ class LaterTurn:
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait on the running event loop of asyncio."""
-        wait: TaskWait[None] = TaskWait(asyncio.get_running_loop())
+        wait = ClosableWait(asyncio.get_running_loop(), lambda: None)
         running_inbox().put(wait)
         yield wait
 
@@ -417,7 +516,8 @@ class LaterTurn:
 class UntilCalled:
     """An awaitable: a task waits until a function that *register* was called with is called, on any thread.
 
-    If the loop of the task is closed by then, *if_closed* is called, on that thread.
+    If the loop of the task is closed by then, *if_closed* is called, on that thread, or if it is closed before the turn
+    of the task, on the thread that closes it.
     """
 
     register: Callable[[Callable[..., object]], object]
@@ -426,16 +526,8 @@ class UntilCalled:
     def __await__(self) -> Generator[Any, None, None]:
         """Wait on the running event loop of asyncio."""
         inbox = running_inbox()
-        wait: TaskWait[None] = TaskWait(asyncio.get_running_loop())
-
-        def end_wait(*_arguments: object) -> None:
-            loop = inbox.loop()
-            if loop is None or loop.is_closed():
-                _one_after_the_other(self.if_closed)
-            else:
-                inbox.put(wait)
-
-        self.register(end_wait)
+        wait = ClosableWait(asyncio.get_running_loop(), self.if_closed)
+        self.register(lambda *_arguments: inbox.put(wait))
         yield wait
 
 
@@ -464,5 +556,11 @@ def _one_after_the_other(call: Callable[[], object]) -> None:
         calls.clear()
 
 
-def _retrieve_error(delivery: WaitedDelivery) -> None:
-    _error = delivery.error  # reading it marks it as retrieved
+def _give_up_errors(records: Sequence[tuple[WaitedDelivery, Waiting]]) -> int:
+    """Leave the errors of records to others: nothing here will read them. Returns the number of callbacks."""
+    callbacks = 0
+    for delivery, waiting in list(records):
+        callbacks += isinstance(waiting, LoopCallback)
+        batch, index = delivery._place()
+        batch.give_up_expected_error(index)
+    return callbacks

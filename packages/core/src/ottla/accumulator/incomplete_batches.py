@@ -78,17 +78,30 @@ class IncompleteBatches:
         return self._topics[batch.topic].queues[batch.partition]
 
     def begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Put a new, open batch behind the others of its queue."""
-        queue.begin(batch)
-        self._note(queue, batch)
+        """Put a new, open batch behind the others of its queue.
+
+        After an error, such as MemoryError, the batch is in `all` and in its queue, or in neither: its completion
+        returns its memory, or the caller does.
+        """
+        self._add(queue, batch, queue.begin)
 
     def add_closed(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a new batch that takes no records behind the others of its queue. It is never the open one.
 
         A `send` on another thread reads that without the lock, and would append to it.
         """
-        queue.add_closed(batch)
-        self._note(queue, batch)
+        self._add(queue, batch, queue.add_closed)
+
+    def _add(self, queue: PartitionQueue, batch: ProducerBatch, put: Callable[[ProducerBatch], object]) -> None:
+        try:
+            self._note(queue, batch)
+            put(batch)
+        except BaseException:
+            if batch not in queue.batches:
+                self.all.pop(batch, None)
+                if not queue.batches:
+                    self.waiting.pop(queue, None)
+            raise
 
     def _note(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if batch.created_at < self.oldest:
@@ -107,6 +120,10 @@ class IncompleteBatches:
         else:
             del self.waiting[queue]
         return batch
+
+    def take_queued(self) -> list[ProducerBatch]:
+        """Remove and return all queued batches, in the order of their queues."""
+        return self.take_while(lambda _batch: True)
 
     def take_while(self, unwanted: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
         """Remove batches from the heads of all queues for as long as they are *unwanted*."""
@@ -219,6 +236,6 @@ class IncompleteBatches:
 
     def take_all(self) -> tuple[list[ProducerBatch], list[ProducerBatch]]:
         """Empty the queues; return the incomplete batches in no queue, and the queued ones, both in order."""
-        queued = self.take_while(lambda _batch: True)
+        queued = self.take_queued()
         sent = self.all.keys() - queued
         return [batch for batch in self.all if batch in sent], queued

@@ -35,17 +35,16 @@ class KeyPartitioner:
         """Forward the records of *source*, a closed unassigned batch, to batches of their partitions.
 
         These are the open ones, or new ones, which are passed to *begin*. Raises InvalidPluginError, or an OttlaError
-        of the partitioner; then nothing was forwarded. A later failure leaves `maybe_written` set: some of the records
-        are on their way.
+        of the partitioner; then nothing was forwarded. A failure leaves `maybe_written` set if a queued batch may have
+        some of the records.
         """
         pieces: list[ForwardedRecords[ProducerBatch]] = []
         by_partition = self._by_partition(queues, source.columns)
         if source.outcome is not None:  # the producer was closed while the partitioner did not return
             return Forwarded(pieces=pieces)
-        source.maybe_written = True
-        small = self.sizes.certain_memory(queues)
+        certain_memory = self.sizes.certain_memory(queues)
         for partition, indexes in by_partition:
-            self._move_to(queues.queues[partition], source, indexes, begin, pieces, small=small)
+            self._move_to(queues.queues[partition], source, indexes, begin, pieces, certain_memory=certain_memory)
         return Forwarded(pieces=pieces)
 
     def _by_partition(self, queues: TopicQueues, columns: Columns) -> Sequence[tuple[int, Sequence[int]]]:
@@ -82,42 +81,50 @@ class KeyPartitioner:
         begin: Begin,
         pieces: list[ForwardedRecords[ProducerBatch]],
         *,
-        small: int,
+        certain_memory: int,
     ) -> None:
         while indexes:
             batch = queue.open
             if batch is None:
                 batch = ProducerBatch(
-                    topic=source.topic, partition=queue.partition, columns=self.columns(0), now=source.created_at
+                    topic=source.topic,
+                    partition=queue.partition,
+                    columns=self.columns(0),
+                    # A thread that waited for memory may have begun a batch here since the source was begun.
+                    now=max(source.created_at, queue.newest),
                 )
                 start, taken = batch.take_from(source, indexes[:1], memory=0)  # before other threads can append to it
             else:
+                source.maybe_written = True
                 # With thousands of partitions, most moves are of a few records into a batch that is far from full, and
                 # to compute what is free would take longer. The estimate has room for larger records than most are.
                 likely = 2 * source.columns.memory() * len(indexes) // source.count
-                certain = batch.columns.memory() + likely <= small
-                memory = small if certain else self._free_bytes(batch.columns, queue.topic)
+                probably_fit = batch.columns.memory() + likely <= certain_memory
+                memory = certain_memory if probably_fit else self._free_bytes(batch.columns, queue.topic)
                 start, taken = batch.take_from(source, indexes, memory=memory)
-                if not taken and certain:
+                if not taken and probably_fit:
                     start, taken = batch.take_from(source, indexes, memory=self._free_bytes(batch.columns, queue.topic))
             if not taken:
                 queue.close()
                 continue
             if batch is not queue.open:
+                source.maybe_written = True
                 begin(queue, batch)  # before it holds memory, which would be lost with a batch that is not queued
             pieces.append(ForwardedRecords(batch=batch, start=start, indexes=indexes[:taken]))
             indexes = indexes[taken:]
-            self._carry_memory(batch, source, queue.topic, small=small)
+            self._carry_memory(batch, source, queue.topic, certain_memory=certain_memory)
 
     def _free_bytes(self, columns: Columns, topic: TopicQueues) -> int:
         return max(self.sizes.target_memory(columns, topic), self.sizes.max_memory(columns, topic))
 
-    def _carry_memory(self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues, *, small: int) -> None:
+    def _carry_memory(
+        self, batch: ProducerBatch, source: ProducerBatch, topic: TopicQueues, *, certain_memory: int
+    ) -> None:
         """Move the memory that the batch's records occupy from *source* to *batch*; marks *batch* as full if it is."""
         memory = batch.columns.memory()
         missing = min(max(memory - batch.held_bytes, 0), source.held_bytes)
         batch.held_bytes += missing
         source.held_bytes -= missing
-        if not batch.full and memory >= small:
+        if not batch.full and memory >= certain_memory:
             batch.full = self.sizes.target_memory(batch.columns, topic) <= memory
         topic.count(batch, memory)

@@ -27,12 +27,7 @@ class KeyedAppender(RecordAppender):
     """
 
     def __init__(self, parts: AppenderParts, memory: UnassignedMemory, *, partitioner: KeyPartitioner | None) -> None:
-        super().__init__(
-            parts,
-            memory,
-            queue_of=lambda topic, _unassigned: parts.batches.topic(topic, 0).unassigned,
-            enqueue=self._queue_unassigned,
-        )
+        super().__init__(parts, memory)
         self._partitioner = partitioner
         self._lingering: dict[TopicQueues, None] = {}  # topics with an unassigned batch
         self._failed: list[tuple[ProducerBatch, Exception]] = []  # batches for which no partitions could be chosen
@@ -121,10 +116,19 @@ class KeyedAppender(RecordAppender):
                 self._lingering.pop(topic, None)
         return queued
 
-    def _queue_unassigned(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        queue.begin(batch)
-        self._batches.all[batch] = None
-        self._lingering[queue.topic] = None
+    def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
+        return self._batches.topic(topic, 0).unassigned
+
+    def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        try:  # see `IncompleteBatches.begin`
+            self._batches.all[batch] = None
+            self._lingering[queue.topic] = None
+            queue.begin(batch)
+        except BaseException:
+            if batch not in queue.batches:
+                self._batches.all.pop(batch, None)
+                self._lingering.pop(queue.topic, None)
+            raise
 
     def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
         self.assign(queue.topic)

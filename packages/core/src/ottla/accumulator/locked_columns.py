@@ -5,6 +5,7 @@ A fault of their methods is reported with the encoder's plugin and package.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from operator import itemgetter
@@ -13,12 +14,13 @@ from typing import Any, Final
 
 from ottla.accumulator.delivery import OnDelivery
 from ottla.concurrency import interruptible_functions
-from ottla.errors import IllegalStateError, OttlaError, counted
+from ottla.errors import IllegalStateError, InvalidPluginError, OttlaError, counted
 from ottla.errors.plugin_origin import faults
 from ottla.errors.quoting import class_name
 from ottla.interfaces import Columns, Encoded, Facts, Header
 from ottla.recordbatch.core_abilities import Callbacks, LockingColumns
-from ottla.recordbatch.encoder_faults import encoded_by, encoder_failed, encoder_fault
+from ottla.recordbatch.encoder_faults import checked_encoded, checked_facts, encoder_failed, encoder_fault
+from ottla.recordbatch.finished_columns import FinishedColumns
 
 first: Final = itemgetter(0)
 
@@ -28,16 +30,21 @@ class LockedColumns:
     """A lock and a list of callbacks for columns that have neither: of third-party encoders, and of tables.
 
     The methods of `Columns` raise InvalidPluginError for a fault of the encoder. Its number of records and its end do
-    not depend on the encoder: otherwise a batch could neither fail nor expire.
+    not depend on the encoder: otherwise a batch could neither fail nor expire. Neither do its facts after `encode`:
+    then the records may have been written, and each of them needs its metadata.
     """
 
-    __slots__ = ("_callbacks", "_closed", "_columns", "_count", "_rows", "lock")
+    __slots__ = ("_callbacks", "_closed", "_columns", "_count", "_facts", "_failed_close", "_rows", "lock")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._rows = self._number("__len__")  # of a table: columns for single records begin empty
+        if self._rows > sys.maxsize:  # more than `len` may return
+            raise self._not_empty()
         self._count = self._rows
         self._closed = False
+        self._facts: Facts | None = None
+        self._failed_close: OttlaError | MemoryError | None = None
         self._callbacks: list[tuple[int, OnDelivery]] = []
         self.lock = threading.RLock()
 
@@ -82,6 +89,8 @@ class LockedColumns:
                 raise encoder_fault(
                     self._columns, f"returned {index} in append, but the index of the record is {expected}"
                 )
+            if self._rows:
+                raise self._not_empty()
             self._count += 1
             if on_delivery is not None:
                 self._callbacks.append((index, on_delivery))
@@ -100,10 +109,16 @@ class LockedColumns:
         self._call("allow", memory)
 
     def close(self) -> None:
-        """Take no more records, even if the encoder's `close` fails; it is called once."""
+        """Take no more records. The encoder's `close` is called once; if it fails, `encode` or `keys` raises the error.
+
+        An error here would come from whatever ends the batch: a `send` of other records, or the end of the producer.
+        """
         if not self._closed:
             self._closed = True
-            self._call("close")
+            try:
+                self._call("close")
+            except (OttlaError, MemoryError) as error:
+                self._failed_close = error.with_traceback(None)
 
     def memory(self) -> int:
         """The bytes that the records occupy until they are encoded."""
@@ -118,7 +133,13 @@ class LockedColumns:
 
     def encode(self, magic: int) -> Encoded:
         """Encode all records in one pass, and release them."""
-        return encoded_by(self._columns, magic)
+        columns = self._columns
+        if type(columns) is FinishedColumns:
+            return columns.encode(magic)
+        self._refuse_unclosed()
+        encoded = checked_encoded(columns, self._call("encode", magic), count=self._count)
+        self._facts = self._checked_facts()
+        return encoded
 
     def extend(self, other: Columns, indexes: Sequence[int]) -> int:
         """Append these records of other columns while there is room; return how many fit."""
@@ -126,6 +147,10 @@ class LockedColumns:
         if count > len(indexes):
             what = f"returned {count} in extend, more than the {counted(len(indexes), 'record')} that it was given"
             raise encoder_fault(self._columns, what)
+        if self._rows:
+            raise self._not_empty()
+        if not (count or self._count) and indexes:
+            raise encoder_fault(self._columns, "returned 0 in extend, but an empty batch takes any record")
         self._count += count
         return count
 
@@ -135,6 +160,7 @@ class LockedColumns:
 
     def keys(self) -> Sequence[bytes | None]:
         """The keys of all records, before `encode`."""
+        self._refuse_unclosed()
         keys: Any = self._call("keys")
         if not isinstance(keys, Sequence) or isinstance(keys, str) or len(keys) != self._count:
             wanted = f"a sequence with an entry for each of {counted(self._count, 'record')}"
@@ -147,8 +173,20 @@ class LockedColumns:
 
     def facts(self) -> Facts:
         """The timestamps and sizes for the metadata of delivered records."""
-        facts: Facts = self._call("facts")
-        return facts
+        if self._facts is not None:
+            return self._facts
+        columns = self._columns
+        return columns.facts() if type(columns) is FinishedColumns else self._checked_facts()
+
+    def _refuse_unclosed(self) -> None:
+        if self._failed_close is not None:
+            raise self._failed_close
+
+    def _checked_facts(self) -> Facts:
+        return checked_facts(self._columns, self._call("facts"), count=self._count)
+
+    def _not_empty(self) -> InvalidPluginError:
+        return encoder_fault(self._columns, f"returned new columns that are not empty: {self._rows} in __len__")
 
     def _number(self, method: str, *arguments: object) -> int:
         made = self._call(method, *arguments)

@@ -29,7 +29,7 @@ class PartitionAppender(RecordAppender):
     """
 
     def __init__(self, parts: AppenderParts, memory: BatchMemory, *, keyed: KeyedAppender) -> None:
-        super().__init__(parts, memory, queue_of=parts.batches.queue, enqueue=parts.batches.begin)
+        super().__init__(parts, memory)
         self._keyed = keyed
 
     def queues(self, topic: str, view: TopicView) -> TopicQueues:
@@ -113,6 +113,12 @@ class PartitionAppender(RecordAppender):
         now = self._clock()
         for queue in self._batches.waiting:
             queue.close(why, now)
+
+    def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
+        return self._batches.queue(topic, partition)
+
+    def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        self._batches.begin(queue, batch)
 
     def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
         queue.close(why, self._clock())

@@ -41,6 +41,7 @@ class AppenderParts:
     times: TimeSettings
     io_loop: IoLoop
     journal: Journal
+    clock: Callable[[], float]
 
 
 class MemoryWait:
@@ -110,19 +111,10 @@ class MemoryNeeded:
 class RecordAppender(ABC):
     """Appends records to batches. The lock is not held while waiting for memory, or completing batches.
 
-    Under the lock, *queue_of* returns the queue for a record, and *enqueue* puts a new batch behind the others there.
+    The abstract methods are called under the lock.
     """
 
-    def __init__(
-        self,
-        parts: AppenderParts,
-        memory: BatchMemory,
-        *,
-        queue_of: Callable[[str, int], PartitionQueue],
-        enqueue: Callable[[PartitionQueue, ProducerBatch], object],
-    ) -> None:
-        self._queue_of = queue_of
-        self._enqueue = enqueue
+    def __init__(self, parts: AppenderParts, memory: BatchMemory) -> None:
         self._batches = parts.batches
         self._lock = parts.batches.guard
         self._completion = parts.completion
@@ -135,12 +127,20 @@ class RecordAppender(ABC):
         self._io_loop = parts.io_loop
         self._wake = parts.io_loop.wake
         self._run_while_waiting = parts.io_loop.run_while_waiting
-        self._clock = parts.journal.clock
+        self._clock = parts.clock
         self._journal = parts.journal
 
     @abstractmethod
+    def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
+        """The queue for a record."""
+
+    @abstractmethod
+    def _begin(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Put a new batch behind the others of its queue."""
+
+    @abstractmethod
     def _close(self, queue: PartitionQueue, why: CloseReason) -> None:
-        """Let the open batch, if there is one, take no more records. Under the lock."""
+        """Let the open batch, if there is one, take no more records."""
 
     def append(
         self,
@@ -197,6 +197,7 @@ class RecordAppender(ABC):
         *,
         wait: MemoryWait | None = None,
         event_loop: EventLoop | None = None,
+        transaction: int | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record as `append` does, but never block: returns a `MemoryWait` if there is no memory.
 
@@ -204,7 +205,10 @@ class RecordAppender(ABC):
         *event_loop*: see `IoLoop.batch_started`.
         """
         charge = self._memory.charge(size)
-        transaction = self._permission.transaction if wait is None else wait.transaction
+        if wait is not None:
+            transaction = wait.transaction
+        elif transaction is None:
+            transaction = self._permission.transaction
         while True:
             if wait is None:
                 with self._lock:
@@ -318,7 +322,7 @@ class RecordAppender(ABC):
             batch.run_while_waiting = self._run_while_waiting
             batch.journal = self._journal
             self._memory.begin(batch, queue.topic, reserved)
-            self._enqueue(queue, batch)
+            self._begin(queue, batch)
             self._announce(queue, batch, event_loop)
         except BaseException:  # a record that the format cannot hold; Ctrl-C, after which the batch may be queued
             if batch is None or batch not in self._batches.all:

@@ -30,7 +30,7 @@ from ottla.results.value_methods import ValueMethods
 
 logger = robust_logger(__name__)
 
-FIRST_WITH_SEQUENCE: Final = NEWEST_MAGIC
+FIRST_WITH_SEQUENCE: Final = 2
 """The first record format with sequence numbers."""
 
 
@@ -79,10 +79,10 @@ class Sealer:
             raise zstd_is_newer()
         if batch.sealed is not None:
             return down_converted(batch.sealed, magic=magic, compressors=self._compressors, level=self._level)
-        section = finish(encoded_by(batch.columns, magic), magic=magic, compressor=self._compressor, level=self._level)
-        if section.codec_id:
-            self._ratios.observe(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
-        return section
+        sealed = finish(encoded_by(batch.columns, magic), magic=magic, compressor=self._compressor, level=self._level)
+        if sealed.codec_id:
+            self._ratios.observe(batch.topic, codec_id=sealed.codec_id, ratio=sealed.ratio)
+        return sealed
 
     def seal_columns(self, columns: Columns) -> SealedRecords:
         """Encode and compress records in the newest format, before their broker is known; for any thread."""
@@ -96,10 +96,10 @@ class Sealer:
 
     def records(self, batch: ProducerBatch) -> Sequence[Record]:
         """The records of a sealed batch that was too large; restarts the estimate of its topic's ratio."""
-        section = batch.sealed
-        assert section is not None, "only a sealed batch can be too large"
-        self._ratios.start_over(batch.topic, codec_id=section.codec_id, ratio=section.ratio)
-        whole = b"".join(section.wire_chunks())
+        sealed = batch.sealed
+        assert sealed is not None, "only a sealed batch can be too large"
+        self._ratios.start_over(batch.topic, codec_id=sealed.codec_id, ratio=sealed.ratio)
+        whole = b"".join(sealed.wire_chunks())
         return [record for part in parse_batches(whole, compressors=self._compressors) for record in part.records]
 
 
@@ -114,13 +114,14 @@ class DrainedBatches:
         pool: BufferPool,
         completion: BatchCompletion,
         journal: Journal,
+        clock: Callable[[], float],
     ) -> None:
         self.seal = seal
         self._sequences = sequences
         self._pool = pool
         self._completion = completion
         self._journal = journal
-        self._clock = journal.clock
+        self._clock = clock
 
     def seal_or_fail(self, batch: ProducerBatch, node: int) -> SealedRecords | None:
         """Seal a batch for this broker, and release the memory that it no longer needs. Return None if it failed."""

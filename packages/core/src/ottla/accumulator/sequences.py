@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.idempotent_epoch_bump import bump_epoch
 from ottla.accumulator.partition_sequences import NO_SEQUENCE, PartitionSequences
+from ottla.accumulator.transaction_partitions import TransactionPartitions
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch, comes_after
 
@@ -40,12 +41,8 @@ class Sequences:
         """Whether every batch needs a number: idempotence was configured, and is not only the default."""
         self.off = off
         """Every batch leaves without a number: idempotence is off, or the brokers know no producer ids."""
-        self.partitions_in_transaction: set[tuple[str, int]] = set()
-        """The partitions that belong to the open transaction."""
-        self.new_partitions: dict[tuple[str, int], None] = {}
-        """The partitions to add to the transaction, for which batches wait."""
-        self.added_by_writing = False
-        """Whether writing to a partition adds it to the transaction (KIP-890), until the transaction ends."""
+        self.transaction_partitions = TransactionPartitions()
+        """The partitions to which batches of the open transaction may be written."""
         self.failure: OttlaError | None = None
         """The error of the first record of the open transaction that failed."""
         self.obstacle: OttlaError | None = None
@@ -66,11 +63,8 @@ class Sequences:
         if self.producer_id_and_epoch is None:
             return False
         partition = (batch.topic, batch.partition)
-        if self.transactional and partition not in self.partitions_in_transaction:
-            if not self.added_by_writing:
-                self.new_partitions[partition] = None
-                return False
-            self.partitions_in_transaction.add(partition)
+        if self.transactional and not self.transaction_partitions.admits(partition):
+            return False
         numbers = self._partitions.get(partition)
         if numbers is None:
             return True
@@ -201,9 +195,7 @@ class Sequences:
 
     def begin_transaction(self) -> None:
         """Clear the state of the previous transaction."""
-        self.partitions_in_transaction.clear()
-        self.new_partitions.clear()
-        self.added_by_writing = False
+        self.transaction_partitions.clear()
         self.failure = None
 
     def take_producer_id(self, producer_id_and_epoch: ProducerIdAndEpoch) -> None:

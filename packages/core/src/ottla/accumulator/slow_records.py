@@ -27,14 +27,15 @@ _NEVER: Final = float("inf")
 class SlowRecords:
     """The slow batches since the last line: how many, and the slowest one's story.
 
+    A batch is slow if its outcome takes longer than *threshold* seconds. *incomplete* are all batches of the producer
+    that have none yet.
+
     For the I/O thread; another thread that completes batches in a program that ends may lose a count.
     """
 
-    def __init__(self) -> None:
-        self.threshold = _NEVER
-        """Seconds from the queueing of a batch until its outcome; a batch that took longer is slow."""
-        self.incomplete: Collection[ProducerBatch] = ()
-        """All incomplete batches of the producer."""
+    def __init__(self, threshold: float, incomplete: Collection[ProducerBatch]) -> None:
+        self.threshold = threshold
+        self._incomplete = incomplete
         self._check_at = float("-inf")
         self._checked_at = float("-inf")  # incomplete batches that were slow by then are noted
         self._count = 0
@@ -59,7 +60,7 @@ class SlowRecords:
         """
         next_at = self._next_at
         line_at = _NEVER if self._slowest is None else next_at
-        if self.threshold == _NEVER or not self.incomplete:
+        if self.threshold == _NEVER or not self._incomplete:
             return line_at
         check_at = self._check_at if self._check_at > next_at else next_at
         if now < check_at:
@@ -69,7 +70,7 @@ class SlowRecords:
 
     def _check_all(self, now: float) -> None:
         next_at = now + self.threshold
-        for batch in list(self.incomplete):  # a copy, since other threads add batches
+        for batch in list(self._incomplete):  # a copy, since other threads add batches
             slow_at = batch.created_at + self.threshold
             if slow_at > now:
                 next_at = min(next_at, slow_at)

@@ -10,9 +10,7 @@ import attrs
 from ottla.accumulator.batch import ProducerBatch
 from ottla.interfaces import Columns
 from ottla.recordbatch.parse import Record
-
-_FRAME: Final = 31
-"""The most that a record takes besides its key, value and headers: six varints and a byte."""
+from ottla.recordbatch.record_limits import MAX_FRAME
 
 _HEADER_FRAME: Final = 10
 
@@ -62,4 +60,4 @@ class Splitter:
 
 def _size(record: Record) -> int:
     headers = sum(len(name.encode()) + len(content or b"") + _HEADER_FRAME for name, content in record.headers)
-    return _FRAME + len(record.key or b"") + len(record.value or b"") + headers
+    return MAX_FRAME + len(record.key or b"") + len(record.value or b"") + headers

@@ -14,10 +14,12 @@ from ottla.network.backoff import Backoff
 class TimeSettings:
     """Time settings in seconds, and the backoff of a batch that is sent again.
 
-    `linger` is somewhat shorter than `linger.ms`, for the time that sealing takes.
+    `linger` is somewhat shorter than `linger.ms`, for the time that sealing takes. A batch that takes longer than
+    `slow_record_threshold` is logged.
     """
 
     linger: float
     delivery_timeout: float
     max_block: float
     retry_backoff: Backoff
+    slow_record_threshold: float = float("inf")

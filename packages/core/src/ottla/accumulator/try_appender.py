@@ -37,9 +37,17 @@ class TryAppender:
     event_loop: EventLoop | None = None
 
     def append(
-        self, topic: str, partition: int | None, record: NewRecord, *, wait: Wait | None = None
+        self,
+        topic: str,
+        partition: int | None,
+        record: NewRecord,
+        *,
+        wait: Wait | None = None,
+        transaction: int | None = None,
     ) -> Placed | Wait:
         """Queue a record, or return what it waits for; *partition* None: the partitioner chooses.
+
+        *transaction*: see `RecordAppender.append`.
 
         Call it again with the same arguments and that *wait* once it is ready, or `cancel` the wait.
         """
@@ -50,21 +58,29 @@ class TryAppender:
                 memory.cancel()
             return route
         if memory is None:
-            return self.append_to(route, topic, record, partition)
+            return self.append_to(route, topic, record, partition, transaction=transaction)
         placed = self._appender_of(memory).try_append(
             topic, memory.queue.partition, record, size_of(record), wait=memory, event_loop=self.event_loop
         )
         return self._note_sticky(partition, record, route, placed)
 
     def append_to(
-        self, route: Route, topic: str, record: NewRecord, partition: int | None = None
+        self,
+        route: Route,
+        topic: str,
+        record: NewRecord,
+        partition: int | None = None,
+        *,
+        transaction: int | None = None,
     ) -> Placed | MemoryWait:
         """Queue a record of a topic whose route is known, or return its wait for memory."""
         size = size_of(record)
         if partition is not None:
             if self.keyed is not None:
                 self.keyed.assign_partitions(route.topic)  # the records of the unassigned batch came first
-            return self.appender.try_append(topic, partition, record, size, event_loop=self.event_loop)
+            return self.appender.try_append(
+                topic, partition, record, size, event_loop=self.event_loop, transaction=transaction
+            )
         if self._is_sticky(record) and route.unassigned.open is None:
             batch = route.sticky_batch
             index = None if batch is None else batch.append(*record)
@@ -72,16 +88,20 @@ class TryAppender:
                 return batch, index
             chosen = self.routes.next_sticky_partition(topic, route)
         elif self.keyed is not None:
-            return self.keyed.try_append(topic, UNASSIGNED, record, size, event_loop=self.event_loop)
+            return self.keyed.try_append(
+                topic, UNASSIGNED, record, size, event_loop=self.event_loop, transaction=transaction
+            )
         else:
             chosen = self.partitioner.choose(topic, record, route.view)
         if self.partitioner.on_new_batch is not None:
-            opened = self.appender.append_to_open(topic, chosen, record, size)
+            opened = self.appender.append_to_open(topic, chosen, record, size, transaction=transaction)
             if opened is not None:
                 return opened
             ask_partitioner(self.partitioner.on_new_batch, topic, chosen, route.view)
             chosen = self.partitioner.choose(topic, record, route.view)
-        placed = self.appender.try_append(topic, chosen, record, size, event_loop=self.event_loop)
+        placed = self.appender.try_append(
+            topic, chosen, record, size, event_loop=self.event_loop, transaction=transaction
+        )
         return self._note_sticky(None, record, route, placed)
 
     def open_batch(self, route: Route, key: bytes | None) -> ProducerBatch | None:

@@ -7,8 +7,7 @@ from typing import Final
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_memory import BatchMemory, MemoryGrant
 from ottla.accumulator.partition_queue import TopicQueues
-from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.size_bounds import RECORD_OVERHEAD
+from ottla.recordbatch.record_limits import RECORD_OVERHEAD
 
 UNASSIGNED_MEMORY: Final = 256 * 1024
 """Bytes that the records of every unassigned batch may occupy, about a thousand records of 100 bytes.
@@ -56,7 +55,7 @@ class UnassignedMemory(BatchMemory):
 
     def _largest_record(self) -> int:
         """The room that an open batch may have: a record that finds room is queued before its size is checked."""
-        return min(self.sizes.max_bytes, self.pool.capacity) - HEADER_SIZE - RECORD_OVERHEAD
+        return min(self.sizes.max_bytes, self.pool.capacity) - RECORD_OVERHEAD
 
     def _limit(self, batch: ProducerBatch, topic: TopicQueues) -> int:
         return max(unassigned_memory(len(topic.queues), self.pool.capacity), batch.columns.memory())

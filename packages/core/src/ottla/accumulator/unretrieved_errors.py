@@ -7,7 +7,7 @@ So the finalizer of the batch finds them: immediately where no delivery was kept
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ottla.errors import DeliveryError, counted
@@ -22,9 +22,7 @@ class FailedRecords:
 
     __slots__ = ("count", "error", "partition", "reports", "retrieved", "topic")
 
-    def __init__(
-        self, *, topic: str, partition: int, count: int, retrieved: Collection[int], error: DeliveryError
-    ) -> None:
+    def __init__(self, *, topic: str, partition: int, count: int, retrieved: set[int], error: DeliveryError) -> None:
         self.topic = topic
         self.partition = partition
         self.count = count
@@ -36,6 +34,16 @@ class FailedRecords:
     def unretrieved(self) -> int:
         """The number of records whose error was not retrieved."""
         return self.count - len(self.retrieved)
+
+    def retrieve_unexpected(self) -> bool:
+        """Note that a report has the errors which nothing is expected to read. Return whether there are others.
+
+        If those expectations are given up, the next report has them, or the log.
+        """
+        expected = {~index for index in list(self.retrieved) if index < 0}
+        if expected:
+            self.retrieved.update(index for index in range(self.count) if index not in expected)
+        return bool(expected)
 
 
 class DropNotice:
@@ -67,6 +75,8 @@ class UnretrievedErrors:
         self.active = False
         """Whether something was dropped that is not logged yet."""
         self._wake = wake
+        self._client_id = ""
+        self._ended = False
         self._dropped: deque[FailedRecords] = deque()
         self._reporting: set[object] = set()
         self._records = 0
@@ -78,11 +88,22 @@ class UnretrievedErrors:
         self._next_at = float("-inf")
 
     def drop(self, failed: FailedRecords) -> None:
-        """Note the records that a finalizer found, without a lock or a log line."""
-        if failed.reports == self.reports:
-            self._dropped.append(failed)
-            self.active = True
-            self._wake()
+        """Note the records that a finalizer found, without a lock or a log line while there is an I/O thread."""
+        if failed.reports != self.reports:
+            return
+        if self._ended:  # a task was expected to read these errors, and was cancelled after the close
+            self._count(failed)
+            self._write_counts(self._client_id)
+            return
+        self._dropped.append(failed)
+        self.active = True
+        self._wake()
+
+    def note_report(self) -> None:
+        """Note that a report has all errors so far."""
+        if self.reports is not None:
+            self.reports += 1
+        self._ended = self in self._reporting
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -114,6 +135,7 @@ class UnretrievedErrors:
     def write(self, client_id: str, now: float, *, final: bool = False) -> None:
         """Log dropped records: immediately, then, while it goes on, with counts and ever longer gaps."""
         self.active = False  # before the count: a finalizer may run at any moment
+        self._client_id = client_id
         self._count_dropped()
         if self._dropped or self._records:
             self.active = True
@@ -122,11 +144,9 @@ class UnretrievedErrors:
         if now >= self._logged_at + 2 * LONGEST_GAP:
             self._gap = SHORTEST_GAP
         self._write_counts(client_id)
-        self._records = self._batches = 0
         self.active = False  # before the check, as above
         if self._dropped:
             self.active = True
-        self._partitions.clear()
         self._logged_at, self._next_at = now, now + self._gap
         self._gap = min(2 * self._gap, LONGEST_GAP)
 
@@ -151,12 +171,17 @@ class UnretrievedErrors:
                 ", ..." if len(self._partitions) > SHOWN else "",
                 self._error,
             )
+        self._records = self._batches = 0
+        self._partitions.clear()
 
     def _count_dropped(self) -> None:
         while self._dropped and not self._reporting:
             failed = self._dropped.popleft()
             if failed.reports == self.reports:
-                self._records += failed.unretrieved
-                self._batches += 1
-                self._partitions[failed.topic, failed.partition] = None
-                self._error = one_line(failed.error)
+                self._count(failed)
+
+    def _count(self, failed: FailedRecords) -> None:
+        self._records += failed.unretrieved
+        self._batches += 1
+        self._partitions[failed.topic, failed.partition] = None
+        self._error = one_line(failed.error)

@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack, overload
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LaterTurn, LoopCallback, running_inbox
 from ottla.accumulator.running_loop import RUNNING_LOOP
-from ottla.aio.calls import in_background, on_a_thread
+from ottla.aio.calls import cancelled, in_background, on_a_thread
 from ottla.aio.flushes import FlushesOfTasks
 from ottla.aio.lookups import LookupsOfTasks
 from ottla.aio.loop_progress import LoopProgress
@@ -28,7 +28,6 @@ from ottla.errors import (
     AbortableTransactionError,
     InvalidRecordError,
     OttlaError,
-    ProducerClosedError,
     UndeliveredError,
 )
 from ottla.errors.notes import noted_on
@@ -38,18 +37,18 @@ from ottla.plugins.serializer_lookups import Lookup
 from ottla.producer.build import build_nonblocking_send
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.nonblocking_send import PendingSend
-from ottla.producer.producer import Producer, queue_table
+from ottla.producer.producer import Producer
 from ottla.producer.record_checks import check_topic_name
 from ottla.producer.reports import ON_A_LOOP, report_of_flush
 from ottla.results import DeliveryReport, RecordMetadata, TableProgress
-from ottla.results.call_hints import ASYNC_HINTS, with_call_hints
+from ottla.results.call_hints import ASYNC_HINTS, SYNCHRONOUS_HINTS, ListedWithoutHints, with_call_hints
 from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 
 
-@with_call_hints(ASYNC_HINTS)
-class AsyncProducer:
+@with_call_hints(ASYNC_HINTS | SYNCHRONOUS_HINTS)
+class AsyncProducer(metaclass=ListedWithoutHints):
     """A producer for asyncio. Tasks may share one, also tasks of several event loops on several threads.
 
     It takes the settings of `Producer` and raises the same errors. No method blocks the event loop: a task waits where
@@ -57,16 +56,17 @@ class AsyncProducer:
     name, and imports plugins.
 
     A cancelled task queues nothing more, and stops waiting. What it has queued is sent, and a commit or close goes on.
+    Transactions of several processes, and batches of a `TableSealer`, are for `Producer` only.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerKeywords]) -> None:
         self._begin(Producer(config, **options))
 
     @classmethod
-    def from_properties(
+    def from_file(
         cls, path: str | PathLike[str], /, *, table: str | None = None, **options: Unpack[ProducerKeywords]
     ) -> Self:
-        """A producer with the settings in a file; see `Producer.from_properties`."""
+        """A producer with the settings in a file; see `Producer.from_file`."""
         from ottla.config.settings import from_file
 
         return cls(without(from_file(path, table=table), options), **options)
@@ -179,11 +179,11 @@ class AsyncProducer:
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         cancellation = Cancellation()
         # Now: when the thread begins, another task may have ended this transaction.
-        transaction = self._producer._permission.transaction
+        calls = self._producer._table_calls
+        transaction = calls.transaction
         return await on_a_thread(
             name="send_table",
-            call=lambda: queue_table(
-                self._producer,
+            call=lambda: calls.send(
                 topic,
                 table,
                 columns,
@@ -354,7 +354,8 @@ class AsyncProducer:
         if isinstance(error, GeneratorExit):  # the coroutine is closed, and cannot wait
             in_background(name="close", call=self._producer.close)
             return
-        with noted_on(error, UndeliveredError, doing="closing the producer"):
+        log = self._producer._lifecycle.log_undelivered
+        with noted_on(error, UndeliveredError, doing="closing the producer", log=log):
             await self.close()
 
     # Waiting
@@ -377,7 +378,7 @@ class AsyncProducer:
             pending.cancel(error)
             raise
         except BaseException:  # cancelled; or GeneratorExit, when the coroutine is closed in its wait
-            pending.cancel(ProducerClosedError("the task that sent the record was cancelled; nothing was queued"))
+            pending.cancel(cancelled("the task that sent the record was cancelled; nothing was queued"))
             raise
         return step
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from ottla.concurrency.cancellation import Cancellation
-from ottla.errors import OttlaError, ProducerClosedError
+from ottla.errors import OttlaError
 from ottla.errors.robust_logger import robust_logger
 
 logger = robust_logger(__name__)
@@ -46,11 +47,21 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
         return await future
     except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
         if cancellation is not None:
-            cancellation.cancel(ProducerClosedError(f"the task that waited for {name} was cancelled"))
+            cancellation.cancel(cancelled(f"the task that waited for {name} was cancelled"))
         raise
     finally:
         # Its error has a traceback with this frame: the two would keep each other, and what *call* has.
         del future, completion
+
+
+def cancelled(message: str) -> OttlaError:
+    """The outcome of a call whose task was cancelled, for interceptors, which take an Exception.
+
+    Its cause has no traceback, which would keep the frames of the task.
+    """
+    error = OttlaError(message)
+    error.__cause__ = asyncio.CancelledError()
+    return error
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -99,7 +110,13 @@ def _complete(call: Callable[[], T], completion: _Completion[T]) -> None:
 
 
 def in_background(*, name: str, call: Callable[[], object]) -> None:
-    """Make a call for a coroutine that is closed and so cannot wait for it; its error is logged."""
+    """Make a call for a coroutine that is closed and so cannot wait for it; its error is logged.
+
+    An interpreter that is finalizing closes coroutines, too: no thread can run any more, so starting one would wait for
+    ever before Python 3.12. All producers have been closed by then.
+    """
+    if sys.is_finalizing():
+        return
 
     def run() -> None:
         try:

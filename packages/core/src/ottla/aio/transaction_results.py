@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from typing import TypeVar
 
-from ottla.accumulator.event_loops import UntilCalled
+from ottla.aio.waits import until_set
 from ottla.producer.transactions import TransactionCall
 
 T = TypeVar("T")
@@ -19,10 +17,7 @@ async def result_of(call: TransactionCall[T]) -> T:
     transaction was begun by then.
     """
     try:
-        if not call.ended:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(call.seconds):
-                    await UntilCalled(call.on_end, if_closed=call.stop_waiting)
+        await until_set(call.latch, call.seconds, if_closed=call.stop_waiting)
     except BaseException:  # cancelled; or the coroutine is closed in its wait
         call.stop_waiting()
         raise

@@ -6,13 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-import attrs
-
 from ottla.accumulator.event_loops import UntilCalled
 from ottla.accumulator.record_appender import MemoryWait
 from ottla.accumulator.topic_routes import Routes
 from ottla.accumulator.try_appender import Wait
-from ottla.concurrency.locks import Latch
+from ottla.concurrency.locks import FunctionGate, Latch
 from ottla.network.nonblocking_metadata_wait import MetadataWait
 
 
@@ -42,27 +40,24 @@ async def until_known(routes: Routes, topic: str, *, seconds: float, timeout: fl
             raise
 
 
-async def until_set(latch: Latch, timeout: float) -> None:
-    """Wait for a latch, at most *timeout* seconds."""
+async def until_set(latch: Latch, timeout: float, *, if_closed: Callable[[], object] = lambda: None) -> None:
+    """Wait for a latch, at most *timeout* seconds.
+
+    *if_closed* is called when it is set, on that thread, if the loop of the task is closed by then and has not ended
+    the wait.
+    """
     if latch.is_set or timeout <= 0:
         return
-    gates: list[_Gate] = []
+    gates: list[FunctionGate] = []
 
     def register(end_wait: Callable[[], object]) -> None:
-        gates.append(_Gate(end_wait))
+        gates.append(FunctionGate(end_wait))
         latch.add_gate(gates[0])
 
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await UntilCalled(register)
+                await UntilCalled(register, if_closed)
     finally:
         for gate in gates:
             latch.remove_gate(gate)
-
-
-@attrs.frozen(eq=False)
-class _Gate:
-    """A gate of a latch that is a function."""
-
-    release: Callable[[], object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Final
 
 import click
@@ -20,7 +21,7 @@ from ottla.cli.transactions import show_transactions, transactions_document
 from ottla.doctor import examine
 from ottla.errors import OttlaError
 from ottla.transactions.admin.blocking_client import blocking_client
-from ottla.transactions.admin.listing import listed_transactions
+from ottla.transactions.admin.listing import list_transactions_with
 from ottla.version import __version__
 
 _SOMETHING_IS_WRONG = 1
@@ -52,7 +53,7 @@ ottla.add_command(send)
 @ottla.command(short_help="Find out what is wrong with a connection to a cluster.")
 @settings_options("required")
 @click.option("--topic", metavar="NAME", help="A topic to check; it is never created.")
-@click.option("--send", is_flag=True, help="Send one test record to the topic.")
+@click.option("--send", is_flag=True, help="Send one test record, a text, to the topic.")
 @json_option("JSON instead of a table")
 @timeout_option
 def doctor(
@@ -96,16 +97,16 @@ def transactions(
     Changes nothing. The exit code is 0, 1 if the cluster or one of its brokers could not be asked, 2 for wrong usage.
     What the other brokers know is shown.
     """
+    output = sys.stdout
     try:
-        with contextlib.ExitStack() as stack:
-            with printed_to_stderr():
-                client = stack.enter_context(blocking_client(settings, timeout=timeout))
-            found = listed_transactions(client, prefix)
+        with printed_to_stderr(), blocking_client(settings, timeout=timeout) as client:
+            found = list_transactions_with(client, prefix)
             # Shown while the configuration exists: until then its secrets are hidden.
-            if as_json:
-                click.echo(transactions_document(found))
-            else:
-                show_transactions(found, prefix)
+            with contextlib.redirect_stdout(output):
+                if as_json:
+                    click.echo(transactions_document(found))
+                else:
+                    show_transactions(found, prefix)
         if found.missing:
             raise click.exceptions.Exit(_SOMETHING_IS_WRONG)
     except OttlaError as error:

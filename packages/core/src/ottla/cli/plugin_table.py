@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ottla.cli.table import console
+from ottla.cli.standard_output import console
 from ottla.errors import printable
 from ottla.errors.similar_names import most_similar
 from ottla.plugins.registry import KINDS, PluginCondition, default_encoder

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.padding import Padding
 from rich.text import Text
 
-from ottla.cli.table import console
+from ottla.cli.standard_output import console
 from ottla.config.in_force import DEFAULT, SettingInForce, replaced, written
 from ottla.producer.config_check import check_config
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ottla.cli.standard_output import console
 from ottla.doctor import Examination, Finding, Status
 
 _STYLES: Final = {
@@ -17,9 +17,6 @@ _STYLES: Final = {
     Status.SKIPPED: "dim",
 }
 
-_WIDTH_OF_A_FILE: Final = 200
-"""Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
-
 
 def show(examination: Examination) -> None:
     """Print the examination to the standard output, in colour on a terminal."""
@@ -27,12 +24,6 @@ def show(examination: Examination) -> None:
     out.print(_table(examination))
     for line in _conclusion(examination):
         out.print(line, soft_wrap=True)
-
-
-def console() -> Console:
-    """The standard output, as wide as its terminal."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=_WIDTH_OF_A_FILE)
 
 
 def _table(examination: Examination) -> Table:

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 import attrs
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ottla.cli.standard_output import console
 from ottla.errors import printable
 from ottla.transactions import FoundTransactions, TransactionListing
 from ottla.transactions.admin.found_transactions import not_asked
-
-_WIDTH_OF_A_FILE: Final = 500
-"""Columns without a terminal: long lines are not wrapped early, so that they can be searched."""
 
 _NONE: Final = "No coordinator knows a transactional id that begins with {!r}, or this user may describe none."
 
@@ -32,11 +29,9 @@ def show_transactions(found: FoundTransactions[TransactionListing], prefix: str)
     """Print the transactional ids to the standard output, and to the standard error which brokers were not asked."""
     for node, error in found.missing.items():
         print(not_asked(node, error), file=sys.stderr)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_OF_A_FILE)
+    out = console(width_of_a_file=500)
     if not found:
-        console.print(Text(_NONE.format(prefix)))
+        out.print(Text(_NONE.format(prefix)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", _OFFSETS):
@@ -45,8 +40,8 @@ def show_transactions(found: FoundTransactions[TransactionListing], prefix: str)
     for each in found:
         # Text, not str: names in brackets must not be parsed as markup.
         table.add_row(*map(Text, _cells(_escaped(each), now_ms)), style="bold" if each.open else "")
-    console.print(table)
-    console.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
+    out.print(table)
+    out.print(Text(f"{sum(each.open for each in found)} of {len(found)} open."))
 
 
 def transactions_document(found: FoundTransactions[TransactionListing]) -> str:

@@ -12,9 +12,11 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol
+
+import attrs
 
 from ottla.concurrency import interruptible_functions, signals
 from ottla.concurrency.environment import SYSTEM, Environment, Lock
@@ -35,6 +37,13 @@ class Gate(Protocol):
 
     def release(self) -> object:
         """End the wait."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class FunctionGate:
+    """A gate of a latch that is a function."""
+
+    release: Callable[[], object]
 
 
 class Latch:

@@ -11,7 +11,7 @@ from ottla.config.values import HIDDEN, brief
 
 Address: TypeAlias = tuple[str, int]
 
-_CREDENTIALS: Final = re.compile(r"[^/@\s]*@")
+_CREDENTIALS: Final = re.compile(r"(?<![^/@\s])[^/@\s]*@")  # each search begins where a name may begin
 _PORTS: Final = range(1, 65536)
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _PROTOCOL: Final = re.compile(r"(?i)(sasl_)?(plaintext|ssl)")

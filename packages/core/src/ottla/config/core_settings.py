@@ -75,7 +75,7 @@ def _value(core: CoreSettings, key: str, value_type: ValueType, *, default: Any)
 
 
 def _reasons(core: CoreSettings, key: str, value_type: ValueType, error: ValueError) -> Sequence[str]:
-    return [not_quoted(f"not {value_type.allowed}")] if key in core.provided else error.args
+    return [not_quoted(f"not {value_type.allowed}{value_type.limits}")] if key in core.provided else error.args
 
 
 def not_quoted(why: str) -> str:

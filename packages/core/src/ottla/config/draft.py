@@ -164,11 +164,11 @@ class ConfigDraft:
             (str(plain_value(self._core.raw.get(key))) for key in self._core.provided), key=len, reverse=True
         )
         problems = error.problems if isinstance(error, ConfigError) else [str(error)]
-        shown = list(problems)
+        redacted = list(problems)
         for text in texts:
             if len(text) >= _HIDDEN_FROM:
-                shown = [problem.replace(text, HIDDEN) for problem in shown]
-        return error if shown == list(problems) else ConfigError(shown)
+                redacted = [problem.replace(text, HIDDEN) for problem in redacted]
+        return error if redacted == list(problems) else ConfigError(redacted)
 
     def _in_force(self) -> SettingsInForce:
         settings = {each.key: self._core_setting(each) for each in OPTIONS.values()}
@@ -190,11 +190,11 @@ class ConfigDraft:
         )
 
     def _value(self, key: ConfigKey, plugin: str) -> Any:
-        hidden = self._raw(key.name)
-        self._claimed[key.name] = hidden
+        wrapped = self._raw(key.name)
+        self._claimed[key.name] = wrapped
         if key.secret:
             self._secrets.add(key.name)
-        raw = revealed(hidden) if key.rotates else plain_value(hidden)
+        raw = revealed(wrapped) if key.rotates else plain_value(wrapped)
         if raw is None:
             return key.default
         try:

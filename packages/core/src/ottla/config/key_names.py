@@ -53,7 +53,7 @@ _NOWHERE: Final = "neither Kafka nor a plugin that the configuration chooses has
 
 def without(settings: dict[str, Any], keywords: Iterable[str]) -> dict[str, Any]:
     """The *settings*, without those that *keywords* replace: they are None, which means not set."""
-    return settings | dict.fromkeys(key for keyword in keywords if (key := keyword.replace("_", ".")) in settings)
+    return settings | dict.fromkeys(key for keyword in keywords if (key := key_of(keyword)) in settings)
 
 
 def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, problems: list[str]) -> dict[str, object]:
@@ -71,7 +71,7 @@ def merge(settings: Mapping[str, object], keywords: Mapping[str, object], *, pro
         else:
             problems.append(f"{name!r} is not a key; keys are strings such as 'linger.ms'")
     for keyword, value in keywords.items():
-        key = keyword.replace("_", ".")
+        key = key_of(keyword)
         if merged.get(key) is None:
             merged[key] = value
         elif value is not None:
@@ -87,8 +87,13 @@ def sources_of(settings: Mapping[str, object], keywords: Mapping[str, object]) -
             found[key] = (value.source if isinstance(value, SourcedSecret) else None) or GIVEN
     for keyword, value in keywords.items():
         if value is not None:
-            found.setdefault(keyword.replace("_", "."), f"keyword {keyword}")
+            found.setdefault(key_of(keyword), f"keyword {keyword}")
     return found
+
+
+def key_of(keyword: str) -> str:
+    """Return the key of a keyword argument."""
+    return keyword.replace("_", ".")
 
 
 def of_another_client(key: str) -> OtherKey | None:

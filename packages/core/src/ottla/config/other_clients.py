@@ -13,20 +13,35 @@ import attrs
 
 @attrs.frozen(eq=False, repr=False)
 class OtherKey:
-    """A key of another client. *name* is the key here, None if there is none; *remark* says what else differs."""
+    """A key of another client. *name* is the key here, None if there is none; *remark* says what else differs.
+
+    Without a *droppable* one, programs do the same.
+    """
 
     name: str | None
     remark: str = ""
+    droppable: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def advice(self) -> str:
+        """What to do besides writing `name`; empty if that is all."""
+        if self.droppable:
+            return f"leave it out; {self.remark}" if self.remark else "leave it out"
+        return self.remark
 
     def hint(self) -> str:
         """What to do about this key, for the message that refuses it."""
         if self.name is None:
-            return f"other clients have it; {self.remark}"
+            return f"other clients have it; {self.advice}"
         return f"did you mean {self.name!r}?{f' {self.remark}' if self.remark else ''}"
 
 
-def _all(keys: Iterable[str], remark: str) -> dict[str, OtherKey]:
-    return dict.fromkeys(keys, OtherKey(None, remark))
+def _dropped(remark: str = "") -> OtherKey:
+    return OtherKey(None, remark, droppable=True)
+
+
+def _all(keys: Iterable[str], other: OtherKey) -> dict[str, OtherKey]:
+    return dict.fromkeys(keys, other)
 
 
 _TOKEN: Final = (
@@ -49,14 +64,12 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "queue.buffering.max.messages": OtherKey("buffer.memory", "It is in bytes; records are not counted"),
     "queue.buffering.max.ms": OtherKey("linger.ms"),
     "request.required.acks": OtherKey("acks"),
-    "sticky.partitioning.linger.ms": OtherKey(
-        None, "leave it out; records without a key change the partition after batch.size bytes"
-    ),
+    "sticky.partitioning.linger.ms": _dropped("records without a key change the partition after batch.size bytes"),
     **_all(
         ("enable.gapless.guarantee", "message.copy.max.bytes", "queue.buffering.backpressure.threshold"),
-        "leave it out",
+        _dropped(),
     ),
-    "queuing.strategy": OtherKey(None, "leave it out; each partition's records are sent in order"),
+    "queuing.strategy": _dropped("each partition's records are sent in order"),
     # Partitions
     "partitioner": OtherKey(
         "partitioner.class",
@@ -66,33 +79,31 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "partitioner.cb": OtherKey(
         "partitioner.class", "It takes a function partition(topic, key, view), see docs/plugins-partitioner.md"
     ),
-    "msg.order.cmp": OtherKey(None, "leave it out; records are sent in the order of their calls of send"),
+    "msg.order.cmp": _dropped("records are sent in the order of their calls of send"),
     # Connections and metadata
-    "api.version.fallback.ms": OtherKey(None, "leave it out; brokers say which versions they support"),
-    "api.version.auto.timeout.ms": OtherKey(None, "leave it out; brokers say which versions they support"),
-    "api.version": OtherKey(None, "leave it out; brokers say which versions they support"),
-    "api.version.request": OtherKey(None, "leave it out; brokers say which versions they support"),
+    "api.version.fallback.ms": _dropped("brokers say which versions they support"),
+    "api.version.auto.timeout.ms": _dropped("brokers say which versions they support"),
+    "api.version": _dropped("brokers say which versions they support"),
+    "api.version.request": _dropped("brokers say which versions they support"),
     "api.version.request.timeout.ms": OtherKey("socket.connection.setup.timeout.ms"),
-    "broker.version.fallback": OtherKey(None, "leave it out; brokers from 0.10.2 on are supported without it"),
+    "broker.version.fallback": _dropped("brokers from 0.10.2 on are supported without it"),
     "bootstrap.timeout.ms": OtherKey("max.block.ms"),
-    "broker.address.family": OtherKey(None, "leave it out; all addresses of a host name are tried in turn"),
-    "broker.address.ttl": OtherKey(None, "leave it out; host names are resolved for each new connection"),
+    "broker.address.family": _dropped("all addresses of a host name are tried in turn"),
+    "broker.address.ttl": _dropped("host names are resolved for each new connection"),
     "metadata.broker.list": OtherKey("bootstrap.servers"),
     "metadata.request.timeout.ms": OtherKey("request.timeout.ms"),
     "proxy.url": OtherKey("connection.via", "It names a transport plugin, for example that of an HTTP or SOCKS5 proxy"),
     "socks5.proxy": OtherKey("connection.via", "It names a transport plugin, for example that of a SOCKS5 proxy"),
-    "reconnect.backoff.jitter.ms": OtherKey(None, "leave it out; waits before connections have a random part of 20 %"),
+    "reconnect.backoff.jitter.ms": _dropped("waits before connections have a random part of 20 %"),
     "socket.receive.buffer.bytes": OtherKey("receive.buffer.bytes"),
     "socket.send.buffer.bytes": OtherKey("send.buffer.bytes"),
     "socket.timeout.ms": OtherKey("request.timeout.ms"),
     "topic.metadata.refresh.interval.ms": OtherKey("metadata.max.age.ms"),
     "topic.metadata.refresh.fast.interval.ms": OtherKey("retry.backoff.ms"),
-    "socket.keepalive.enable": OtherKey(None, "leave it out; TCP keep-alive is always on"),
-    "socket.nagle.disable": OtherKey(None, "leave it out; TCP_NODELAY is always set"),
-    "socket.options": OtherKey(None, "leave it out; TCP_NODELAY and TCP keep-alive are always set"),
-    "allow.auto.create.topics": OtherKey(
-        None, "leave it out; brokers create topics if auto.create.topics.enable is set"
-    ),
+    "socket.keepalive.enable": _dropped("TCP keep-alive is always on"),
+    "socket.nagle.disable": _dropped("TCP_NODELAY is always set"),
+    "socket.options": _dropped("TCP_NODELAY and TCP keep-alive are always set"),
+    "allow.auto.create.topics": _dropped("brokers create topics if auto.create.topics.enable is set"),
     **_all(
         (
             "enable.sparse.connections",
@@ -102,17 +113,14 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
             "topic.metadata.refresh.fast.cnt",
             "topic.metadata.refresh.sparse",
         ),
-        "leave it out; only brokers that lead partitions with records get connections",
+        _dropped("only brokers that lead partitions with records get connections"),
     ),
     # TLS
-    "enable.ssl.certificate.verification": OtherKey(
-        None,
-        "leave it out; certificates are always verified, and ssl.truststore.location names the authorities",
+    "enable.ssl.certificate.verification": _dropped(
+        "certificates are always verified, and ssl.truststore.location names the authorities"
     ),
     "ssl.ca": OtherKey("ssl.truststore.certificates"),
-    "ssl.ca.certificate.stores": OtherKey(
-        None, "leave it out; without ssl.truststore.location the system's authorities count"
-    ),
+    "ssl.ca.certificate.stores": _dropped("without ssl.truststore.location the system's authorities count"),
     "ssl.ca.location": OtherKey("ssl.truststore.location"),
     "ssl.ca.pem": OtherKey("ssl.truststore.certificates"),
     "ssl.cafile": OtherKey("ssl.truststore.location"),
@@ -129,7 +137,7 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "ssl.key.pem": OtherKey("ssl.keystore.key"),
     "ssl.keyfile": OtherKey("ssl.keystore.location", _PEM),
     "ssl.password": OtherKey("ssl.key.password"),
-    "ssl.certificate.verify.cb": OtherKey(None, "leave it out; certificates are verified by the trust store"),
+    "ssl.certificate.verify.cb": _dropped("certificates are verified by the trust store"),
     **_all(
         (
             "ssl.curves.list",
@@ -139,15 +147,13 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
             "ssl.providers",
             "ssl.sigalgs.list",
         ),
-        "leave it out; OpenSSL's own configuration file (OPENSSL_CONF) has such settings",
+        _dropped("OpenSSL's own configuration file (OPENSSL_CONF) has such settings"),
     ),
     # Logins
-    "enable.sasl.oauthbearer.unsecure.jwt": OtherKey(
-        None, "leave it out; sasl.oauthbearer.token.provider gives tokens"
-    ),
+    "enable.sasl.oauthbearer.unsecure.jwt": _dropped("sasl.oauthbearer.token.provider gives tokens"),
     "oauthbearer.token.refresh.cb": OtherKey("sasl.oauthbearer.token.provider", _TOKEN),
     "oauth.cb": OtherKey("sasl.oauthbearer.token.provider", _TOKEN),
-    "sasl.kerberos.domain.name": OtherKey(None, "leave it out; the principal of a broker has its advertised host name"),
+    "sasl.kerberos.domain.name": _dropped("the principal of a broker has its advertised host name"),
     "sasl.kerberos.name": OtherKey("sasl.kerberos.principal"),
     "sasl.mechanisms": OtherKey("sasl.mechanism"),
     "sasl.oauth.token.provider": OtherKey("sasl.oauthbearer.token.provider", "It is the method `token` of the object"),
@@ -160,37 +166,37 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "sasl.oauthbearer.metadata.authentication.type": OtherKey("sasl.oauthbearer.token.provider"),
     **_all(
         ("sasl.oauthbearer.method", "sasl.oauthbearer.grant.type"),
-        "leave it out; sasl.oauthbearer.token.endpoint.url gets tokens over HTTP",
+        _dropped("sasl.oauthbearer.token.endpoint.url gets tokens over HTTP"),
     ),
-    "enable.sasl.queue": OtherKey(None, "leave it out"),
+    "enable.sasl.queue": _dropped(),
     # Logs, metrics and deliveries
-    "debug": OtherKey(None, "leave it out; set the level of the logger 'ottla' to DEBUG"),
-    "logger": OtherKey(None, "leave it out; the logger is 'ottla'"),
-    **_all(("log.cb", "log.level", "log.queue", "log.thread.name"), "leave it out; configure the logger 'ottla'"),
-    "log.connection.close": OtherKey(None, "leave it out; the logger 'ottla.network' reports connections"),
+    "debug": _dropped("set the level of the logger 'ottla' to DEBUG"),
+    "logger": _dropped("the logger is 'ottla'"),
+    **_all(("log.cb", "log.level", "log.queue", "log.thread.name"), _dropped("configure the logger 'ottla'")),
+    "log.connection.close": _dropped("the logger 'ottla.network' reports connections"),
     **_all(
         ("stats.cb", "statistics.interval.ms"),
-        "leave it out; call producer.metrics() where you need figures, or set metric.reporters",
+        _dropped("call producer.metrics() where you need figures, or set metric.reporters"),
     ),
-    "metrics.enabled": OtherKey(None, "leave it out; metrics cost nothing until they are read"),
+    "metrics.enabled": _dropped("metrics cost nothing until they are read"),
     **_all(
         ("error.cb", "throttle.cb", "background.event.cb", "enabled.events"),
-        "leave it out; errors and throttling are logged, and deliveries have their errors",
+        _dropped("errors and throttling are logged, and deliveries have their errors"),
     ),
     **_all(
         ("dr.cb", "dr.msg.cb", "on.delivery", "delivery.report.only.error", "produce.offset.report", "opaque"),
-        "pass on_delivery to each call of send, or read the delivery that it returns",
+        OtherKey(None, "pass on_delivery to each call of send, or read the delivery that it returns"),
     ),
     # The program and the library
     "default.topic.config": OtherKey(None, "set its keys in the main configuration"),
     "default.topic.conf": OtherKey(None, "set its keys in the main configuration"),
-    "loop": OtherKey(None, "leave it out; ottla.aio.AsyncProducer uses the running loop"),
-    "plugin.library.paths": OtherKey(None, "leave it out; plugins are Python packages, see docs/plugins.md"),
+    "loop": _dropped("ottla.aio.AsyncProducer uses the running loop"),
+    "plugin.library.paths": _dropped("plugins are Python packages, see docs/plugins.md"),
     "interceptors": OtherKey("interceptor.classes"),
     "schema.registry.url": OtherKey(None, "it is a key of ottla-serializer-schema-registry: set value.serializer=avro"),
     # Serializers with a schema registry
-    "basic.auth.credentials.source": OtherKey(None, "leave it out; basic.auth.user.info is used where it is set"),
-    "bearer.auth.credentials.source": OtherKey(None, "leave it out; bearer.auth.token is used where it is set"),
+    "basic.auth.credentials.source": _dropped("basic.auth.user.info is used where it is set"),
+    "bearer.auth.credentials.source": _dropped("bearer.auth.token is used where it is set"),
     "schema.registry.basic.auth.user.info": OtherKey(None, "write basic.auth.user.info"),
     "schema.registry.ssl.truststore.location": OtherKey(
         None, "write schema.registry.ssl.ca.location, with a PEM file of the authorities"
@@ -200,13 +206,13 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     ),
     **_all(
         ("key.subject.name.strategy", "value.subject.name.strategy"),
-        "write subject.name.strategy, which is for keys and values",
+        OtherKey(None, "write subject.name.strategy, which is for keys and values"),
     ),
     **_all(
         ("use.schema.id", "use.latest.with.metadata"),
-        "schemas are not chosen in this way; give one in value.schema, or set use.latest.version",
+        OtherKey(None, "schemas are not chosen in this way; give one in value.schema, or set use.latest.version"),
     ),
-    **_all(("id.compatibility.strict", "latest.compatibility.strict", "max.schemas.per.subject"), "leave it out"),
+    **_all(("id.compatibility.strict", "latest.compatibility.strict", "max.schemas.per.subject"), _dropped()),
     **_all(
         (
             "builtin.features",
@@ -225,7 +231,7 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
             "test.mock.num.brokers",
             "topic.blacklist",
         ),
-        "leave it out",
+        _dropped(),
     ),
     # Consumers
     **_all(
@@ -264,6 +270,6 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
             "session.timeout.ms",
             "share.acknowledgement.mode",
         ),
-        "it is for consumers; leave it out",
+        _dropped("it is for consumers"),
     ),
 }

@@ -331,9 +331,10 @@ class DeliveryConfig(ValueMethods):
         "undelivered.exit.code",
         integer(minimum=0, maximum=255),
         default=0,
-        meaning="The exit code of a program that ends without closing its producer and so loses records whose errors "
-        "were not retrieved; 0 leaves the program's own. It ends the program with os._exit, after the producers are "
-        "closed: functions that were registered with atexit before ottla was imported do not run.",
+        meaning="The exit code of a program that ends without closing its producer, or leaves its with block by an "
+        "exception, and so loses records whose errors were not retrieved; 0 leaves the program's own. It ends the "
+        "program with os._exit, after the producers are closed: functions that were registered with atexit before "
+        "ottla was imported do not run.",
     )
 
 

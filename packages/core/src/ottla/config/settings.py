@@ -7,6 +7,7 @@ secret are wrapped, so that the mapping's repr does not show them. The producer 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,13 @@ from ottla.config.in_force import SettingInForce, SettingsInForce
 from ottla.config.properties import MAX_NAME, check_encoding, numbered_settings
 from ottla.config.values import is_secret
 from ottla.errors import ConfigError, printable, with_article
+from ottla.errors.robust_logger import robust_logger
 from ottla.errors.secret import Secret, SourcedSecret
 from ottla.errors.setting_sources import EnvironmentVariable, FileLine, SourcedSettings
 
 __all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file", "read"]
+
+_log = robust_logger(__name__)
 
 _SCALARS: Final = (str, bool, int, float)
 
@@ -43,6 +47,7 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
         if is_toml:
             entries = _entries(_table(tomllib.loads(content.decode().replace("\r\n", "\n")), table))
             return _protected(entries, dict.fromkeys(entries, source))
+        _warn_of_utf_8(content, file)
         numbered = list(numbered_settings(content.decode("iso-8859-1")))  # as java.util.Properties
         return _protected(
             {key: value for _line, key, value in numbered},
@@ -54,6 +59,19 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
         text = error.strerror if isinstance(error, OSError) else str(error)
         problem = f"{printable(str(file))} cannot be read: {printable(text or type(error).__name__)}"
     raise ConfigError([problem])  # outside the except block: the frames of the cause hold the file's text
+
+
+def _warn_of_utf_8(content: bytes, file: Path) -> None:
+    """Warn of a properties file in UTF-8: its characters would be others, for example in a password."""
+    if content.isascii():
+        return
+    with contextlib.suppress(UnicodeDecodeError):
+        content.decode()
+        _log.warning(
+            "%s is read as ISO 8859-1, as Java reads properties files, and seems to be UTF-8: write characters that "
+            "are not ASCII as \\u00e4, or use a file of TOML",
+            printable(str(file)),
+        )
 
 
 def from_environment(prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str | Secret[str]]:

@@ -56,6 +56,14 @@ class Given:
 
 
 @attrs.frozen(kw_only=True)
+class Decided:
+    """In place of a value: what becomes of a setting whatever its value, and why."""
+
+    outcome: Outcome
+    remark: str
+
+
+@attrs.frozen(kw_only=True)
 class Translated:
     """What became of a setting: *settings* are the ones in its place, *remark* says what there is to know."""
 
@@ -102,6 +110,8 @@ def _problems(lines: Iterable[Translated], added: Mapping[str, str]) -> Sequence
 
 
 def _translated(given: Given, client: Client, values: Mapping[str, object]) -> Translated:
+    if isinstance(given.value, Decided):
+        return Translated(given=given, outcome=given.value.outcome, remark=given.value.remark)
     key = dotted(given.key)
     prefix = ""
     if client is Client.SPARK:
@@ -152,10 +162,9 @@ def _converted(key: str, value: object, values: Mapping[str, object]) -> tuple[M
         if key in _WITHOUT_EFFECT and not key.startswith(("sasl.", "ssl.", "https.")):
             return {}, "it has no effect here"
         return {key: text_of(value)}, ""
+    if other.droppable:
+        return {}, other.remark or "there is nothing to set in its place"
     if other.name is None:
-        if other.remark.startswith(("leave it out", "it is for consumers")):  # the outcome says that it is left out
-            why = other.remark.removeprefix("leave it out").lstrip("; ").removesuffix("; leave it out")
-            return {}, why or "there is nothing to set in its place"
         raise TranslationError(other.remark)
     if other.remark:
         raise TranslationError(f"set {other.name}. {other.remark}")

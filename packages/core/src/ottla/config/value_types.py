@@ -38,10 +38,11 @@ class ValueType:
     """The type of a setting's value. `parse` raises ValueError with one argument for each problem.
 
     `annotation` is what type checkers take for it as a keyword of `Producer`. *kind* is that of the plugins that the
-    value names; "" if it names none.
+    value names; "" if it names none. `limits` are those that `allowed` leaves out for brevity.
     """
 
     allowed: str
+    limits: str = ""
     annotation: str = "str"
     kind: str = ""
     parse: Callable[[object], Any]
@@ -127,7 +128,9 @@ def text(*, minimum: int = 0, most_bytes: int | None = None, visible: bool = Fal
             raise ValueError(f"{brief(raw)} has line breaks or other characters that would change how log lines look")
         return stripped
 
-    return ValueType(allowed=allowed, parse=parse)
+    size = f" of at most {most_bytes:,} bytes in UTF-8" if most_bytes is not None else ""
+    looks = ", without line breaks or other characters that would change how log lines look" if visible else ""
+    return ValueType(allowed=allowed, parse=parse, limits=f"{size}{looks}")
 
 
 def _check_bytes(written: str, max_bytes: int) -> None:

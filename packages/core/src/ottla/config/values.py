@@ -14,6 +14,7 @@ HIDDEN: Final = "[hidden]"
 
 _LONGEST: Final = 80
 _SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
+_USER_OF_URL: Final = re.compile(r"://[^/@\s]*@")
 _SWITCHES: Final = frozenset({"key.serializer", "sasl.allow.cleartext.credentials"})
 """Keys whose values are not secret, although their names match."""
 
@@ -24,7 +25,10 @@ def is_secret(key: str) -> bool:
 
 
 def brief(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # also of an int with more digits than Python writes
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
@@ -43,7 +47,7 @@ class UndeclaredKeyError(KeyError):
 
 
 class PluginValues(Mapping[str, Any]):
-    """Values by key, read-only. The repr hides the keys in `secrets` and those that look secret.
+    """Values by key, read-only. The repr hides the keys in `secrets`, those that look secret, and users of addresses.
 
     While this object lives, text from outside shows stars instead of these secrets, if it is *certain* that they are
     secrets.
@@ -89,8 +93,12 @@ class PluginValues(Mapping[str, Any]):
         return {key: self._may_show(key, value) for key, value in self._values.items()}
 
     def _may_show(self, key: str, value: Any) -> Any:
-        hidden = key in self._secrets or is_secret(key)
+        hidden = self._hides(key, value)
         return Secret(value) if hidden and value is not None and not isinstance(value, Secret) else value
+
+    def _hides(self, key: str, value: Any) -> bool:
+        has_user = isinstance(value, str) and _USER_OF_URL.search(value) is not None  # with a password, probably
+        return has_user or key in self._secrets or is_secret(key)
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self._values) + "}"
@@ -103,4 +111,4 @@ class PluginValues(Mapping[str, Any]):
         return text
 
     def _shown(self, key: str) -> str:
-        return HIDDEN if key in self._secrets or is_secret(key) else brief(self._values[key])
+        return HIDDEN if self._hides(key, self._values[key]) else brief(self._values[key])

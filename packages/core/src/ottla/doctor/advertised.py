@@ -18,7 +18,7 @@ from ottla.doctor.findings import Finding, Problem, Status, Step
 from ottla.doctor.handshake import KafkaBroker, do_handshakes
 from ottla.doctor.names import Server, Unresolved, look_up
 from ottla.doctor.tcp import Connected, Endpoint, NotConnected, connect
-from ottla.errors import quoted
+from ottla.errors import SecurityError, quoted
 from ottla.interfaces import Transport
 
 SETTING: Final = "advertised.listeners"
@@ -27,11 +27,15 @@ _PORTS: Final = range(1, 65536)
 
 @attrs.frozen
 class _Reached:
-    """The result at one address. `outcome` is a description of the peer, or the problem; `cluster_id` is the peer's."""
+    """The result at one address. `outcome` is a description of the peer, or the problem; `cluster_id` is the peer's.
+
+    `refused`: the address leads to a TLS server that the client does not trust, or that does not trust the client.
+    """
 
     outcome: str | Problem
     seconds: float
     cluster_id: str | None = None
+    refused: bool = False
 
 
 def advertised(
@@ -69,7 +73,8 @@ def _reach(
             brokers.append(result)
         else:
             seconds = opened[result.endpoint].seconds + result.seconds
-            reached[result.endpoint.server] = _Reached(result.problem, seconds)
+            refused = isinstance(result.error, SecurityError)
+            reached[result.endpoint.server] = _Reached(result.problem, seconds, refused=refused)
     answers = [
         _answered(broker, answer, opened[broker.endpoint].seconds)
         for broker, answer in zip(brokers, _clusters(brokers, protocol, bounds), strict=True)
@@ -122,6 +127,9 @@ def _finding(number: int, server: Server, reached: _Reached, cluster_id: str | N
         )
     problem = Problem(
         f"the broker advertises an address that does not work from here: {reached.outcome.message}",
-        f"set {SETTING} of broker {number} to a name and port that its clients can reach",
+        # Another address would not help against an expired certificate: the handshake knows what does.
+        reached.outcome.remedy
+        if reached.refused
+        else f"set {SETTING} of broker {number} to a name and port that its clients can reach",
     )
     return Finding.failed(Step.ADVERTISED, subject, problem, seconds=reached.seconds)

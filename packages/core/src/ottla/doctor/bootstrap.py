@@ -5,7 +5,9 @@ An address that does not work is only a warning if another address of its name d
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import socket
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from ottla.config import DnsLookup
@@ -15,6 +17,7 @@ from ottla.doctor.configuration import Checked
 from ottla.doctor.findings import Finding, Status, Step, excused
 from ottla.doctor.handshake import HandshakeResult, KafkaBroker, NoHandshake, NotKafka, do_handshakes
 from ottla.doctor.names import Lookup, Server, Unresolved, look_up
+from ottla.doctor.session import BrokerSession
 from ottla.doctor.tcp import Attempt, Connected, Endpoint, connect
 from ottla.plugins.transports.layer_details import THROUGH
 
@@ -38,10 +41,12 @@ def resolved(checked: Checked, bounds: Bounds) -> Generator[Finding, None, Seque
 def connected(endpoints: Sequence[Endpoint], bounds: Bounds) -> Generator[Finding, None, Sequence[Connected]]:
     """The connections that succeeded."""
     attempts = connect(endpoints, setting=SETTING, bounds=bounds)
-    served = {attempt.endpoint.server for attempt in attempts if isinstance(attempt, Connected)}
-    for attempt in attempts:
-        yield excused(_attempted(attempt), attempt.endpoint.server in served)
-    return [attempt for attempt in attempts if isinstance(attempt, Connected)]
+    opened = [attempt for attempt in attempts if isinstance(attempt, Connected)]
+    served = {attempt.endpoint.server for attempt in opened}
+    with _closed_unless_returned(attempt.sock for attempt in opened):
+        for attempt in attempts:
+            yield excused(_attempted(attempt), attempt.endpoint.server in served)
+    return opened
 
 
 def brokers_found(
@@ -50,16 +55,28 @@ def brokers_found(
     """The brokers that answered; the caller closes their sessions."""
     results = do_handshakes(opened, transport=checked.transport, bounds=bounds)
     protocol = checked.connection.security_protocol
-    served = {result.endpoint.server for result in results if isinstance(result, KafkaBroker)}
-    for result in results:
-        yield excused(_handshake_finding(result), result.endpoint.server in served)
-    yield from security.tls(protocol, results)
-    answered = [result for result in results if not isinstance(result, NoHandshake)]
-    for result in answered:
-        yield excused(_answered(result), result.endpoint.server in served)
-    if not answered:
-        yield Finding.skipped(Step.API_VERSIONS, "no handshake was completed")
-    return [result for result in answered if isinstance(result, KafkaBroker)]
+    brokers = [result for result in results if isinstance(result, KafkaBroker)]
+    served = {broker.endpoint.server for broker in brokers}
+    with _closed_unless_returned(broker.session for broker in brokers):
+        for result in results:
+            yield excused(_handshake_finding(result), result.endpoint.server in served)
+        yield from security.tls(protocol, results)
+        answered = [result for result in results if not isinstance(result, NoHandshake)]
+        for result in answered:
+            yield excused(_answered(result), result.endpoint.server in served)
+        if not answered:
+            yield Finding.skipped(Step.API_VERSIONS, "no handshake was completed")
+    return brokers
+
+
+@contextmanager
+def _closed_unless_returned(connections: Iterable[socket.socket | BrokerSession]) -> Iterator[None]:
+    """Close connections if the examination ends in the block, while it shows a finding; otherwise the caller does."""
+    with ExitStack() as opened:
+        for connection in connections:
+            opened.callback(connection.close)
+        yield
+        opened.pop_all()
 
 
 def _named(found: Lookup) -> Finding:

@@ -25,12 +25,10 @@ from ottla.protocol import (
     MetadataResponseTopic,
     choose_version,
 )
+from ottla.protocol.topic_rights import FIRST_WITH_RIGHTS
 
 _NO_CREATION_FROM: Final = 4
 """Before this version, a request for one topic by name may create it: all topics are requested instead."""
-
-_RIGHTS_FROM: Final = 8
-"""From this version on the response has this user's authorized operations on the topic (KIP-430)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -122,7 +120,7 @@ def topic_metadata_request(topic: str | None) -> Request:
         question = MetadataRequest(
             topics=topics,
             allow_auto_topic_creation=version < _NO_CREATION_FROM,
-            include_topic_authorized_operations=version >= _RIGHTS_FROM,
+            include_topic_authorized_operations=version >= FIRST_WITH_RIGHTS,
         )
         return [METADATA.request(version).encode(question)]
 

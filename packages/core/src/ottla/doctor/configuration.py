@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ class Checked:
     mechanism: Mechanism | None
     plugin_values: Mapping[str, Any]
     """Keeps the secrets, so that quoted text from brokers has stars instead of them."""
+    value_serializer: PluginChoice
     close: Callable[[], None]
     """Close the plugins."""
 
@@ -45,18 +47,22 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
             problem = Problem.of(text, remedy=_REMEDY)
             yield Finding.failed(Step.CONFIGURATION, "", problem, seconds=clock() - started)
         return None
-    yield Finding(
-        step=Step.CONFIGURATION,
-        subject=f"security.protocol={config.connection.security_protocol}",
-        status=Status.OK,
-        seconds=clock() - started,
-        message=", ".join(_plugins(config.connection, registry)),
-    )
+    with contextlib.ExitStack() as made:  # closed if the examination ends here
+        made.callback(plugins.close)
+        yield Finding(
+            step=Step.CONFIGURATION,
+            subject=f"security.protocol={config.connection.security_protocol}",
+            status=Status.OK,
+            seconds=clock() - started,
+            message=", ".join(_plugins(config.connection, registry)),
+        )
+        made.pop_all()
     return Checked(
         connection=config.connection,
         transport=plugins.transport,
         mechanism=plugins.mechanism,
         plugin_values=config.plugin_values,
+        value_serializer=config.serialization.value_serializer,
         close=plugins.close,
     )
 

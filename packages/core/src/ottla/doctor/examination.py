@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -25,7 +26,8 @@ DEFAULT_TIMEOUT: Final = 30.0
 
 
 def examine(
-    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+    /,
     *,
     topic: str | None = None,
     send: bool = False,
@@ -34,15 +36,16 @@ def examine(
 ) -> Examination:
     """Check everything between this program and an acknowledged record; takes at most about *timeout* seconds.
 
-    *settings* are those of a producer. *topic* is checked, never created; *send* puts one record into it. *on_finding*
+    *config* is that of a producer. *topic* is checked, never created; *send* puts one record into it. *on_finding*
     is called with each finding immediately. Problems are findings, and are not raised.
     """
-    steps = _Steps(settings, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
+    steps = _Steps(config, topic=topic, send=send, bounds=Bounds.of(timeout, time.monotonic))
     findings: list[Finding] = []
-    for finding in steps.findings():
-        findings.append(finding)
-        if on_finding is not None:
-            on_finding(finding)
+    with contextlib.closing(steps.findings()) as found:  # also if `on_finding` raises
+        for finding in found:
+            findings.append(finding)
+            if on_finding is not None:
+                on_finding(finding)
     return Examination(findings=tuple(findings))
 
 
@@ -55,6 +58,10 @@ class _Seen:
     unreachable: frozenset[int] = frozenset()
 
 
+_OF_ANY_BYTES: Final = ("bytes", "string")
+"""Serializers whose consumers can read any text."""
+
+
 class _Steps:
     """One run through the steps."""
 
@@ -64,7 +71,7 @@ class _Steps:
         self._send = send
         self._bounds = bounds
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Generator[Finding, None, None]:
         checked = yield from configuration.checked(self._settings, clock=self._bounds.clock)
         if checked is None:
             yield from self._skipped(Step.NAMES, "the configuration cannot be used")
@@ -109,7 +116,7 @@ class _Steps:
         found = advertised(seen.view, transport=checked.transport, protocol=protocol, bounds=self._bounds)
         yield from (found[number] for number in sorted(found))
         unreachable = frozenset(number for number, one in found.items() if one.status is Status.FAILED)
-        yield from self._on_topic(attrs.evolve(seen, unreachable=unreachable))
+        yield from self._on_topic(attrs.evolve(seen, unreachable=unreachable), checked)
 
     def _cluster(
         self, brokers: Sequence[KafkaBroker], protocol: SecurityProtocol
@@ -135,7 +142,7 @@ class _Steps:
             return "no bootstrap server returned metadata of its cluster"
         return _Seen(view=next(iter(views.values())), servers=list(views))
 
-    def _on_topic(self, seen: _Seen) -> Iterator[Finding]:
+    def _on_topic(self, seen: _Seen, checked: Checked) -> Iterator[Finding]:
         if self._topic is None:
             yield from self._skipped(Step.TOPIC, "")
             return
@@ -148,6 +155,13 @@ class _Steps:
         lost = sorted({p.leader_id for p in seen.view.topic.partitions} & seen.unreachable)
         if lost or not self._send:
             yield from self._skipped(Step.RECORD, f"broker {lost[0]} of this topic cannot be reached" if lost else "")
+            return
+        if checked.value_serializer not in _OF_ANY_BYTES:
+            yield from self._skipped(
+                Step.RECORD,
+                f"the test record is text, and consumers of values by value.serializer={checked.value_serializer} may "
+                "be unable to read it; with value.serializer=bytes it is sent",
+            )
             return
         yield send_record(self._topic, self._settings, servers=seen.servers, bounds=self._bounds)
 

@@ -50,22 +50,24 @@ class KafkaBroker:
 
 @attrs.frozen(kw_only=True)
 class NoHandshake:
-    """The transport's handshake did not complete."""
+    """The transport's handshake did not complete. `error` is what the transport raised."""
 
     endpoint: Endpoint
     problem: Problem
     seconds: float
+    error: Exception | None = None
 
 
 @attrs.frozen(kw_only=True)
 class NotKafka:
-    """After the handshake there was no response, or none that could be parsed."""
+    """After the handshake there was no response, or none that could be parsed; `error` says so."""
 
     endpoint: Endpoint
     problem: Problem
     details: Sequence[tuple[str, str]] = ()
     handshake_seconds: float
     seconds: float
+    error: Exception | None = None
 
 
 HandshakeResult: TypeAlias = KafkaBroker | NoHandshake | NotKafka
@@ -95,7 +97,8 @@ def _do_handshake(opened: Connected, transport: Transport, bounds: Bounds) -> Ha
     except Exception as error:  # including the plugin's: each one is a finding
         (session or opened.sock).close()
         seconds = bounds.clock() - started
-        return NoHandshake(endpoint=endpoint, problem=_handshake_problem(error, seconds=seconds), seconds=seconds)
+        problem = _handshake_problem(error, seconds=seconds)
+        return NoHandshake(endpoint=endpoint, problem=problem, seconds=seconds, error=error)
     handshake_done = bounds.clock()
     try:
         api_versions = _ask_versions(session)
@@ -109,6 +112,7 @@ def _do_handshake(opened: Connected, transport: Transport, bounds: Bounds) -> Ha
             details=details,
             handshake_seconds=handshake_done - started,
             seconds=seconds,
+            error=error,
         )
     return KafkaBroker(
         endpoint=endpoint,
@@ -145,8 +149,8 @@ def unanswered(error: Exception, *, seconds: float, remedy: str) -> Problem:
         case ConnectionFailedError() | ConnectionError():
             return Problem(f"{PEER} closed the connection without a response", remedy)
         case ProtocolError():
-            response = Problem.of_error(error, remedy=_SECURITY)
-            return Problem(f"{PEER} responded, but not in Kafka's protocol ({response.message})", response.remedy)
+            problem = Problem.of_error(error, remedy=_SECURITY)
+            return Problem(f"{PEER} responded, but not in Kafka's protocol ({problem.message})", problem.remedy)
         case OttlaError() | OSError():
             return Problem.of_error(error, remedy=remedy)
         case _:
@@ -159,6 +163,6 @@ def _handshake_problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, RequestTimeoutError):
         return Problem(f"the handshake did not end within {seconds:.1f} s", _SECURITY)
     if isinstance(error, OSError | OttlaError):
-        response = Problem.of_error(error, remedy=_SECURITY)
-        return Problem(f"the handshake failed: {response.message}", response.remedy)
+        problem = Problem.of_error(error, remedy=_SECURITY)
+        return Problem(f"the handshake failed: {problem.message}", problem.remedy)
     return unanswered(error, seconds=seconds, remedy=_SECURITY)

@@ -95,8 +95,8 @@ def _exchange(broker: KafkaBroker, mechanism: Mechanism) -> tuple[Exchange, floa
 def _problem(error: Exception, *, seconds: float) -> Problem:
     if isinstance(error, SecurityError):
         return Problem.of_error(error, remedy=_REMEDY)
-    response = unanswered(error, seconds=seconds, remedy=_REMEDY)
-    return Problem(f"during the login, {response.message}", response.remedy)
+    problem = unanswered(error, seconds=seconds, remedy=_REMEDY)
+    return Problem(f"during the login, {problem.message}", problem.remedy)
 
 
 def _encoded(body: bytes, _version: int) -> Sequence[bytes]:

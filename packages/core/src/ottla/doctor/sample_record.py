@@ -41,7 +41,7 @@ def send_record(topic: str, settings: Mapping[str, Any], *, servers: Sequence[Se
 
 def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
     within = max(math.floor(bounds.remaining() * 1000 / _WAITS), _LEAST_MS)
-    producer = Producer({**settings, **_time_limits(within)})
+    producer = Producer({**settings, **_replaced_settings(within)})
     try:
         metadata = producer.send(topic, VALUE).result()  # the delivery timeout ends it, with a better error message
     finally:
@@ -53,8 +53,12 @@ def _send(topic: str, settings: Mapping[str, Any], bounds: Bounds) -> str:
     return f"acknowledged: {where}, offset {metadata.offset}"
 
 
-def _time_limits(within: int) -> Mapping[str, Any]:
-    """Settings that replace the user's: timeouts, and serializers, because the record is bytes."""
+def _replaced_settings(within: int) -> Mapping[str, Any]:
+    """Settings that replace the user's: timeouts, the value's serializer, as it is bytes, and those of transactions.
+
+    The record needs no transaction, and `init_transactions` would end the one of a running program with this id. It has
+    no key, so the key's serializer stays: without it, nothing would know the settings of a third-party one.
+    """
     setup = max(within // _ADDRESSES, _LEAST_MS)
     return {
         "linger.ms": 0,
@@ -63,8 +67,10 @@ def _time_limits(within: int) -> Mapping[str, Any]:
         "max.block.ms": within,
         "socket.connection.setup.timeout.ms": setup,
         "socket.connection.setup.timeout.max.ms": setup,
-        "key.serializer": "bytes",
         "value.serializer": "bytes",
+        "transactional.id": None,
+        "transaction.timeout.ms": None,
+        "transaction.two.phase.commit.enable": None,
     }
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ottla.doctor.cluster_view import ClusterView
 from ottla.doctor.findings import Finding, Problem, Status, Step, listed
 from ottla.errors import ErrorCode, counted, error_code, quoted
 from ottla.protocol import MetadataResponseTopic
-from ottla.protocol.messages.metadata import NOT_ASKED
-
-_WRITE: Final = 1 << 4
-"""The bit of the operation WRITE in the authorized operations of a response (KIP-430)."""
+from ottla.protocol.topic_rights import may_write
 
 
 def topic_finding(name: str, view: ClusterView) -> Finding:
@@ -57,8 +52,7 @@ def _without_leaders(topic: MetadataResponseTopic, view: ClusterView) -> Problem
 
 
 def _read_only(topic: MetadataResponseTopic) -> Problem | None:
-    allowed = topic.topic_authorized_operations
-    if allowed == NOT_ASKED or allowed & _WRITE:
+    if may_write(topic):
         return None
     return Problem(
         "this user may describe the topic, but not write to it", f"add an ACL for WRITE on {quoted(topic.name or '')}"

@@ -289,7 +289,10 @@ class TableReadError(OttlaError):
 
 
 class FlushTimeoutError(OttlaError, TimeoutError):
-    """`flush` ran out of time; nothing was dropped, and sending continues. `report` contains the counts."""
+    """`flush` ran out of time; nothing was dropped, and sending continues. `report` contains the counts.
+
+    It retrieves no errors of failed records: the next `flush` or `close` raises them.
+    """
 
     def __init__(self, report: DeliveryReport, message: str) -> None:
         self.report = report

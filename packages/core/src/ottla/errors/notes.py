@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -44,10 +44,17 @@ def unshared(error: E) -> E:
 
 
 @contextmanager
-def noted_on(error: BaseException | None, kind: type[OttlaError], *, doing: str) -> Iterator[None]:
-    """Add an error of this *kind* that the block raises to *error*, as a note. If *error* is None, raise it.
+def noted_on(
+    error: BaseException | None,
+    kind: type[OttlaError],
+    *,
+    doing: str,
+    log: Callable[[OttlaError], object] = lambda _failure: None,
+) -> Iterator[None]:
+    """Add an error of this *kind* that the block raises to *error*, as a note, and *log* it. If *error* is None, raise
+    it.
 
-    The block cleans up, *doing* so and so, because of *error*.
+    The block cleans up, *doing* so and so, because of *error*, which need not be printed: SystemExit never is.
     """
     try:
         yield
@@ -55,3 +62,4 @@ def noted_on(error: BaseException | None, kind: type[OttlaError], *, doing: str)
         if error is None:
             raise
         error.add_note(f"while {doing}: {failure}")
+        log(failure)

@@ -6,6 +6,7 @@ Plain state without a clock, a lock or a logger: the time is an argument, and th
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -119,8 +120,7 @@ class _Outage(Generic[S, R]):
 class _Ended(Generic[S]):
     """Subjects whose outage is over, until a line reports them."""
 
-    shown: list[S] = attrs.field(factory=list)
-    count: int = 0
+    subjects: dict[S, None] = attrs.field(factory=dict)
     failures: int = 0
     lasting: float = 0.0
     gap: float = SHORTEST_GAP
@@ -128,9 +128,7 @@ class _Ended(Generic[S]):
 
     def add(self, subject: S, outage: _Outage[S, R], ended_at: float) -> None:
         """Add a subject whose *outage* was over at *ended_at*."""
-        if len(self.shown) < SHOWN:
-            self.shown.append(subject)
-        self.count += 1
+        self.subjects[subject] = None
         self.failures += outage.failures
         self.lasting = max(self.lasting, ended_at - outage.started_at)
 
@@ -155,7 +153,7 @@ class Outages(Generic[S, R]):
         self._swept_at = float("-inf")
 
     def __bool__(self) -> bool:
-        return bool(self._outages or self._groups or self._recovered.count or self._given_up.count)
+        return bool(self._outages or self._groups or self._recovered.subjects or self._given_up.subjects)
 
     def __contains__(self, subject: S) -> bool:
         return subject in self._outages
@@ -163,10 +161,19 @@ class Outages(Generic[S, R]):
     def __len__(self) -> int:
         return len(self._outages)
 
-    def failed(self, subject: S, reason: R, error: object, now: float, *, started_at: float | None = None) -> None:
+    def failed(
+        self,
+        subject: S,
+        reason: R,
+        error: object,
+        now: float,
+        *,
+        started_at: float | None = None,
+        timeout: float | None = None,
+    ) -> None:
         """Note a failure, which began at *started_at*, by default *now*.
 
-        Subjects with the same *reason* share their lines.
+        Subjects with the same *reason* share their lines, and the *timeout* of the first one, by default that of all.
         """
         group = self._groups.get(reason)
         if group is None:
@@ -180,7 +187,8 @@ class Outages(Generic[S, R]):
             outage.group.subjects.pop(subject, None)
             outage.group = group
             if not group.subjects:
-                group.next_at = max(group.next_at, outage.started_at + self._timeout)
+                wait = self._timeout if timeout is None else timeout
+                group.next_at = max(group.next_at, outage.started_at + wait)
             group.subjects[subject] = None
             group.has_new_subject = True
         outage.failed_at = group.failed_at = now
@@ -200,7 +208,7 @@ class Outages(Generic[S, R]):
         """The time at which a line is due without further events; repeated lines need an event."""
         due = min((g.next_at for g in self._groups.values() if g.has_new_subject and g.subjects), default=float("inf"))
         for ended in (self._recovered, self._given_up):
-            if ended.count:
+            if ended.subjects:
                 due = min(due, ended.next_at)
         return due
 
@@ -209,7 +217,7 @@ class Outages(Generic[S, R]):
         self._sweep(now)
         lines: list[Event[S, R]] = []
         for ended, recovered in ((self._recovered, True), (self._given_up, False)):
-            if ended.count and (now >= ended.next_at or not self._outages):
+            if ended.subjects and (now >= ended.next_at or not self._outages):
                 lines.append(self._end_of(ended, now, recovered=recovered))
         lines += [
             self._update_of(group, now)
@@ -253,13 +261,13 @@ class Outages(Generic[S, R]):
     def _end_of(self, ended: _Ended[S], now: float, *, recovered: bool) -> OutageEnd[S]:
         line = OutageEnd(
             recovered=recovered,
-            shown=tuple(ended.shown),
-            count=ended.count,
+            shown=tuple(islice(ended.subjects, SHOWN)),
+            count=len(ended.subjects),
             failures=ended.failures,
             lasting=ended.lasting,
         )
-        ended.shown.clear()
-        ended.count, ended.failures, ended.lasting = 0, 0, 0.0
+        ended.subjects.clear()
+        ended.failures, ended.lasting = 0, 0.0
         ended.gap = min(2 * ended.gap, LONGEST_GAP) if self._outages else SHORTEST_GAP
         ended.next_at = now + ended.gap if self._outages else now
         return line

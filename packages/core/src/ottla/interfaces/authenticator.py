@@ -40,7 +40,8 @@ class SupportsRefused(Protocol):
     def refused(self, *, certain: bool) -> None:
         """Note that the broker refused what `start` returned. Called on the I/O thread; returns immediately.
 
-        The broker answered an error code alone, or (*certain* is false) closed the connection before it accepted it.
+        The broker answered an error code alone, or (*certain* is false) closed the connection before it accepted it,
+        or at the first request after that. *certain* is true if it does the latter again.
         """
 
 

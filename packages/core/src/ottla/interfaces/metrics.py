@@ -64,7 +64,10 @@ class MetricsRegistry(Protocol):
         """Every metric's value now. An average or a maximum of nothing is NaN."""
 
     def describe(self) -> Sequence[MetricDescription]:
-        """Descriptions of all metrics that a snapshot may have; plugins may add more later (`PluginMetrics`)."""
+        """Descriptions of all metrics that a snapshot may have.
+
+        Plugins may add metrics later (`PluginMetrics`), so a later snapshot may have some without a description.
+        """
 
     def histograms(self) -> Mapping[MetricName, Histogram]:
         """The distributions of latencies and sizes. Their names are not those of a snapshot."""

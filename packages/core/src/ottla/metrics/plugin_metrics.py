@@ -49,6 +49,10 @@ class PluginMetricGroups:
         for group, metric in self._all():
             yield MetricName(group.group, metric.name, (client, *group.tags, *metric.tags)), self._read(metric, group)
 
+    def named(self, name: str) -> Sequence[float]:
+        """The current values of the metrics with this name, whatever their tags."""
+        return [self._read(metric, group) for group, metric in self._all() if metric.name == name]
+
     def describe(self) -> Sequence[MetricDescription]:
         """Descriptions of the metrics that were added so far."""
         return list(

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from ottla.errors import printable
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.plugin_origin import faults
 from ottla.errors.robust_logger import robust_logger
@@ -109,16 +110,20 @@ class MetricValues:
     def value(self, name: str, *, topic: str | None = None, node: int | None = None) -> float:
         """The current value of one metric: of the producer, or of a topic or node, which may be unknown so far.
 
-        Raises ValueError if there is no such metric.
+        Metrics of plugins and of the program count as the producer's. Raises ValueError if there is no such metric, or
+        if several of these have the name.
         """
         if topic is not None and node is not None:
             raise ValueError("a metric is of a topic or of a node: give only one of them")
         group = TOPIC if topic is not None else NODE if node is not None else PRODUCER
         metric = _BY_NAME.get((group, name))
         if metric is None:
-            raise ValueError(_unknown(group, name))
+            added = self._plugins.named(name) if group is PRODUCER else ()
+            if len(added) == 1:
+                return added[0]
+            raise ValueError(_ambiguous(name, len(added)) if added else _unknown(group, name))
         if name == CONNECTIONS:
-            return float(sum(self._counters.ciphers.values()))
+            return float(sum(list(self._counters.ciphers.values())))  # the I/O thread may add one
         if metric.kind is ValueKind.GAUGE:
             return float(self._gauges[MetricName(group, name, (self._client,))]())
         counters = self._counters
@@ -241,14 +246,19 @@ class MetricValues:
         return (self._client, *((label, what) for label in LABELS[group][1:]))
 
 
+def _ambiguous(name: str, count: int) -> str:
+    return f"{count} metrics of plugins or of the program have the name {name!r}: choose one by its tags in metrics()"
+
+
 def _unknown(group: str, name: str) -> str:
     """A sentence about a name that no metric of the group has: where it is, or the most similar one."""
+    given = printable(repr(name))
     others = [other for other, found in _BY_NAME if found == name and other != group]
     if others:
         how = {TOPIC: "topic=...", NODE: "node=...", PRODUCER: "neither topic nor node"}
-        return f"{group} has no metric {name!r}; {others[0]} has one: give {how[others[0]]}"
+        return f"{group} has no metric {given}; {others[0]} has one: give {how[others[0]]}"
     near = most_similar(name, [found for other, found in _BY_NAME if other == group])
-    return f"there is no metric {name!r}" + (f"; did you mean {near!r}?" if near else "; docs/metrics.md lists all")
+    return f"there is no metric {given}" + (f"; did you mean {near!r}?" if near else "; docs/metrics.md lists all")
 
 
 def _histogram(metric: HistogramMetric, scope: Any) -> Histogram:

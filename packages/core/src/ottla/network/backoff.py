@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import SystemRandom
+from typing import Final
 
 import attrs
 
+from ottla.errors import BrokerError, ErrorCode, OttlaError
+
 JITTER = 0.2
+
+CONCURRENT_TRANSACTIONS_BACKOFF: Final = 0.02
+"""The longest wait in seconds after CONCURRENT_TRANSACTIONS: a transaction's markers are written within moments."""
+
+
+def ends_transaction(error: OttlaError) -> bool:
+    """Return whether a broker refused a request because it still ends the previous transaction of the producer."""
+    return isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+
 
 _chance = SystemRandom()
 """The system's generator: the generator of the `random` module belongs to the application, and so does its seed."""
@@ -25,6 +37,13 @@ class Backoff:
         """Seconds to wait after *failures* earlier failures in a row, 0 for the first one."""
         base = self.initial * 2.0 ** min(failures, 32)
         return min(base, self.maximum) * (1 - JITTER + 2 * JITTER * self.random())
+
+    def delay_after(self, error: OttlaError, failures: int) -> float:
+        """`delay`, but at most CONCURRENT_TRANSACTIONS_BACKOFF while a broker still ends the previous transaction."""
+        delay = self.delay(failures)
+        if ends_transaction(error):
+            return min(delay, CONCURRENT_TRANSACTIONS_BACKOFF)
+        return delay
 
 
 @attrs.define(eq=False, repr=False)

@@ -33,7 +33,6 @@ def build_metadata(
         max_idle=config.metadata.max_idle,
         refresh_backoff=backoff,
         wake=wake,
-        clock=environment.clock,
         environment=environment,
     )
 

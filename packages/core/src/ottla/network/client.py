@@ -72,6 +72,8 @@ class NetworkClient:
         self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
         self._connections, self._completions = context.connections, context.completions
         self.oldest_sent_at = self._connections.oldest_sent_at
+        self.received: Sequence[tuple[int, memoryview]] = ()
+        """The responses of the last poll, with the nodes that sent them."""
         self._log, self._throttled = context.log, context.throttled
         self._writer = RequestWriter(
             selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout
@@ -133,7 +135,7 @@ class NetworkClient:
             and connection.broker is self._metadata.cluster.brokers.get(node)
             and connection.may_send(now)
             and not connection.unchecked
-            and now < connection.renew_at
+            and now < connection.session.renew_at
             and not self._metadata_updater.due(now)
         )
 
@@ -175,7 +177,7 @@ class NetworkClient:
             for connection in self._connections
             if brokers.get(connection.broker.id) == connection.broker
             and connection.may_send(now)
-            and now < connection.renew_at
+            and now < connection.session.renew_at
         ]
         offering = [connection for connection in takes if api_key in connection.versions]
         offering.sort(key=lambda connection: len(connection.in_flight))
@@ -196,7 +198,7 @@ class NetworkClient:
 
     def in_flight(self) -> int:
         """The number of requests that wait for a response."""
-        return sum(len(connection.in_flight) for connection in list(self._connections))
+        return self._connections.in_flight()
 
     # Why a broker takes no requests
 
@@ -259,9 +261,9 @@ class NetworkClient:
             if seconds > 0.0:
                 seconds -= self._clock() - now  # minus the time of this round so far: else a linger would last longer
             self._selector.poll(seconds if seconds > 0.0 else 0.0)
-            now = self._clock()
+            polled_at, now = now, self._clock()
             self._counters.end_window_if_due(now)
-            self._handle_events(now)
+            self._handle_events(now, polled_at)
             if self._log.active:
                 self._log.write(now)
             if self._throttled.log.active:
@@ -334,9 +336,14 @@ class NetworkClient:
         self.send(connection.broker.id, updater.request(now), now)
         return True
 
-    def _handle_events(self, now: float) -> None:
-        """Handle the events of the selector. Responses that have arrived are read before time-outs are checked."""
+    def _handle_events(self, now: float, polled_at: float) -> None:
+        """Handle the events of a poll that started at *polled_at*. Time-outs count after all that has arrived was read.
+
+        What was overdue only at the end of the poll is checked after the next one, which does not wait: a process that
+        was stopped in a poll has read nothing that arrived meanwhile.
+        """
         selector, connections = self._selector, self._connections
+        self.received = selector.received
         if self._writer.written or selector.sent:
             self._reader.note_written(now)
         if selector.received:
@@ -350,7 +357,7 @@ class NetworkClient:
         for node in selector.connected:
             self._opener.connected(connections[node], now)
         self._opener.advance(now)
-        self._timeouts.close_overdue(selector.received, now)
+        self._timeouts.close_overdue(selector.received, now, polled_at)
 
     def _due_at(self, now: float) -> float:
         """The time at which the client itself has work to do."""

@@ -10,7 +10,7 @@ import attrs
 from ottla.errors import OttlaError, SecurityError
 from ottla.network.address_failures import AddressFailures
 from ottla.network.api_versions import Features
-from ottla.network.authentication import LEAST_SESSION, SHORT_SESSION
+from ottla.network.authentication import LoginSession
 from ottla.network.cluster import Broker
 from ottla.network.connection_setup import ConnectionSetup
 from ottla.network.connection_stage import DISCONNECTED, READY, Stage
@@ -34,9 +34,8 @@ class Connection:
     max_idle: float = float("inf")
     stage: Stage = Stage.DISCONNECTED
     failures: int = 0
-    failed_setups: int = (
-        0  # in a row; a connection that is lost after it became ready is a failure, but no setup failed
-    )
+    # In a row; a connection that is lost after it became ready is a failure, but no setup failed.
+    failed_setups: int = 0
     failed_at: float = float("-inf")
     last_failure: OttlaError | None = None
     reached: bool = False  # it was ready once
@@ -49,19 +48,13 @@ class Connection:
     idle_at: float = float("inf")  # when connections.max.idle.ms end, unless it is used before
     host: str = ""  # the name that the certificate or principal must have
     setup: ConnectionSetup | None = None
-    login_asked_at: float = 0.0  # when the last message of the setup was written
-    renew_at: float = float("inf")
-    renewing_since: float = float("-inf")
-    session_ends_at: float = float("inf")
-    short_sessions: int = 0  # in a row, each too short to be renewed on its connection
+    session: LoginSession = attrs.field(factory=LoginSession)
     short_lives: int = 0  # connections in a row that the broker ended soon after they were ready
     throttled_until: float = float("-inf")
     closing: bool = False
     reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
-    refusal: OttlaError | None = (
-        None  # a reason that a retry cannot fix: at the last of its addresses, or at one of them
-    )
-    refused: OttlaError | None = None  # such a reason at an address of the name, while others are still to be tried
+    refusal: OttlaError | None = None  # a reason that a retry cannot fix: at the last of its addresses, or at one
+    refusal_so_far: OttlaError | None = None  # such a reason at an address, while others are still to be tried
     unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
     received_any: bool = True  # whether anything has arrived since it became ready
     versions: dict[int, tuple[int, int]] = attrs.field(factory=dict)
@@ -78,7 +71,7 @@ class Connection:
     @property
     def attempts(self) -> int:
         """The number of recent attempts, which determines the backoff; short sessions and lives count from two on."""
-        return max(self.failures, self.short_sessions - 1, self.short_lives - 1)
+        return max(self.failures, self.session.short_sessions - 1, self.short_lives - 1)
 
     @property
     def setting_up(self) -> bool:
@@ -133,21 +126,13 @@ class Connection:
         self.setup_deadline = postponed(self.setup_deadline, seconds, now)
         self.in_flight.postpone(seconds, now)
 
-    def begin_session(self, seconds: float, *, renewal_after: float, now: float) -> None:
-        """Note a successful login; a session of 0 seconds does not expire."""
-        self.short_sessions = self.short_sessions + 1 if 0 < seconds < SHORT_SESSION else 0
-        # The broker's session began between our last message and its response. Counted from the response, as in Java,
-        # it would seem to end a part of the round trip too late, and requests would arrive after its end.
-        self.renew_at = max(self.login_asked_at + renewal_after, now + LEAST_SESSION)
-        self.session_ends_at = self.login_asked_at + seconds if seconds > 0 else float("inf")
-
     def become_ready(self, now: float) -> None:
         """Note that the connection takes requests, after ApiVersions and the login."""
         if self.stage is not Stage.RENEWING:
             self.opened_at = now
         self.stage, self.ready_at = Stage.READY, now
         self.use(now)
-        self.refusal = self.refused = None
+        self.refusal = self.refusal_so_far = None
         self.failed_setups = 0
         self.received_any = False
         self.reached = True
@@ -171,13 +156,13 @@ class Connection:
         If one address has refused the login or certificate, it is enough that the others failed, as with brokers.
         """
         if final:
-            self.refused = error
-        elif not isinstance(self.refused, SecurityError):
-            self.refused = None
+            self.refusal_so_far = error
+        elif not isinstance(self.refusal_so_far, SecurityError):
+            self.refusal_so_far = None
         self.failed_addresses.note(self.address, error)
         if not self.addresses:
-            self.refusal = None if self.refused is None else self.failed_addresses.named(self.refused)
-            self.refused = None
+            self.refusal = None if self.refusal_so_far is None else self.failed_addresses.named(self.refusal_so_far)
+            self.refusal_so_far = None
             self.failed_addresses.clear()
 
     def count_life(self, now: float, *, by_broker: bool) -> bool:
@@ -198,5 +183,5 @@ class Connection:
         self.unchecked = False
         self.versions, self.features = {}, Features()
         self.setup = None
-        self.renew_at = self.session_ends_at = float("inf")
+        self.session.end()
         return self.in_flight.take_all()

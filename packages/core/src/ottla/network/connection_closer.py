@@ -104,7 +104,7 @@ class ConnectionCloser:
         backoff = self._reconnect_backoff.delay(connection.attempts)
         if retired:
             logger.debug("%s: %s", self._client_id, describe(connection, error))
-            if connection.short_sessions:
+            if connection.session.short_sessions:
                 connection.retry_at = now + backoff
         else:
             connection.retry_at = now + backoff
@@ -216,5 +216,11 @@ def _meaning(connection: Connection, error: OttlaError, now: float) -> OttlaErro
     if connection.stage is Stage.NEGOTIATING:
         return closed_before_api_versions(error)
     if connection.setup.logs_in:
-        return connection.setup.end_error(connection.stage, error, expired=now >= connection.session_ends_at)
+        return connection.setup.end_error(
+            connection.stage,
+            error,
+            expired=now >= connection.session.ends_at,
+            unanswered=connection.awaits_responses and not connection.received_any,
+            again=connection.short_lives > 0,
+        )
     return closed_after_api_versions(error) if connection.in_flight and not connection.received_any else error

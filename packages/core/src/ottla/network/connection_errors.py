@@ -51,7 +51,7 @@ def closed_before_api_versions(error: ConnectionFailedError) -> ConnectionFailed
     """The error for a peer that closed the connection without a response to our first request."""
     guess = ConnectionFailedError(
         f"{error}; it never responded: a listener that expects TLS or SASL does that (security.protocol), and so "
-        "does a proxy without a broker behind it"
+        "does a proxy without a broker behind it, or a broker at its max.connections or max.connections.per.ip"
     )
     guess.__cause__ = error
     return guess

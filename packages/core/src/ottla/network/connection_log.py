@@ -76,7 +76,7 @@ class ConnectionLog:
             "broker, or the lifetime of the tokens",
             self._client_id,
             connection.broker,
-            connection.session_ends_at - now,
+            connection.session.ends_at - now,
         )
 
     def answered(self, connection: Connection, now: float) -> None:

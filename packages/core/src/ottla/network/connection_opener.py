@@ -71,9 +71,9 @@ class ConnectionOpener:
             self._connect(connection, now)
         if not connection.may_send(now) or (connection.unchecked and self._metadata.checks_before_all):
             return False
-        if now < connection.renew_at:
+        if now < connection.session.renew_at:
             return True
-        if connection.short_sessions:
+        if connection.session.short_sessions:
             self._end_short_session(connection, now)
         else:
             self._renew(connection, now)
@@ -166,7 +166,7 @@ class ConnectionOpener:
 
     def _renew(self, connection: Connection, now: float) -> None:
         connection.stage = Stage.RENEWING
-        connection.renewing_since = now
+        connection.session.renewing_since = now
         # If earlier requests are in flight, the time-out starts with the last of their responses.
         waits = connection.in_flight.precedes_setup
         connection.setup_deadline = float("inf") if waits else now + self._setup_backoff.delay(0)
@@ -181,12 +181,12 @@ class ConnectionOpener:
         try:
             match step := next_step():
                 case Ask() | Token():
-                    connection.login_asked_at = now
+                    connection.session.asked_at = now
                     self._writer.write_step(connection, step, now)
                 case NodeApiVersions():
                     self._take_versions(connection, step, now)
-                case LoggedIn(session=session):
-                    self._admit(connection, session, now)
+                case LoggedIn(session=seconds):
+                    self._admit(connection, seconds, now)
                 case None:
                     pass
                 case _:
@@ -214,15 +214,15 @@ class ConnectionOpener:
             connection.stage = Stage.AUTHENTICATING
         self._log_in(connection, now)
 
-    def _admit(self, connection: Connection, session: float, now: float) -> None:
+    def _admit(self, connection: Connection, session_seconds: float, now: float) -> None:
         """Mark a connection as ready after ApiVersions and login."""
         if self._authentication is not None:
-            renewal_after = self._authentication.renewal_after(session)
-            connection.begin_session(session, renewal_after=renewal_after, now=now)
+            renewal_after = self._authentication.renewal_after(session_seconds)
+            connection.session.begin(session_seconds, renewal_after=renewal_after, now=now)
             renewed = connection.stage is Stage.RENEWING
             (self._counters.renewals if renewed else self._counters.logins).add(1)
             if renewed:
-                self._counters.renewal_times.add((now - connection.renewing_since) * 1000.0)
+                self._counters.renewal_times.add((now - connection.session.renewing_since) * 1000.0)
         opened = connection.stage is not Stage.RENEWING
         connection.become_ready(now)
         self._connections.accepted = True
@@ -231,5 +231,5 @@ class ConnectionOpener:
         self._log.ready(connection, now)
         if opened:
             self._cluster_check.begin(connection, now)
-        if connection.short_sessions > 1:  # a single one may be the end of a token's lifetime
+        if connection.session.short_sessions > 1:  # a single one may be the end of a token's lifetime
             self._log.short_session(connection, now)

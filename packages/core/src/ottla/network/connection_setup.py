@@ -47,6 +47,7 @@ class ConnectionSetup:
         self._peer = peer
         self._asked_version = API_VERSIONS.max_version
         self._exchange: Exchange | None = None
+        self._accepted: Exchange | None = None  # of the last login
         self._user: str | None = None  # of the session, if the mechanism names it
         self._computation: Computation | None = None
 
@@ -110,8 +111,13 @@ class ConnectionSetup:
         if self._computation is not None and self._authentication is not None:
             self._authentication.cancel(self._computation)
 
-    def end_error(self, stage: Stage, error: ConnectionFailedError, *, expired: bool) -> OttlaError:
-        """The error for a connection that the peer closed; *expired*: its session had expired."""
+    def end_error(
+        self, stage: Stage, error: ConnectionFailedError, *, expired: bool, unanswered: bool, again: bool
+    ) -> OttlaError:
+        """The error for a connection that the peer closed. *expired*: its session had expired.
+
+        *unanswered*: it has not answered a request since the login. *again*: it closed the connection before soon, too.
+        """
         if self._authentication is None:
             return error
         mechanism = self._authentication.mechanism
@@ -127,6 +133,11 @@ class ConnectionSetup:
                 return login_errors.ended_while_renewing(mechanism, self._peer, error)
             case Stage.READY if expired:
                 return login_errors.expired(self._peer, error)
+            case Stage.READY if unanswered and self._accepted is not None and self._accepted.keeps_credentials:
+                # Kafka accepts a token for clock.skew.seconds after its expiry, and closes the connection at the first
+                # request, because the session has ended. A broker that stops does that once.
+                self._accepted.refused(certain=again)
+                return login_errors.closed_after_login(mechanism, error)
             case _:
                 return error
 
@@ -150,4 +161,4 @@ class ConnectionSetup:
 
     def _end_login(self) -> None:
         assert self._exchange is not None, "there is one as long as there is a login"
-        self._user, self._exchange = self._exchange.user, None
+        self._user, self._accepted, self._exchange = self._exchange.user, self._exchange, None

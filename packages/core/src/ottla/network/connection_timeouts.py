@@ -29,10 +29,10 @@ class ConnectionTimeouts:
                 at = deadline
         return at
 
-    def close_overdue(self, received: Iterable[tuple[int, object]], now: float) -> None:
-        """Close the overdue connections, except those that have just *received* a response.
+    def close_overdue(self, received: Iterable[tuple[int, object]], now: float, polled_at: float) -> None:
+        """Close idle connections, and those that were overdue when the poll started, at *polled_at*.
 
-        More may have arrived on these: a poll returns one response for each connection.
+        Those that have just *received* a response stay: more may have arrived, since a poll returns one for each.
         """
         overdue = [connection for connection in self._connections.all if connection.next_deadline() <= now]
         if not overdue:
@@ -46,8 +46,10 @@ class ConnectionTimeouts:
                 idle.append(connection)
             elif connection.stage is Stage.RESOLVING:
                 self._closer.failed(connection, self._error(connection, now), now)  # there is nothing to close yet
-            else:
+            elif connection.next_deadline() <= polled_at:
                 self._closer.close(connection, self._error(connection, now))
+                if connection.stage is Stage.READY and connection.in_flight:
+                    self._retire_silent(connection, since=connection.in_flight[0].sent_at)
         for connection in sorted(idle, key=lambda each: each.idle_at):
             self._retire(connection)
 
@@ -57,6 +59,22 @@ class ConnectionTimeouts:
         connection.in_flight.unconfirmed = None
         reason = ConnectionRetiredError(f"{connection.broker} had no request for connections.max.idle.ms")
         self._closer.close(connection, reason)
+
+    def _retire_silent(self, dead: Connection, *, since: float) -> None:
+        """Close idle connections on which nothing came either *since* a request was sent that got no answer.
+
+        A gateway or firewall that forgets connections forgets all that are idle, without a word. The next request would
+        choose one of these, and wait as long again; a new connection costs next to nothing.
+        """
+        for connection in self._connections.all:
+            if connection.stage is not Stage.READY or connection.closing or connection.used_at > since:
+                continue
+            flight = connection.in_flight
+            if not flight and not flight.writing and flight.unconfirmed is None:
+                reason = ConnectionRetiredError(
+                    f"{connection.broker} was idle while {dead.broker} did not answer: a new connection is safer"
+                )
+                self._closer.close(connection, reason)
 
     def _error(self, connection: Connection, now: float) -> RequestTimeoutError:
         if connection.in_flight.writing:

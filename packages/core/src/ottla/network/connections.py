@@ -47,6 +47,11 @@ class Connections:
             )
         return connection
 
+    def in_flight(self) -> int:
+        """The number of requests that wait for their responses. For any thread."""
+        # A copy of the view is one step, also without the GIL; one by an iterator is not.
+        return sum(len(connection.in_flight) for connection in list(self.all))
+
     def oldest_sent_at(self) -> float | None:
         """The time at which the oldest request that waits for its response was sent; None: there is none.
 

@@ -62,7 +62,6 @@ class Metadata:
         max_idle: float,
         refresh_backoff: Backoff,
         wake: Callable[[], object],
-        clock: Callable[[], float],
         environment: Environment = SYSTEM,
     ) -> None:
         self._bootstrap = {-1 - n: Broker(id=-1 - n, host=host, port=port) for n, (host, port) in enumerate(bootstrap)}
@@ -70,10 +69,11 @@ class Metadata:
         self._max_age = max_age
         self._max_idle = max_idle
         self._wake = wake
-        self._clock = clock
+        self._clock = environment.clock
         self.on_change: Callable[[], object] = lambda: None
         """Called after `cluster` was replaced, without any lock that a caller might need."""
         self.cluster_ids = ClusterIds()
+        # The next four are set by `ottla.transactions`.
         self.checks_clusters = False
         """Whether a broker gets records only after it has named the cluster of this metadata, whose ids are used."""
         self.checks_before_all = False
@@ -88,7 +88,7 @@ class Metadata:
         self._wanted = True
         self._new: set[str] = set()  # topics in use that no response has described
         self._updated_at = float("-inf")
-        self._created_at = clock()
+        self._created_at = environment.clock()
         self._failing_since: float | None = None
         self._schedule = RetrySchedule(refresh_backoff)
         self._hinted_epochs: dict[tuple[str, int], int] = {}  # that no metadata response has reached yet

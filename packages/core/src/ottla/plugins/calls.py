@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.concurrency.copies import copy_of
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.concurrency.thread_positions import position_of
@@ -76,14 +77,18 @@ class PluginCloser:
         *secret*: an exception of it may hold a secret, so only its type is logged.
         """
         closable = _Closable(name, plugin, secret)
-        if any(plugin is other.plugin for other in tuple(self._waiting)):  # two hooks may return the same object
+        if any(plugin is other.plugin for other in copy_of(self._waiting)):  # two hooks may return the same object
             return
-        if self._closed:  # a `start` has returned after its producer was closed, or `send_table` has made a serializer
-            self._close(closable, LEAST_SECONDS)
-        elif first:
+        if first:
             self._waiting.appendleft(closable)
         else:
             self._waiting.append(closable)
+        if self._closed:  # a `start` has returned after its producer was closed, or `send_table` has made a serializer
+            try:
+                self._waiting.remove(closable)
+            except ValueError:  # `close`, on another thread, has taken it
+                return
+            self._close(closable, LEAST_SECONDS)
 
     def close(self, timeout: float) -> None:
         """Close all plugins, which takes about *timeout* seconds at most, and `CLOSE_SECONDS`.

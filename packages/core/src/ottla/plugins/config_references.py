@@ -44,6 +44,9 @@ _OURS: Final = frozenset(_JAVAS.values())
 _Place: TypeAlias = tuple[str, str]
 """A provider's name in `config.providers`, and a path."""
 
+_Key: TypeAlias = "tuple[_Place, str]"
+"""What a reference refers to: a key at a place."""
+
 
 def read_draft(
     settings: Mapping[str, object],
@@ -74,10 +77,10 @@ def _resolve(merged: dict[str, object], registry: Registry, objects: PluginObjec
         _warn_of_unresolved(merged, ())
         return
     providers = _providers(merged, registry, objects, problems)
-    wanted = {key: text for key, value in merged.items() if (text := _Text.of(value, providers)) is not None}
+    wanted = {key: text for key, value in merged.items() if (text := _WrittenValue.of(value, providers)) is not None}
     if not problems:
         _warn_of_unresolved(merged, providers)
-    values, missing = _ask(providers, (text for text in wanted.values()))
+    values, missing = _ask(providers, wanted.values())
     for key, text in wanted.items():
         problems += [f"{key}: {missing[each]}" for each in text.references if each in missing]
         merged[key] = Secret(text.resolved(key, providers, values))
@@ -112,14 +115,14 @@ def _warn_of_unresolved(merged: Mapping[str, object], providers: Collection[str]
 
 
 @attrs.frozen(repr=False)
-class _Text:
+class _WrittenValue:
     """A value with references; each one is a place and a key there."""
 
     written: Secret[str]
-    references: tuple[tuple[_Place, str], ...]
+    references: tuple[_Key, ...]
 
     @classmethod
-    def of(cls, value: object, providers: Mapping[str, ConfigProvider]) -> _Text | None:
+    def of(cls, value: object, providers: Mapping[str, ConfigProvider]) -> _WrittenValue | None:
         """The references in a value; None if it has none to these providers."""
         written = revealed(value)
         if not isinstance(written, str) or "${" not in written:
@@ -129,7 +132,7 @@ class _Text:
         return cls(Secret(written), found) if found else None
 
     def resolved(
-        self, key: str, providers: Mapping[str, ConfigProvider], values: Mapping[tuple[_Place, str], Secret[str]]
+        self, key: str, providers: Mapping[str, ConfigProvider], values: Mapping[_Key, Secret[str]]
     ) -> Reference:
         """The text with its values, as a reference that can be read again."""
 
@@ -141,7 +144,7 @@ class _Text:
 
         return Reference(first=Secret(self._with(values)), again=again)
 
-    def _with(self, values: Mapping[tuple[_Place, str], Secret[str]]) -> str:
+    def _with(self, values: Mapping[_Key, Secret[str]]) -> str:
         def value(match: re.Match[str]) -> str:
             found = values.get(_read(match))
             return match[0] if found is None else found.reveal()
@@ -149,13 +152,13 @@ class _Text:
         return _REFERENCE.sub(value, self.written.reveal())
 
 
-def _read(match: re.Match[str]) -> tuple[_Place, str]:
+def _read(match: re.Match[str]) -> _Key:
     return (match[1], match[2] or ""), match[3]
 
 
 def _ask(
-    providers: Mapping[str, ConfigProvider], texts: Iterable[_Text]
-) -> tuple[Mapping[tuple[_Place, str], Secret[str]], Mapping[tuple[_Place, str], str]]:
+    providers: Mapping[str, ConfigProvider], texts: Iterable[_WrittenValue]
+) -> tuple[Mapping[_Key, Secret[str]], Mapping[_Key, str]]:
     """Two mappings by reference: the values, and the reasons for missing ones. May block, as providers do.
 
     A provider is called once for all keys of a path.
@@ -164,10 +167,10 @@ def _ask(
     for text in texts:
         for place, key in text.references:
             keys.setdefault(place, set()).add(key)
-    values: dict[tuple[_Place, str], Secret[str]] = {}
-    missing: dict[tuple[_Place, str], str] = {}
+    values: dict[_Key, Secret[str]] = {}
+    missing: dict[_Key, str] = {}
     for place, wanted in keys.items():
-        found = _given(providers[place[0]], place[1], wanted)
+        found = _ask_for(providers[place[0]], place[1], wanted)
         for key in wanted:
             reference = (place, key)
             if isinstance(found, str):
@@ -182,7 +185,7 @@ def _ask(
     return values, missing
 
 
-def _given(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, Any]] | str:
+def _ask_for(provider: ConfigProvider, path: str, keys: set[str]) -> Secret[Mapping[str, Any]] | str:
     """The provider's values by key, without those that are None, or the reason, as text, why they could not be read.
 
     Blocks as long as the provider does.
@@ -205,7 +208,7 @@ def _name(provider: ConfigProvider) -> str:
     return origin_of("config_provider", provider).name
 
 
-def _shown(reference: tuple[_Place, str]) -> str:
+def _shown(reference: _Key) -> str:
     (provider, path), key = reference
     return printable("${" + ":".join(part for part in (provider, path, key) if part) + "}")
 
@@ -231,8 +234,8 @@ def _providers(
         except ConfigError as error:
             problems += error.problems
         except PluginError as error:
-            problems.append(f"{own}class: {error}")
-    problems += [f"{key}: no provider of this name is in {PROVIDERS}" for key in below]
+            problems.append(f"{PROVIDERS}.{printable(name)}.class: {error}")
+    problems += [f"{printable(key)}: no provider of this name is in {PROVIDERS}" for key in below]
     return made
 
 
@@ -247,7 +250,10 @@ def _made(name: str, settings: dict[str, Any], registry: Registry, objects: Plug
     parameters = {key.removeprefix("param."): revealed(value) for key, value in settings.items()}
     unknown_keys = [key for key in settings if not key.startswith("param.")]
     values, problems = _parameters(plugin, parameters, name)
-    problems += [f"{PROVIDERS}.{name}.{key} is not known; there are class and param.PARAMETER" for key in unknown_keys]
+    problems += [
+        f"{printable(f'{PROVIDERS}.{name}.{key}')} is not known; there are class and param.PARAMETER"
+        for key in unknown_keys
+    ]
     if problems:
         raise ConfigError(problems)
     provider: ConfigProvider = objects.create(plugin, values)
@@ -257,7 +263,9 @@ def _made(name: str, settings: dict[str, Any], registry: Registry, objects: Plug
 def _plugin_name(name: str, written: object) -> str:
     """The plugin's name, also for the names of Java's classes."""
     if not isinstance(written, str):
-        raise ConfigError([f"{PROVIDERS}.{name}.class: write the name of a plugin of the group ottla.config_providers"])
+        raise ConfigError(
+            [f"{PROVIDERS}.{printable(name)}.class: write the name of a plugin of the group ottla.config_providers"]
+        )
     package, _, last = written.strip().rpartition(".")
     if ":" in written:
         return written
@@ -266,8 +274,9 @@ def _plugin_name(name: str, written: object) -> str:
     if package:
         raise ConfigError(
             [
-                f"{PROVIDERS}.{name}.class: Java classes cannot be loaded. These names of Java classes have a plugin: "
-                f"{', '.join(_JAVAS)}. For any other, write the name of a plugin of the group ottla.config_providers"
+                f"{PROVIDERS}.{printable(name)}.class: Java classes cannot be loaded. These names of Java classes have "
+                f"a plugin: {', '.join(_JAVAS)}. For any other, write the name of a plugin of the group "
+                "ottla.config_providers"
             ]
         )
     return last
@@ -300,7 +309,7 @@ def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[
     keys = {key.name: key for key in plugin.config_keys()}
     values = {key.name: key.default for key in keys.values()}
     problems = [
-        f"{PROVIDERS}.{name}.param.{key} is not known to {plugin}; it knows {', '.join(keys) or 'none'}"
+        f"{printable(f'{PROVIDERS}.{name}.param.{key}')} is not known to {plugin}; it knows {', '.join(keys) or 'none'}"
         for key in written
         if key not in keys
     ]
@@ -314,5 +323,5 @@ def _parameters(plugin: Plugin, written: Mapping[str, Any], name: str) -> tuple[
                     if keys[key].secret or not isinstance(error, ValueError | TypeError)
                     else f": {printable(text_of(error))}"
                 )
-                problems.append(f"{PROVIDERS}.{name}.param.{key} is not accepted{why}; {keys[key].meaning}")
+                problems.append(f"{PROVIDERS}.{printable(name)}.param.{key} is not accepted{why}; {keys[key].meaning}")
     return PluginValues(values, secrets=[key.name for key in keys.values() if key.secret]), problems

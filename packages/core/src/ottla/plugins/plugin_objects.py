@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.interfaces import PluginConfig
@@ -21,12 +20,11 @@ from ottla.plugins.registry import Plugin
 _WITH_SECRETS: Final = frozenset({"authenticator", "config_provider"})
 """Kinds whose exceptions may have a secret in their message."""
 
-_numbers: Final[dict[str, Iterator[int]]] = defaultdict(lambda: itertools.count(1))
-
 
 def numbered(prefix: str) -> Callable[[str | None], str | None]:
-    """A function that returns the configured client id, or else *prefix* with a number."""
-    return lambda configured: configured or f"{prefix}-{next(_numbers[prefix])}"
+    """A function that returns the configured client id, or else *prefix* with a number. For any thread."""
+    numbers = itertools.count(1)
+    return lambda configured: configured or f"{prefix}-{next(numbers)}"
 
 
 name_producer: Final = numbered("ottla-producer")

@@ -13,7 +13,8 @@ from ottla.plugins.serializers.bytes import plain_bytes
 def checked_headers(headers: Headers) -> tuple[Header, ...]:
     """The headers as the record format takes them: names are str, values bytes or None."""
     try:
-        checked = tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+        # `list`, because another thread may change a dict or a list meanwhile: it copies these in one step.
+        checked = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
     except TypeError as error:
         if isinstance(headers, Iterable):
             raise  # by what it iterates over

@@ -43,8 +43,8 @@ from ottla.plugins.early_problems import early_problems
 from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Plugin, Registry
 from ottla.plugins.requests import PluginRequest, ResolvedPlugin, Resolver, request_named
+from ottla.plugins.serializers_by_name import SerializersByName
 from ottla.plugins.transports.chain import TransportChain, UnchangedBytes
-from ottla.plugins.value_formats import ValueFormats
 
 _log = robust_logger(__name__)
 
@@ -103,8 +103,8 @@ class Plugins:
     encoder: RecordEncoder
     key_serializer: Serializer | None
     value_serializer: Serializer | None
-    value_formats: ValueFormats
-    key_formats: ValueFormats
+    value_formats: SerializersByName
+    key_formats: SerializersByName
     objects: PluginObjects
     compression_level: int | None = None
     reporters: Mapping[str, MetricsReporter] = attrs.Factory(dict)
@@ -201,8 +201,8 @@ def _choose(draft: ConfigDraft, registry: Registry, objects: PluginObjects) -> t
         value_serializer=created["value_serializer"],
         reporters=created["reporters"],
         interceptors=created["interceptors"],
-        value_formats=_value_formats(draft, registry, created, objects),
-        key_formats=_key_formats(draft, registry, created, objects),
+        value_formats=_formats(draft, registry, created, objects, is_key=False),
+        key_formats=_formats(draft, registry, created, objects, is_key=True),
         objects=objects,
     )
 
@@ -294,6 +294,8 @@ def _finish(draft: ConfigDraft, registry: Registry, resolver: Resolver, objects:
         )
     except ConfigError as error:
         raise ConfigError([*error.problems, *map(str, errors)]) from None
+    if errors:
+        del config  # no frame of an error has the settings
     if len(errors) > 1:
         raise ConfigError([str(error) for error in errors])
     if errors:
@@ -397,26 +399,18 @@ def _level(config: ProducerConfig, compressor: Compressor | None) -> int | None:
     return None if compressor is None else config.batching.compression_levels.get(compressor.codec_id)
 
 
-def _value_formats(
-    draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
-) -> ValueFormats:
-    name, serializer = draft.config.serialization.value_serializer, created["value_serializer"]
-    factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=False)
-    return ValueFormats(
-        factory.make, named=(name, serializer) if isinstance(name, str) and serializer is not None else None
-    )
-
-
-def _key_formats(
-    draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects
-) -> ValueFormats:
-    name, serializer = draft.config.serialization.key_serializer, created["key_serializer"]
-    factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=True)
-    return ValueFormats(
-        factory.make,
-        named=(name, serializer) if isinstance(name, str) and serializer is not None else None,
-        option="key_format",
-    )
+def _formats(
+    draft: ConfigDraft, registry: Registry, created: Mapping[Role, Any], objects: PluginObjects, *, is_key: bool
+) -> SerializersByName:
+    """The serializers of keys, or of values, by the names that calls of `send_table` give."""
+    serialization = draft.config.serialization
+    if is_key:
+        name, serializer, option = serialization.key_serializer, created["key_serializer"], "key_format"
+    else:
+        name, serializer, option = serialization.value_serializer, created["value_serializer"], "value_format"
+    factory = _SerializerFactory(draft, registry, created["encoder"], objects, is_key=is_key)
+    named = (name, serializer) if isinstance(name, str) and serializer is not None else None
+    return SerializersByName(factory.make, named=named, option=option)
 
 
 @attrs.frozen(eq=False, repr=False)

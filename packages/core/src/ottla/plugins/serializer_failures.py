@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.errors import OttlaError
-from ottla.errors.plugin_origin import origin_of, text_of
-from ottla.plugins.serializers.bytes import plain_bytes
+from ottla.errors.plugin_origin import PluginOrigin, origin_of, text_of
+from ottla.plugins.serializers.bytes import instead_of_bytes, plain_bytes
 
 
 class WrongResultError(Exception):
@@ -18,15 +18,18 @@ def serialized_bytes(made: Any) -> bytes:
     try:
         return plain_bytes(made)
     except TypeError:
-        raise WrongResultError(f"returned {type(made).__name__}, not bytes") from None
+        raise WrongResultError(instead_of_bytes(made)) from None
 
 
-def serialization_failure(serializer: object, cause: BaseException) -> str:
+def serialization_failure(serializer: object, cause: BaseException, *, option: str | None = None) -> str:
     """Describe the exception that a serializer raised, and name its plugin.
 
-    TypeError and ValueError are for data that it refuses; any other exception is its own fault.
+    TypeError and ValueError are for data that it refuses; any other exception is its own fault. *option* has chosen the
+    serializer in place of a setting.
     """
     origin = origin_of("serializer", serializer)
+    if option is not None:
+        origin = PluginOrigin(origin.name, f"report it to the plugin's authors, or set {option} to another one")
     if isinstance(cause, TypeError | ValueError | OttlaError):
         return f"{text_of(cause) or type(cause).__name__} ({origin.name})"
     if isinstance(cause, WrongResultError):

@@ -6,12 +6,14 @@ After a fork, each process would have a copy of the object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from ottla.config.config_def import OPTIONS
+from ottla.config.key_names import key_of
 from ottla.config.plugin_choice import GivenPlugin, PluginChoice
 from ottla.errors import InvalidPluginError
 from ottla.errors.secret import revealed
-from ottla.plugins.registry import KINDS, given_plugin
+from ottla.plugins.registry import KindName, given_plugin
 
 
 def problems_of_shared_objects(settings: Mapping[str, object], keywords: Mapping[str, object]) -> Iterator[str]:
@@ -21,7 +23,7 @@ def problems_of_shared_objects(settings: Mapping[str, object], keywords: Mapping
     """
     if not isinstance(settings, Mapping):  # the first call in a process raises it
         return
-    for key, value in {**{keyword.replace("_", "."): each for keyword, each in keywords.items()}, **settings}.items():
+    for key, value in {**{key_of(keyword): each for keyword, each in keywords.items()}, **settings}.items():
         for kind, choice in _given(key, value):
             if _is_shared(kind, choice):
                 yield (
@@ -31,7 +33,7 @@ def problems_of_shared_objects(settings: Mapping[str, object], keywords: Mapping
                 )
 
 
-def _given(key: str, value: object) -> Iterator[tuple[str, GivenPlugin]]:
+def _given(key: str, value: object) -> Iterator[tuple[KindName, GivenPlugin]]:
     option = OPTIONS.get(key)
     if option is None or not option.type.kind or value is None:
         return
@@ -41,12 +43,11 @@ def _given(key: str, value: object) -> Iterator[tuple[str, GivenPlugin]]:
         return
     for choice in parsed if isinstance(parsed, tuple) else (parsed,):
         if isinstance(choice, GivenPlugin):
-            yield option.type.kind, choice
+            yield cast(KindName, option.type.kind), choice  # of values that name plugins, it is one
 
 
-def _is_shared(kind: str, choice: GivenPlugin) -> bool:
-    [name] = [name for name in KINDS if name == kind]
+def _is_shared(kind: KindName, choice: GivenPlugin) -> bool:
     try:
-        return not given_plugin(name, choice).makes_objects
+        return not given_plugin(kind, choice).makes_objects
     except InvalidPluginError:  # the first call in a process raises it
         return False

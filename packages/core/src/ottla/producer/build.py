@@ -26,7 +26,7 @@ from ottla.recordbatch.core_abilities import QuickSender
 from ottla.sender.build import build_io_handoff, build_io_thread, build_sender, build_telemetry
 from ottla.sender.node_latency import NodeLatencyStats
 from ottla.sender.produce_messages import supported_formats
-from ottla.transactions.build import build_transactions
+from ottla.transactions.build import build_transactions, watch_clusters
 
 if TYPE_CHECKING:
     from ottla.producer.nonblocking_send import NonblockingSend, PendingSend
@@ -148,7 +148,6 @@ def build_serializer(engine: Engine) -> RecordSerializer:
 
 def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environment) -> Engine:
     """Build the parts of a producer from its configuration and its plugins."""
-    clock = environment.clock
     client_id = plugins.client_id
     backoff = build_backoff(config.delivery.retry_backoff, config.delivery.retry_backoff_max, environment)
     counters = build_counters(config)
@@ -180,6 +179,7 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
     latency_stats.on_change = queueing.routes.forget
     accumulator = queueing.accumulator
     client = build_client(config, selector, metadata, authentication, client_id, environment, counters=counters)
+    watch_clusters(transactions, metadata, client, recovery=config.metadata.recovery)
     metric_values = build_metric_values(
         plugins,
         queueing,
@@ -204,5 +204,5 @@ def build_engine(config: ProducerConfig, plugins: Plugins, environment: Environm
         telemetry=telemetry,
         wake=io_handoff.wake,
         max_lookup=config.batching.max_block,
-        clock=clock,
+        environment=environment,
     )

@@ -14,8 +14,8 @@ from ottla.config.in_force import SettingsInForce, replaced
 from ottla.metrics import MetricValues
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
+from ottla.producer.lifecycle import RoundRunner
 from ottla.producer.reporters import Reporting
-from ottla.sender.io_thread import IoThread
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Engine:
     plugins: Plugins
     queueing: Queueing
     metadata: Metadata
-    io_thread: IoThread
+    io_thread: RoundRunner
     transactions: Transactions | None
     metric_values: MetricValues
     telemetry: TelemetrySender | None
@@ -87,6 +87,11 @@ class Engine:
             return replaced(settings, "client.id", client_id, source="generated")
         return settings
 
+    def set_interceptors_apart(self) -> None:
+        """Have no callback wait for an interceptor any more: one may be what the I/O thread hangs in."""
+        if self.interceptors is not None:
+            self.interceptors.set_apart()
+
     @classmethod
     def build(
         cls,
@@ -95,12 +100,12 @@ class Engine:
         queueing: Queueing,
         *,
         metadata: Metadata,
-        io_thread: IoThread,
+        io_thread: RoundRunner,
         manager: TransactionManager | None,
         metric_values: MetricValues,
         telemetry: TelemetrySender | None = None,
         wake: Callable[[], object],
-        clock: Callable[[], float],
+        environment: Environment,
         max_lookup: float,
     ) -> Self:
         """An engine of these parts; *wake* begins a round, for transactions."""
@@ -108,7 +113,7 @@ class Engine:
         if plugins.interceptors:
             from ottla.producer.interceptors import Interceptors
 
-            interceptors = Interceptors(plugins.interceptors, clock=clock)
+            interceptors = Interceptors(plugins.interceptors, environment=environment)
         if manager is not None:
             from ottla.producer.transactions import Transactions
 
@@ -129,6 +134,6 @@ class Engine:
             telemetry=telemetry,
             reporting=Reporting(plugins.reporters, metric_values, closer=plugins.objects.closer),
             interceptors=interceptors,
-            clock=clock,
+            clock=environment.clock,
             max_lookup=max_lookup,
         )

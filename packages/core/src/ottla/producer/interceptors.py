@@ -8,9 +8,10 @@ created, and `send` is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -18,8 +19,12 @@ import attrs
 
 from ottla.accumulator.append_permission import AppendPermission
 from ottla.accumulator.delivery import Delivery, ObservingCallback, OnDelivery, outcome_of
+from ottla.concurrency import io_threads
+from ottla.concurrency.calls_apart import CallsApart
+from ottla.concurrency.environment import Environment
+from ottla.config.values import brief
 from ottla.config.wait_limit import check_timeout
-from ottla.errors import DeliveryError, IllegalStateError, InvalidPluginError, InvalidRecordError
+from ottla.errors import DeliveryError, IllegalStateError, InvalidPluginError, InvalidRecordError, OttlaError
 from ottla.errors.log_throttle import ThrottledLog
 from ottla.errors.notes import note_once
 from ottla.errors.plugin_origin import faults
@@ -42,11 +47,22 @@ Parts: TypeAlias = tuple[Any, Any, Sequence[Header], int | None, int | None]
 class Interceptors:
     """The interceptors of one producer, in order, by their names in the log. For any thread."""
 
-    def __init__(self, interceptors: Mapping[str, Interceptor], *, clock: Callable[[], float]) -> None:
+    def __init__(self, interceptors: Mapping[str, Interceptor], *, environment: Environment) -> None:
         self.by_name = interceptors
         self._former = _former(interceptors)
         self._pass = self._on_send if self._former is None else self._on_send_in_parts
-        self._throttled_log = ThrottledLog(logger, clock=clock)
+        self._throttled_log = ThrottledLog(logger, clock=environment.clock)
+        self.apart = CallsApart(environment, "ottla-interceptors")
+        """The calls for completed records and tables after `set_apart`."""
+        self._set_apart = False
+
+    def set_apart(self) -> None:
+        """Make calls for completed records and tables `apart`: an interceptor may be what the I/O thread hangs in."""
+        self._set_apart = True
+
+    def are_apart(self) -> bool:
+        """Return whether calls for completed records and tables are made `apart` on this thread."""
+        return self._set_apart and not io_threads.on_io_thread()
 
     def check_tables(self) -> None:
         """Raise IllegalStateError if an interceptor would see none of the rows of a table."""
@@ -104,6 +120,9 @@ class Interceptors:
                 )
             except Exception as error:
                 record.fail(error)
+                raise
+            except BaseException as interrupt:  # such as KeyboardInterrupt in a wait
+                record.interrupt(interrupt)
                 raise
 
         intercepted.__name__, intercepted.__doc__ = "send", send.__doc__
@@ -209,6 +228,8 @@ class InterceptedRecord(ObservingCallback):
     """What each interceptor gets back; empty: all get None."""
     changed_by: Sequence[str] = ()
     """The names of interceptors that have changed the key, the value or the partition."""
+    _unreported: list[None] = attrs.field(init=False, factory=lambda: [None])
+    """Empty once the interceptors have the outcome, or get it now: `pop` is one step for several threads."""
 
     @property
     def retrieves_error(self) -> bool:
@@ -230,10 +251,23 @@ class InterceptedRecord(ObservingCallback):
         return self._interceptors.pass_through(self, self._topic, (key, value, given, partition, milliseconds))
 
     def fail(self, error: Exception) -> None:
-        """Call every interceptor with the error of a record that was not queued, and note there who has changed it."""
+        """Call every interceptor with the error of a record that was not queued, and note there who has changed it.
+
+        If a signal's handler has raised the error, the record may be queued: they get the outcome that comes first.
+        """
         if self.changed_by and isinstance(error, InvalidRecordError | InvalidPluginError):
             note_once(error, f"the key, the value or the partition was changed by the {', the '.join(self.changed_by)}")
-        self._interceptors.acknowledge(self.unwritten(error), error, self.contexts)
+        if self._is_first():
+            self._interceptors.acknowledge(self.unwritten(error), error, self.contexts)
+
+    def interrupt(self, cause: BaseException) -> None:
+        """Call every interceptor with the end of a `send` that *cause* has interrupted, unless they have the outcome.
+
+        The record may have been queued: its delivery then calls no interceptor.
+        """
+        error = OttlaError(f"send was interrupted by {cause!r}; whether its record was queued is not known")
+        error.__cause__ = cause
+        self.fail(error)
 
     def unwritten(self, error: Exception) -> RecordMetadata:
         """Metadata of a record that was not written."""
@@ -241,15 +275,33 @@ class InterceptedRecord(ObservingCallback):
         return RecordMetadata(self._topic, partition if isinstance(partition, int) else -1, -1, -1, -1, -1)
 
     def __call__(self, delivery: Delivery) -> None:
+        if self._interceptors.are_apart():
+            # Not before the program's callback, which would wait for an interceptor that hangs.
+            self._interceptors.apart.add(partial(self._acknowledge, delivery))
+            if self._on_delivery is not None:
+                self._on_delivery(delivery)
+            return
         try:
-            metadata, error = outcome_of(delivery)
-            if metadata is None:
-                assert error is not None, "a record has one or the other"
-                metadata = self.unwritten(error)
-            self._interceptors.acknowledge(metadata, error, self.contexts)
+            self._acknowledge(delivery)
         finally:
             if self._on_delivery is not None:
                 self._on_delivery(delivery)
+
+    def _acknowledge(self, delivery: Delivery) -> None:
+        metadata, error = outcome_of(delivery)
+        if metadata is None:
+            assert error is not None, "a record has one or the other"
+            metadata = self.unwritten(error)
+        if self._is_first():
+            self._interceptors.acknowledge(metadata, error, self.contexts)
+
+    def _is_first(self) -> bool:
+        """Return whether the caller has the record's first outcome, which alone is passed on."""
+        try:
+            self._unreported.pop()
+        except IndexError:
+            return False
+        return True
 
 
 def _former(interceptors: Mapping[str, Interceptor]) -> Mapping[str, FormerInterceptor] | None:
@@ -271,9 +323,9 @@ def _checked(made: object, given: ProducerRecord) -> ProducerRecord:
         raise ValueError("on_send returned another topic, which cannot be changed")
     partition, timestamp_ms = made.partition, made.timestamp_ms
     if partition is not given.partition and not _is_partition(partition):
-        raise ValueError(f"on_send returned partition {partition!r}; it is an int of at least 0, or None")
+        raise ValueError(f"on_send returned partition {brief(partition)}; it is an int of at least 0, or None")
     if timestamp_ms is not given.timestamp_ms and not _is_timestamp(timestamp_ms):
-        raise ValueError(f"on_send returned timestamp_ms {timestamp_ms!r}; it is an int from 0 to {TIMESTAMP_MAX}")
+        raise ValueError(f"on_send returned timestamp_ms {brief(timestamp_ms)}; it is an int from 0 to {TIMESTAMP_MAX}")
     headers = _checked_headers(made.headers, given.headers)
     return made if headers is made.headers else attrs.evolve(made, headers=headers)
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
@@ -22,7 +23,6 @@ from ottla.errors import OttlaError, ProducerClosedError
 from ottla.errors.notes import unshared
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import DeliveryReport
-from ottla.sender.io_thread import IoThread
 
 logger = robust_logger(__name__)
 
@@ -39,21 +39,60 @@ _exit_code = 0  # of the process, if not 0; see `undelivered.exit.code`
 _child_of_multiprocessing: int | None = None  # the process in which that module has a finalizer of ours
 
 
+class RoundRunner(Protocol):
+    """What a lifecycle calls of an I/O thread. A mock producer has another, which starts no thread."""
+
+    on_end: Callable[[], object]
+    """Called last, by the thread itself."""
+
+    def start(self) -> None:
+        """Start the thread. Raises RuntimeError when the system has no thread left."""
+
+    def begin_close(self, timeout: float) -> None:
+        """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; returns immediately."""
+
+    def abandon(self, timeout: float) -> None:
+        """Have the thread itself call `begin_close`, soon. Takes no lock."""
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end that `begin_close` asked for. Return False if it has not come after *timeout* seconds."""
+        ...
+
+    def give_up(self) -> None:
+        """Note that its records are failed without it, because a round does not return."""
+
+    def forget(self) -> None:
+        """Use the thread no more: it does not exist in a forked child."""
+
+    def current_position(self) -> str:
+        """The place in the code that keeps the thread with the rounds, for errors."""
+        ...
+
+
 class Lifecycle:
-    """The states of a producer, from the start of its I/O thread to its end."""
+    """The states of a producer, from the start of its I/O thread to its end.
+
+    *close_plugins* is called when the thread has ended or does not return, perhaps twice, with the seconds that it may
+    take. *on_blocked* is called when the thread does not return, before the remaining records fail. *report* takes the
+    producer's delivery reports. *name* is the producer's in log lines about its end; *exit_code*, if not 0, that of a
+    program that loses records.
+    """
 
     def __init__(
         self,
-        io_thread: IoThread,
+        io_thread: RoundRunner,
         accumulator: RecordAccumulator,
         routes: Routes,
         delivery_timeout: float,
         *,
         close_plugins: Callable[[float], object],
+        on_blocked: Callable[[], object],
         report: Callable[[], Report],
+        transactional: bool,
         name: str,
         exit_code: int,
     ) -> None:
+        self._transactional = transactional
         self._name = name
         self._exit_code = exit_code
         self._io_thread = io_thread
@@ -61,11 +100,22 @@ class Lifecycle:
         self._routes = routes
         self._delivery_timeout = delivery_timeout
         self._close_plugins = close_plugins
+        self._on_blocked = on_blocked
         self._report = report
         self.refusal: OttlaError | None = None
         self.forked = False
         self._abandoned = False
         self._logged = False
+
+    def start(self) -> None:
+        """Start the I/O thread. Raises RuntimeError when the system has no thread left."""
+        try:
+            self._io_thread.start()
+        except RuntimeError:
+            self._close_plugins(0.0)
+            raise
+        _open.add(self)
+        _close_at_the_end_of_a_child()
 
     def check(self) -> None:
         """Raise ProducerClosedError when the producer takes no more records."""
@@ -106,6 +156,7 @@ class Lifecycle:
         """Fail the remaining records without the I/O thread, which does not return, from a callback for instance."""
         where = self._io_thread.current_position()
         logger.error("the producer is closed, but its I/O thread has not ended and is at %s", where)
+        self._on_blocked()
         self._io_thread.give_up()
         self._accumulator.abort(
             ProducerClosedError(f"the producer was closed while its I/O thread was blocked at {where}"),
@@ -143,6 +194,14 @@ class Lifecycle:
             _open.discard(self)
             self._log_lost("a producer was dropped without being closed", self._report())
 
+    def log_undelivered(self, undelivered: OttlaError) -> None:
+        """Log the error of a close that may never be printed: another exception has left the `with` block."""
+        global _exit_code
+        if self._transactional:  # the transaction was aborted, with all of its records
+            return
+        _exit_code = max(_exit_code, self._exit_code)
+        logger.error("%s: an exception left the with block of the producer: %s", self._name, undelivered)
+
     def _log_lost(self, what: str, final: Report) -> None:
         """Log *what* and the counts, once: the program may end while a dropped producer does."""
         global _exit_code
@@ -170,43 +229,6 @@ class Lifecycle:
     def _refuse(self, refusal: OttlaError) -> None:
         self.refusal = refusal
         self._routes.forget()  # a `send` that finds no route calls `check`
-
-
-def start(
-    io_thread: IoThread,
-    accumulator: RecordAccumulator,
-    routes: Routes,
-    delivery_timeout: float,
-    *,
-    close_plugins: Callable[[float], object] = lambda _seconds: None,
-    report: Callable[[], Report] | None = None,
-    name: str,
-    exit_code: int,
-) -> Lifecycle:
-    """Start a producer's thread.
-
-    *close_plugins* is called when it has ended or does not return, perhaps twice, with the seconds that it may take.
-    *report* takes its delivery reports, by default those of the *accumulator*.
-    *name* is the producer's in log lines about its end; *exit_code*, if not 0, that of a program that loses records.
-    """
-    made = Lifecycle(
-        io_thread,
-        accumulator,
-        routes,
-        delivery_timeout,
-        close_plugins=close_plugins,
-        report=report or accumulator.report,
-        name=name,
-        exit_code=exit_code,
-    )
-    try:
-        io_thread.start()
-    except RuntimeError:
-        close_plugins(0.0)
-        raise
-    _open.add(made)
-    _close_at_the_end_of_a_child()
-    return made
 
 
 def close_all(timeout: float) -> None:
@@ -255,6 +277,8 @@ def _close_at_the_end_of_a_child() -> None:
 
 
 def _refuse_in_child() -> None:
+    global _exit_code
+    _exit_code = 0  # of the parent's losses
     for each in list(_open):
         each.refuse_after_fork()
     _open.clear()

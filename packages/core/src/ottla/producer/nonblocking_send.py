@@ -28,6 +28,9 @@ from ottla.producer.interceptors import InterceptedRecord, Interceptors
 from ottla.producer.record_checks import check_record, check_topic_name, timestamp_of
 from ottla.producer.serialization import RecordSerializer, Serialized
 
+_Prepared: TypeAlias = tuple[Any, Any, Sequence[Header], int | None, int | datetime | None]
+"""Key, value, checked headers, partition and timestamp of a record that interceptors have returned."""
+
 Step: TypeAlias = Delivery | Wait | Lookup
 """The delivery of the queued record, or what to wait for before `PendingSend.advance` is called again."""
 
@@ -100,8 +103,9 @@ class NonblockingSend:
         """
         parts = self._parts
         check_record(topic, None, size_of(record), parts.batching)
-        parts.check()
-        placed = parts.appender.append_to(route, topic, record)
+        transaction = parts.permission.transaction
+        parts.check(transaction)
+        placed = parts.appender.append_to(route, topic, record, transaction=transaction)
         if not isinstance(placed, MemoryWait):
             return parts.delivery(*placed)
         key, value, headers, timestamp_ms, _callback = record
@@ -134,11 +138,9 @@ class PendingSend:
         self._parts = parts
         self._given = given
         self._on_delivery = on_delivery
-        self._checked: tuple[Any, Any, Sequence[Header]] | None = None
+        self._prepared: _Prepared | None = None
         self._record: NewRecord | None = None
         self._intercepted: InterceptedRecord | None = None
-        self._partition: int | None = None
-        self._timestamp_ms: int | datetime | None = None
         self._transaction = parts.permission.transaction
         if parts.interceptors is not None:
             self._intercepted = parts.interceptors.begin(topic, given[3], on_delivery)
@@ -154,7 +156,7 @@ class PendingSend:
 
     def wait_for_memory(self, record: NewRecord, wait: MemoryWait) -> None:
         """Begin with a wait for memory, because the record is checked already, and there was none for it."""
-        self._record, self.step = record, wait
+        self._record, self.step, self._transaction = record, wait, wait.transaction
 
     def time_out(self, *, waited: float) -> None:
         """End the wait: raises the error of `Producer.send`; returns if the wait is over.
@@ -186,29 +188,30 @@ class PendingSend:
     def _advance(self) -> Step:
         wait = self.step if isinstance(self.step, MemoryWait | MetadataWait) else None
         if self._record is None:
-            made = self._serialized()
+            if self._prepared is None:
+                self._prepared = self._prepare()
+            key, value, headers, partition, timestamp_ms = self._prepared
+            made = self._parts.serializer.try_serialize(self.topic, key, value, headers)
             if isinstance(made, Lookup):
                 return self._topic_before(made)
-            self._record = self._checked_record(made)
+            self._record = self._checked_record(made, partition, timestamp_ms)
         if not isinstance(wait, MemoryWait):
             self._parts.check(self._transaction)
-        placed = self._parts.appender.append(self.topic, self._partition, self._record, wait=wait)
+        partition = (self._prepared or self._given)[3]
+        placed = self._parts.appender.append(
+            self.topic, partition, self._record, wait=wait, transaction=self._transaction
+        )
         return placed if isinstance(placed, MemoryWait | MetadataWait) else self._parts.delivery(*placed)
 
-    def _serialized(self) -> Serialized | Lookup:
-        parts, (key, value, headers, partition, timestamp_ms) = self._parts, self._given
-        if self._checked is None:
-            if self._intercepted is not None:
-                self._on_delivery = self._intercepted
-                key, value, headers, partition, timestamp_ms = self._intercepted.intercept(
-                    key, value, headers, partition, timestamp_ms
-                )
-            elif self._on_delivery is not None:
-                check_callback(self._on_delivery)
-            self._checked = key, value, checked_headers(headers)
-            self._partition, self._timestamp_ms = partition, timestamp_ms
-        key, value, checked = self._checked
-        return parts.serializer.try_serialize(self.topic, key, value, checked)
+    def _prepare(self) -> _Prepared:
+        """The record as interceptors return it, with checked headers."""
+        given = self._given
+        if self._intercepted is not None:
+            given = self._intercepted.intercept(*given)
+        elif self._on_delivery is not None:
+            check_callback(self._on_delivery)
+        key, value, headers, partition, timestamp_ms = given
+        return key, value, checked_headers(headers), partition, timestamp_ms
 
     def _topic_before(self, lookup: Lookup) -> MetadataWait | Lookup:
         """What to wait for before the lookup, or the lookup. Raises for a topic that cannot be, as `append` does."""
@@ -217,10 +220,12 @@ class PendingSend:
         found = self._parts.appender.routes.try_find(self.topic)
         return found if isinstance(found, MetadataWait) else lookup
 
-    def _checked_record(self, made: Serialized) -> NewRecord:
-        timestamp_ms = None if self._timestamp_ms is None else timestamp_of(self._timestamp_ms)
-        record = (*made, timestamp_ms, self._on_delivery)
-        check_record(self.topic, self._partition, size_of(record), self._parts.batching)
+    def _checked_record(
+        self, made: Serialized, partition: int | None, timestamp_ms: int | datetime | None
+    ) -> NewRecord:
+        on_delivery = self._on_delivery if self._intercepted is None else self._intercepted
+        record = (*made, None if timestamp_ms is None else timestamp_of(timestamp_ms), on_delivery)
+        check_record(self.topic, partition, size_of(record), self._parts.batching)
         return record
 
     def _fail(self, error: Exception) -> None:

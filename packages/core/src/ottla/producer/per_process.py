@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar, Unpack
 
 from ottla.errors import ConfigError, UndeliveredError
 from ottla.errors.secret import hide_settings
@@ -49,6 +49,12 @@ class OnePerProcess(Generic[P]):
                 if made is None:
                     made = self._made = self._kind(self._config, **self._options)
         return made
+
+    if not TYPE_CHECKING:  # a type checker finds such calls itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = f"; call it first, as in producer().{name}" if name in dir(vars(self).get("_kind")) else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @contextmanager
     def _closing(self, made: P) -> Iterator[None]:

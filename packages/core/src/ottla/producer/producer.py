@@ -9,15 +9,14 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NotRequired, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
-from ottla.accumulator.append_permission import AppendPermission
+from ottla.accumulator.append_permission import AppendPermission, CheckSendable
 from ottla.accumulator.batch import UNASSIGNED
 from ottla.accumulator.delivery import Delivery, OnDelivery
 from ottla.accumulator.partitioner_calls import partition_of
 from ottla.accumulator.topic_routes import Route
 from ottla.concurrency import io_threads
-from ottla.concurrency.cancellation import Cancellation
 from ottla.config.in_force import SettingsInForce, changes
 from ottla.config.key_names import without
 from ottla.config.wait_limit import check_timeout
@@ -25,7 +24,6 @@ from ottla.errors import (
     AbortableTransactionError,
     IllegalStateError,
     OttlaError,
-    PluginNotFoundError,
     UndeliveredError,
 )
 from ottla.errors.notes import noted_on
@@ -34,18 +32,19 @@ from ottla.interfaces import Header, Headers, MetricName, PluginMetrics
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.record_headers import checked_headers
 from ottla.producer import build as assembly
-from ottla.producer import lifecycle
 from ottla.producer.blocking_send import STICKY, BlockingSend
 from ottla.producer.callbacks import UNCHECKED, check_callback
 from ottla.producer.components import Engine
 from ottla.producer.creation_place import creation_place
+from ottla.producer.lifecycle import Lifecycle
 from ottla.producer.not_copyable import refuse_copy
 from ottla.producer.record_checks import timestamp_of
 from ottla.producer.reports import report_of_flush, reports_of, undelivered
+from ottla.producer.table_calls import TableCalls
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import DeliveryReport, TableProgress
-from ottla.results.call_hints import PRODUCER_HINTS, with_call_hints
+from ottla.results.call_hints import PRODUCER_HINTS, ListedWithoutHints, with_call_hints
 
 if TYPE_CHECKING:  # most programs need none of these at run time
     from ottla.config.keywords import ProducerKeywords
@@ -58,7 +57,7 @@ _new: Final = object.__new__
 
 
 @with_call_hints(PRODUCER_HINTS)
-class Producer:
+class Producer(metaclass=ListedWithoutHints):
     """Sends records to Kafka. Threads may share one; a forked process needs its own.
 
     *config* has Kafka's dotted names; keywords are the same names with `_` for `.`. Raises ConfigError, which lists
@@ -76,7 +75,7 @@ class Producer:
         self._begin(assembly.build(config, options))
 
     @classmethod
-    def from_properties(
+    def from_file(
         cls, path: str | PathLike[str], /, *, table: str | None = None, **options: Unpack[ProducerKeywords]
     ) -> Self:
         """A producer with the settings in a file, a properties file as Java reads it, or TOML if it ends in `.toml`.
@@ -87,7 +86,9 @@ class Producer:
 
         return cls(without(from_file(path, table=table), options), **options)
 
-    def _begin(self, engine: Engine) -> None:
+    def _begin(
+        self, engine: Engine, blocking_send: Callable[[Engine, CheckSendable], BlockingSend] = BlockingSend
+    ) -> None:
         queueing = engine.queueing
         self._engine = engine
         self._accumulator = queueing.accumulator
@@ -106,29 +107,32 @@ class Producer:
         """Metrics that the program adds (KIP-1076), for `metrics`, reporters and brokers; their group is "application",
         and their tags are the client id and those that they are added with. `close` removes them."""
         self._transactions = engine.transactions
-        self._permission = queueing.accumulator.permission
         self._open_transaction = None if engine.transactions is None else engine.transactions.manager
         self._call_times, self._clock = queueing.counters.producer, engine.clock
         self._serializer = serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
         self._report = reports_of(queueing.accumulator, engine.transactions)
-        self._lifecycle = lifecycle.start(
+        self._lifecycle = Lifecycle(
             engine.io_thread,
             queueing.accumulator,
             queueing.routes,
             engine.config.delivery.delivery_timeout,
             close_plugins=engine.plugins.close,
+            on_blocked=engine.set_interceptors_apart,
             report=self._report,
+            transactional=engine.transactions is not None,
             name=f"{engine.plugins.client_id} (made at {creation_place()})",
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
-        self._check_sendable = partial(_check_sendable, self._lifecycle, self._permission)
-        self._blocking_send = BlockingSend(engine, self._check_sendable)
+        self._lifecycle.start()
+        self._check_sendable = partial(_check_sendable, self._lifecycle, queueing.accumulator.permission)
+        self._blocking_send = blocking_send(engine, self._check_sendable)
         serializer.await_topic = self._blocking_send.find_route
+        self._table_calls = TableCalls(engine, self._blocking_send.find_route)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
-        send = assembly.choose_send(self, engine, overridden=type(self).send is not Producer.send)
+        send = assembly.choose_send(self, engine, overridden=type(self).send is not _SEND)
         if send is not None:
             self.send = send  # type: ignore[method-assign]
         try:
@@ -266,8 +270,7 @@ class Producer:
         before. A row that cannot be sent fails alone, in the delivery.
         """
         columns = {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
-        return queue_table(
-            self,
+        return self._table_calls.send(
             topic,
             table,
             columns,
@@ -276,7 +279,7 @@ class Producer:
             key_format=key_format,
             on_progress=on_progress,
             timeout=timeout,
-            transaction=self._permission.transaction,
+            transaction=self._table_calls.transaction,
         )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
@@ -286,12 +289,7 @@ class Producer:
         rows. Blocks and raises as `send_table` does. Raises IllegalStateError on a producer with interceptors: the rows
         are encoded already.
         """
-        if self._engine.interceptors is not None:
-            self._engine.interceptors.refuse_sealed()
-        transaction = self._permission.transaction  # before the import, which may take a second
-        with _importing_tables("send_sealed"):
-            from ottla.producer.tables import send_sealed
-        return send_sealed(self._engine, self._blocking_send.find_route, batch, transaction=transaction)
+        return self._table_calls.send_sealed(batch)
 
     # Transactions
 
@@ -443,7 +441,7 @@ class Producer:
 
         `str` of the result is a short form for people. With a *name*, such as "record-send-rate", it is the value of
         that metric: of the whole producer, or of a *topic* or a *node* (a broker's id). An average or a maximum without
-        events is NaN. Waits for nothing. Raises ValueError if no metric has the name.
+        events is NaN. Waits for nothing. Raises ValueError if no metric has the name, or several of plugins have it.
         """
         if name is None:
             return self._engine.metric_values.snapshot()
@@ -518,65 +516,15 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with noted_on(error, UndeliveredError, doing="closing the producer"):
+        with noted_on(error, UndeliveredError, doing="closing the producer", log=self._lifecycle.log_undelivered):
             self.close()
 
 
-class TableOptions(TypedDict):
-    """What `queue_table` passes on. `transaction` is the number of the one that was open as the call began."""
-
-    topic_column: NotRequired[str | None]
-    value_format: str | None
-    key_format: NotRequired[str | None]
-    on_progress: NotRequired[Callable[[TableProgress], object] | None]
-    timeout: float | None
-    transaction: int
-    cancellation: NotRequired[Cancellation]
-    invalid_rows_count: NotRequired[bool]
+_SEND: Final = Producer.send
+"""The method itself: a test or a tool may have put another one into its place in the class."""
 
 
-def queue_tolerantly(producer: Producer, topic: str, table: Any, columns: Mapping[str, Any]) -> TableDelivery:
-    """`Producer.send_table`, but rows that cannot be records do not fail the transaction: the caller refuses them."""
-    return queue_table(
-        producer,
-        topic,
-        table,
-        columns,
-        value_format=None,
-        timeout=None,
-        transaction=producer._permission.transaction,
-        invalid_rows_count=False,
-    )
-
-
-def queue_table(
-    producer: Producer,
-    topic: str | None,
-    table: Any,
-    columns: Mapping[str, Any],
-    **options: Unpack[TableOptions],
-) -> TableDelivery:
-    """`Producer.send_table`, which another thread may cancel; `columns` are the names that the caller gave."""
-    engine = producer._engine
-    if engine.interceptors is not None:
-        engine.interceptors.check_tables()
-    with _importing_tables("send_table"):
-        from ottla.producer.tables import send_table
-    return send_table(engine, producer._blocking_send.find_route, topic, table, columns, **options)
-
-
-@contextmanager
-def _importing_tables(method: str) -> Iterator[None]:
-    """Import what needs pyarrow in this block. Raises if pyarrow is missing."""
-    try:
-        yield
-    except ImportError as cause:
-        if (cause.name or "").partition(".")[0] != "pyarrow":
-            raise
-        raise PluginNotFoundError(f"{method} needs pyarrow; try: pip install 'ottla[arrow]'") from cause
-
-
-def _check_sendable(state: lifecycle.Lifecycle, permission: AppendPermission, transaction: int | None = None) -> None:
+def _check_sendable(state: Lifecycle, permission: AppendPermission, transaction: int | None = None) -> None:
     """Raise if the producer takes no records, or none in this *transaction*: it is closed, or another one is open."""
     state.check()
     permission.check(transaction)

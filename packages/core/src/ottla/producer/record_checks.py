@@ -10,13 +10,9 @@ from typing import Final
 from ottla.config import BatchingConfig
 from ottla.config.values import brief
 from ottla.errors import InvalidRecordError, RecordTooLargeError
-from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.record_limits import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import RECORD_OVERHEAD, TIMESTAMP_MAX
 
 TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-
-RECORD_OVERHEAD: Final = HEADER_SIZE + 21
-"""Bytes that a record alone in its batch can take besides key, value and headers: batch header, lengths, deltas."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -44,7 +40,7 @@ def check_partition(partition: object) -> None:
     """Raise unless it is a partition that a topic can have."""
     if type(partition) is not int or partition < 0:
         hint = "; leave it out, or pass None, to let the partitioner choose" if partition == -1 else ""
-        raise InvalidRecordError(f"partition must be an int of at least 0, not {partition!r}{hint}")
+        raise InvalidRecordError(f"partition must be an int of at least 0, not {brief(partition)}{hint}")
 
 
 def timestamp_of(given: object) -> int:
@@ -52,7 +48,7 @@ def timestamp_of(given: object) -> int:
     found = _milliseconds(given) if isinstance(given, datetime) else given
     if type(found) is not int or not 0 <= found <= TIMESTAMP_MAX:
         raise InvalidRecordError(
-            f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, or a datetime with a time zone, not {given!r}"
+            f"timestamp_ms must be an int from 0 to {TIMESTAMP_MAX}, or a datetime with a time zone, not {brief(given)}"
         )
     return found
 
@@ -61,10 +57,10 @@ def _milliseconds(given: datetime) -> int:
     try:
         zone = given.utcoffset()
     except ValueError:  # pandas.NaT is a datetime, and none
-        raise InvalidRecordError(f"timestamp_ms={given!r} is no time") from None
+        raise InvalidRecordError(f"timestamp_ms={brief(given)} is no time") from None
     if zone is None:
         raise InvalidRecordError(
-            f"timestamp_ms={given!r} has no time zone: pass datetime.now(UTC), or astimezone() of a local time"
+            f"timestamp_ms={brief(given)} has no time zone: pass datetime.now(UTC), or astimezone() of a local time"
         )
     return (given - _EPOCH) // _MILLISECOND
 

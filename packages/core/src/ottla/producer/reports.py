@@ -20,7 +20,7 @@ ON_A_LOOP: Final = 0.001
 class TakeReport(Protocol):
     """Takes the report of a producer."""
 
-    def __call__(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+    def __call__(self, *, lock_timeout: float = LOCK_TIMEOUT_SECONDS, leave_errors: bool = False) -> Report:
         """See `RecordAccumulator.report`."""
 
 
@@ -33,9 +33,9 @@ def reports_of(accumulator: RecordAccumulator, transactions: Transactions | None
     if transactions is None:
         return accumulator.report
 
-    def report(*, lock_timeout: float = LOCK_TIMEOUT_SECONDS) -> Report:
+    def report(*, lock_timeout: float = LOCK_TIMEOUT_SECONDS, leave_errors: bool = False) -> Report:
         aborted = transactions.manager.left_abort  # before: the next transaction may begin meanwhile
-        counts, unretrieved, error = accumulator.report(lock_timeout=lock_timeout)
+        counts, unretrieved, error = accumulator.report(lock_timeout=lock_timeout, leave_errors=leave_errors)
         return (counts, 0, None) if aborted else (counts, unretrieved, error)
 
     return report
@@ -45,9 +45,10 @@ def report_of_flush(
     take_report: TakeReport, timeout: float | None, *, in_time: bool, lock_timeout: float = LOCK_TIMEOUT_SECONDS
 ) -> DeliveryReport:
     """The counts since the last report; raises FlushTimeoutError or UndeliveredError as `Producer.flush` does."""
-    report, unretrieved, error = take_report(lock_timeout=lock_timeout)
+    # A program that calls flush again after a time-out is not to lose the errors of records that have failed by now.
+    report, unretrieved, error = take_report(lock_timeout=lock_timeout, leave_errors=not in_time)
     if not in_time:
-        raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}") from error
+        raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}")
     if unretrieved:
         raise undelivered(report, unretrieved, error) from error
     return report
@@ -56,4 +57,7 @@ def report_of_flush(
 def undelivered(report: DeliveryReport, unretrieved: int, error: DeliveryError | None) -> UndeliveredError:
     """The error of `flush` and `close` for failed records; *error* is the first one."""
     whose = "its error was" if unretrieved == 1 else "their errors were"
-    return UndeliveredError(report, f"{counted(unretrieved, 'record')} failed and {whose} never retrieved: {error}")
+    # Such as that of a FlushTimeoutError: no record is in two reports.
+    before = " (in an earlier report)" if unretrieved > report.failed else ""
+    what = f"{counted(unretrieved, 'record')} failed{before} and {whose} never retrieved"
+    return UndeliveredError(report, f"{what}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -52,6 +53,12 @@ class TableInterceptors:
             delivery.observe(lambda result, failed: self._acknowledge(result, error or failed))
 
     def _acknowledge(self, result: TableResult, error: Exception | None) -> None:
+        if self._interceptors.are_apart():
+            self._interceptors.apart.add(partial(self._call, result, error))
+        else:
+            self._call(result, error)
+
+    def _call(self, result: TableResult, error: Exception | None) -> None:
         for name, interceptor in self._interceptors.by_name.items():
             if supports(interceptor, SupportsOnTableAcknowledgement):
                 try:

@@ -22,13 +22,13 @@ from ottla.recordbatch.header_v2 import HEADER_SIZE
 from ottla.recordbatch.sealed_records import SealedBatch
 from ottla.results import TableProgress
 from ottla.tables.cancellable_stream import CancellableStream
-from ottla.tables.columns import ColumnChoice, check_columns, choose, with_other_columns
+from ottla.tables.columns import ColumnChoice, UsedColumns, check_columns, choose, with_other_columns
 from ottla.tables.constant_headers import WithHeaders, in_place_of, take_constant_headers
 from ottla.tables.formatting import Formatted
 from ottla.tables.interception import INTERCEPTED, Intercepted
 from ottla.tables.progress import ProgressCalls, check_on_progress
 from ottla.tables.sending import FindRoute, TableSender, TableSizes
-from ottla.tables.sources import open_stream
+from ottla.tables.sources import close_stream, open_stream
 from ottla.tables.table_delivery import TableDelivery, by_topic
 from ottla.tables.table_waits import TableWaits
 from ottla.tables.topic_column import TopicColumn
@@ -65,7 +65,7 @@ def send_table(
         calls = None
         if on_progress is not None:
             check_on_progress(on_progress)
-            calls = ProgressCalls(on_progress)
+            calls = ProgressCalls(on_progress, clock=engine.clock)
         delivery = TableDelivery("" if topic is None else topic, topic_column=topic_column, on_progress=calls)
     columns, headers = take_constant_headers(columns)
     formats = {part: name for part, name in (("key", key_format), ("value", value_format)) if name is not None}
@@ -97,6 +97,8 @@ def send_table(
     except BaseException as interrupt:  # KeyboardInterrupt, or what ends the generator that the table is
         sending.report(_interrupted(interrupt, delivery))
         raise
+    finally:
+        close_stream(sending.opened)  # its rows may not have been read
     sending.report()
     delivery.report_progress(last=True)
     return delivery
@@ -122,6 +124,8 @@ class _Sending:
     invalid_rows_count: bool
     interceptors: dict[str, TableInterceptors] = attrs.field(factory=dict)
     """Those that got rows, by topic."""
+    opened: Any = None
+    """The stream of the table."""
 
     def send(self, table: Any) -> None:
         """Send the table to the topic."""
@@ -159,7 +163,8 @@ class _Sending:
 
     def _opened(self, table: Any, *, topic_column: str | None = None) -> Any:
         """The stream of a table, after which `columns` name all columns of a value "*"."""
-        stream = CancellableStream(open_stream(table), self.waits.cancellation)
+        self.opened = open_stream(table, UsedColumns(columns=self.columns, topic=topic_column))
+        stream = CancellableStream(self.opened, self.waits.cancellation)
         if "value" in self.formats:
             self.columns = with_other_columns(stream.schema, self.columns, topic=topic_column)
         return stream
@@ -267,17 +272,17 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch, *, tr
             f"send_sealed takes a SealedBatch, one of the `batches` that TableSealer.seal returns, not "
             f"{type(batch).__name__}"
         )
-    topic, partition, section = batch.topic, batch.partition, batch.section
+    topic, partition, sealed = batch.topic, batch.partition, batch.sealed
     queueing, max_bytes = engine.queueing, engine.config.batching.max_request_size
-    size = min(section.wire_size, section.plain_size + HEADER_SIZE)  # a codec may make a record a little larger
+    size = min(sealed.wire_size, sealed.plain_size + HEADER_SIZE)  # a codec may make a record a little larger
     if size > max_bytes:
         raise RecordTooLargeError(
             f"a sealed batch for topic {topic!r} has {size} bytes, above max.request.size: {max_bytes}; "
             "seal with the settings of the producer that sends"
         )
-    if section.codec_id not in (NONE, queueing.sealer.codec_id):
+    if sealed.codec_id not in (NONE, queueing.sealer.codec_id):
         raise InvalidRecordError(
-            f"a sealed batch for topic {topic!r} is compressed with codec {section.codec_id}, and compression.type is "
+            f"a sealed batch for topic {topic!r} is compressed with codec {sealed.codec_id}, and compression.type is "
             f"codec {queueing.sealer.codec_id}: seal with the settings of the producer that sends"
         )
     if partition < 0:
@@ -289,11 +294,11 @@ def send_sealed(engine: Engine, find_route: FindRoute, batch: SealedBatch, *, tr
     queued = queueing.accumulator.appender.enqueue(
         topic,
         partition,
-        sealed_columns(section),
-        sealed=section,
+        sealed_columns(sealed),
+        sealed=sealed,
         waited=engine.clock() - started_at,
         check=partial(queueing.accumulator.permission.check, transaction),
     )
     delivery = TableDelivery(topic)
-    delivery.add(queued, offset=delivery.begin_chunk(section.count), rows=range(section.count))
+    delivery.add(queued, offset=delivery.begin_chunk(sealed.count), rows=range(sealed.count))
     return delivery

@@ -9,6 +9,7 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
+from ottla.concurrency.locks import Latch
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import IllegalStateError, TransactionError, TransactionTimeoutError
 from ottla.results import DeliveryReport
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TransactionCall(Generic[T]):
-    """A call that has taken effect; a thread waits for its result in `wait`, a task of an event loop by `on_end`.
+    """A call that has taken effect; a thread waits for its result in `wait`, a task of an event loop by `latch`.
 
     Until a caller gets the result, the same method, called again, has the same one.
     """
@@ -46,9 +47,10 @@ class TransactionCall(Generic[T]):
         """Return whether there is a result."""
         return self.pending.ended
 
-    def on_end(self, function: Callable[[], object]) -> None:
-        """Call *function* once there is a result, on the I/O thread; now if there is one. Perhaps twice."""
-        self.pending.on_end(function)
+    @property
+    def latch(self) -> Latch:
+        """The latch that is set once there is a result, on the I/O thread."""
+        return self.pending.latch
 
     def wait(self) -> T:
         """Block until there is a result, and return it; raises the error of the call, or TransactionTimeoutError."""

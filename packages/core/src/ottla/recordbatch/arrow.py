@@ -21,9 +21,7 @@ from ottla.protocol.primitives import varint
 from ottla.recordbatch.arrow_varints import sums, varints, varints_up_to
 from ottla.recordbatch.finished_columns import FinishedColumns
 from ottla.recordbatch.number_columns import Constant
-
-FRAME: Final = 31
-"""The maximum bytes of a record besides its key, value and headers: six varints and a byte."""
+from ottla.recordbatch.record_limits import MAX_FRAME
 
 UNASSIGNED: Final = -1
 
@@ -133,7 +131,7 @@ def _bounds(rows: TableRows, order: Any | None) -> Sequence[int]:
     """Cumulative maximum sizes of the rows, in the order of the batches."""
     sizes = sums(rows.count, [rows.keys, rows.values, rows.headers])
     return _view(
-        pc.cumulative_sum(pc.add(sizes if order is None else sizes.take(order), number(FRAME, pa.int64()))), 1, "q"
+        pc.cumulative_sum(pc.add(sizes if order is None else sizes.take(order), number(MAX_FRAME, pa.int64()))), 1, "q"
     )
 
 

@@ -27,14 +27,6 @@ class CompressionRatios:
         """The current estimate of compressed size divided by uncompressed size."""
         return self._ratios.get((topic, codec_id), INITIAL)
 
-    def plain_limit(self, topic: str, *, codec_id: int, batch_size: int) -> int:
-        """The uncompressed bytes that probably fit into *batch_size* compressed ones; without a codec, the same."""
-        return (
-            batch_size
-            if codec_id == 0
-            else int(batch_size / (self.ratio(topic, codec_id=codec_id) * ESTIMATION_FACTOR))
-        )
-
     def observe(self, topic: str, *, codec_id: int, ratio: float) -> None:
         """Update the estimate with the ratio of a batch."""
         with self._lock:

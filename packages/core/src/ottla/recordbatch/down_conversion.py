@@ -19,24 +19,24 @@ from ottla.recordbatch.sealed_records import SealedRecords, finish, refuse_zstd
 
 
 def down_converted(
-    section: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
+    sealed: SealedRecords, *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
 ) -> SealedRecords:
-    """The section in format *magic*, 0 or 1; *compressors* by codec id. Unchanged if its format is old enough.
+    """The records in format *magic*, 0 or 1; *compressors* by codec id. Unchanged if its format is old enough.
 
     Raises UnsupportedVersionError, with a remedy, for headers and for zstd.
     """
-    if section.magic <= magic:
-        return section
-    refuse_zstd(magic, section.codec_id)
-    whole = b"".join(section.wire_chunks())
-    batches = parse_batches(whole, compressors=compressors, limit=section.plain_size)
+    if sealed.magic <= magic:
+        return sealed
+    refuse_zstd(magic, sealed.codec_id)
+    whole = b"".join(sealed.wire_chunks())
+    batches = parse_batches(whole, compressors=compressors, limit=sealed.plain_size)
     return rewritten(batches, magic=magic, compressors=compressors, level=level)
 
 
 def rewritten(
     batches: Iterable[RecordBatch], *, magic: int, compressors: Mapping[int, Compressor], level: int | None = None
 ) -> SealedRecords:
-    """The records of *batches*, one batch in v2 or a whole message set, as one section in format *magic*, 0 or 1.
+    """The records of *batches*, one batch in v2 or a whole message set, as one message set in format *magic*, 0 or 1.
 
     Offsets start at 0, as in a Produce request. Raises UnsupportedVersionError for headers, transactions and zstd.
     """

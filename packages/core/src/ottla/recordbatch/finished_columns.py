@@ -91,13 +91,13 @@ def refused_columns(count: int) -> FinishedColumns:
     )
 
 
-def sealed_columns(section: SealedRecords) -> FinishedColumns:
+def sealed_columns(sealed: SealedRecords) -> FinishedColumns:
     """Columns of records that were sealed elsewhere; times and sizes of single records are unknown, so they are -1."""
-    unknown = Constant(-1, section.count)
+    unknown = Constant(-1, sealed.count)
     return FinishedColumns(
         b"",
-        count=section.count,
-        first_timestamp=section.first_timestamp,
-        highest_timestamp=section.max_timestamp,
+        count=sealed.count,
+        first_timestamp=sealed.first_timestamp,
+        highest_timestamp=sealed.max_timestamp,
         facts=Facts(unknown, None, unknown),
     )

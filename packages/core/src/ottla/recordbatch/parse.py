@@ -33,35 +33,24 @@ _FORMATS: Final[Mapping[int, tuple[Callable[[memoryview], int], _Read]]] = {
 
 
 def parse_batches(
-    buffer: Buffer,
-    *,
-    compressors: Mapping[int, Compressor],
-    limit: int = UNPACKED_LIMIT,
-    partial_tail: bool = False,
+    buffer: Buffer, *, compressors: Mapping[int, Compressor], limit: int = UNPACKED_LIMIT
 ) -> Iterator[RecordBatch]:
-    """The batches of *buffer*, one after the other, each in its own format; *compressors* by codec id.
-
-    With *partial_tail* an incomplete last batch is left out: brokers may truncate the end of a Fetch response.
-    """
+    """The batches of *buffer*, one after the other, each in its own format; *compressors* by codec id."""
     view = memoryview(buffer)
     while view:
-        first = _first(view)
-        if first is None:
-            if partial_tail:
-                return
-            raise CorruptBatchError(f"the last batch is cut off: only its first {len(view)} bytes are there")
-        size, read = first
+        size, read = _first(view)
         yield read(view[:size], compressors=compressors, limit=limit)
         view = view[size:]
 
 
-def _first(view: memoryview) -> tuple[int, _Read] | None:
-    """The size of the first batch, and the function that reads it; None if its end is missing."""
-    if len(view) <= MAGIC_OFFSET:
-        return None
-    magic = view[MAGIC_OFFSET]
-    if magic not in _FORMATS:
-        raise CorruptBatchError(f"record format v{magic} is not supported, only v0 to v{max(_FORMATS)}")
-    size_of, read = _FORMATS[magic]
-    size = size_of(view)
-    return (size, read) if size <= len(view) else None
+def _first(view: memoryview) -> tuple[int, _Read]:
+    """The size of the first batch, and the function that reads it."""
+    if len(view) > MAGIC_OFFSET:
+        magic = view[MAGIC_OFFSET]
+        if magic not in _FORMATS:
+            raise CorruptBatchError(f"record format v{magic} is not supported, only v0 to v{max(_FORMATS)}")
+        size_of, read = _FORMATS[magic]
+        size = size_of(view)
+        if size <= len(view):
+            return size, read
+    raise CorruptBatchError(f"the last batch is cut off: only its first {len(view)} bytes are there")

@@ -15,12 +15,13 @@ from typing import Final
 
 from ottla.protocol.primitives import VARINT, varint
 from ottla.recordbatch.number_columns import Constant, Timestamps
+from ottla.recordbatch.record_limits import MAX_FRAME
 
 _TWO_BYTES: Final = len(VARINT)
 """Sizes below this take at most two bytes, and are in the tables."""
 
-_MAX_FRAME: Final = 32
-"""An upper bound of a record's bytes besides its key, value and headers."""
+_NO_HEADERS: Final = 1
+"""The byte that says there are no headers."""
 
 _SIZED: Final = tuple(size + len(encoded) for size, encoded in enumerate(VARINT))
 """The size of bytes together with the varint of their size."""
@@ -58,7 +59,7 @@ def encode_records(
     deltas, offsets = _timestamp_deltas(timestamps), _offset_deltas(len(values))
     header_sizes = None if headers is None else _sizes(headers)
     longest = sum(_largest(column) for column in (value_sizes, key_sizes, header_sizes) if column is not None)
-    if nulls or longest + _MAX_FRAME >= _TWO_BYTES:
+    if nulls or longest + MAX_FRAME + _NO_HEADERS >= _TWO_BYTES:
         return b"".join(_any(keys, values, headers, deltas, offsets))
     sizes = [_sizes(deltas), _sized(value_sizes)]
     columns: list[Sequence[bytes]] = [deltas, offsets]

@@ -91,7 +91,7 @@ class SealedBatch:
 
     topic: str
     partition: int
-    section: SealedRecords
+    sealed: SealedRecords
 
 
 def finish(encoded: Encoded, *, magic: int, compressor: Compressor | None, level: int | None = None) -> SealedRecords:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NoReturn, TypeVar
+from abc import ABCMeta
+from collections.abc import Callable, Iterable
+from inspect import getattr_static
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 C = TypeVar("C", bound=type)
+
+if TYPE_CHECKING:
+    _OfProtocols: TypeAlias = ABCMeta
+else:
+    _OfProtocols = type(Protocol)
+    """The type of classes that are protocols; it is derived from `ABCMeta`, the type of abstract classes."""
 
 _ARGUMENTS: Final = "callback= is on_delivery= there, and timestamp= is timestamp_ms="
 _NO_POLL: Final = "leave it out: callbacks run on the producer's I/O thread"
@@ -45,6 +53,11 @@ ASYNC_HINTS: Final = {
     "stop": "call `await producer.close()`, or use the producer in an `async with` statement",
 }
 """For `AsyncProducer`: methods of confluent-kafka and aiokafka."""
+
+SYNCHRONOUS_HINTS: Final = dict.fromkeys(
+    ("join_transaction", "leave_transaction", "send_sealed"), "it is a method of Producer: call that on a thread"
+)
+"""For `AsyncProducer`: methods that only `Producer` has."""
 
 DELIVERY_HINTS: Final = {
     "_condition": _WAIT_FOR_SEVERAL,
@@ -91,6 +104,8 @@ ERROR_HINTS: Final = {
 
 _NOT_HERE: Final = "Ottla only sends; use an admin client for topics, and another client's consumer"
 
+_NOT_REACHED: Final = "import TopicUnavailableError, which send raises if no broker answers within max.block.ms"
+
 IMPORT_HINTS: Final = {
     "AIOKafkaProducer": "import AsyncProducer from ottla.aio",
     "AIOProducer": "import AsyncProducer from ottla.aio",
@@ -98,11 +113,15 @@ IMPORT_HINTS: Final = {
     "AsyncProducer": "import it from ottla.aio",
     "Consumer": _NOT_HERE,
     "KafkaAdminClient": _NOT_HERE,
+    "KafkaConnectionError": _NOT_REACHED,
     "KafkaConsumer": _NOT_HERE,
     "KafkaError": "import OttlaError, the base of all errors",
     "KafkaException": "import OttlaError, the base of all errors",
     "KafkaProducer": "import Producer",
+    "KafkaTimeoutError": "import TopicUnavailableError and BufferExhaustedError, which send raises in its place",
+    "MessageSizeTooLargeError": "import RecordTooLargeError",
     "NewTopic": _NOT_HERE,
+    "NoBrokersAvailable": _NOT_REACHED,
     "SerializingProducer": "import Producer, which takes key_serializer and value_serializer",
     "TopicPartition": "write (topic, partition), or pass that of another client",
 }
@@ -124,6 +143,22 @@ class _Hint:
         )
 
 
+class ListedWithoutHints(_OfProtocols):
+    """The type of a class with hints. `dir` of the class leaves them out, as no attribute of theirs exists.
+
+    `create_autospec` of `unittest.mock` and completion in a shell ask `dir`. A program may derive a class from ours and
+    from one that is abstract or a protocol: Python then needs a type that is derived from the types of both.
+    """
+
+    # Those of protocols need attributes that other classes lack, in Python 3.11.
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+    def __dir__(cls) -> Iterable[str]:
+        """Return the names of the attributes that exist."""
+        return _without_hints(cls, super().__dir__())
+
+
 def with_call_hints(hints: dict[str, str]) -> Callable[[C], C]:
     """Add the hints to a class, for names that it does not have itself."""
 
@@ -131,11 +166,20 @@ def with_call_hints(hints: dict[str, str]) -> Callable[[C], C]:
         for name, hint in hints.items():
             assert not hasattr(kind, name), f"{kind.__name__}.{name} exists"
             setattr(kind, name, _Hint(name, hint))
+        kind.__dir__ = _dir_of_object  # type: ignore[assignment, method-assign]
         if "__len__" in hints:
             kind.__bool__ = _true  # type: ignore[attr-defined]  # without it Python asks __len__
         return kind
 
     return add
+
+
+def _dir_of_object(found: object) -> Iterable[str]:
+    return _without_hints(type(found), object.__dir__(found))
+
+
+def _without_hints(kind: type, names: Iterable[str]) -> Iterable[str]:
+    return [name for name in names if not isinstance(getattr_static(kind, name, None), _Hint)]
 
 
 def _true(_self: object) -> bool:

@@ -7,6 +7,8 @@ flight. An attempt that fails after that time is the batch's last one (`ProduceR
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
@@ -18,6 +20,9 @@ from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.in_flight_batches import InFlightBatches
 
+MAX_POLLS: Final = 100
+"""Brokers that answer faster than their responses are read must not keep records from expiring."""
+
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchExpiry:
@@ -28,15 +33,28 @@ class BatchExpiry:
     client: NetworkClient
     metadata: Metadata
 
-    def expire(self, now: float) -> None:
-        """Fail expired batches, queued or in flight."""
+    def expire(self, now: float, *, reads: bool = False) -> None:
+        """Fail expired batches, queued or in flight.
+
+        If it *reads*, responses that have arrived are read before batches in flight expire: the process may have been
+        stopped, also in the last poll, or a callback may have kept the thread, for longer than `delivery.timeout.ms`.
+        """
         in_flight = self.in_flight
-        late = in_flight.take_expired(now) if now >= in_flight.next_expiry else ()
-        for batch in late:
-            if batch.last_error is None and batch.last_node is not None:
-                batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
-            self.accumulator.complete(batch, Failed(error=expired(batch, now)))
+        if reads and now >= in_flight.next_expiry:
+            self._read_responses(now)
+        if now >= in_flight.next_expiry:
+            for batch in in_flight.take_expired(now):
+                if batch.last_error is None and batch.last_node is not None:
+                    batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
+                self.accumulator.complete(batch, Failed(error=expired(batch, now)))
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
+
+    def _read_responses(self, now: float) -> None:
+        """Read all responses that have arrived; a poll returns one for each connection."""
+        for _ in range(MAX_POLLS):
+            self.client.poll(0.0, now)
+            if not self.client.received:
+                return
 
     def abort(self, cause: OttlaError, now: float) -> None:
         """Fail all batches at the end of the producer; those that expire at the same time have expired."""

@@ -70,13 +70,13 @@ class BufferMemoryLog:
         for line in self._outages.take_lines(now):
             refused = self._refusals - self._refusals_before
             if isinstance(line, OutageUpdate):
+                # Without a time: a call of send that must not wait was refused.
+                lasting = f" for {line.lasting:.1f} s" if line.lasting >= 0.05 else ""
                 logger.warning(
                     "%s: buffer.memory is exhausted%s, calls of send that wait: %d, refused: %d; all %d "
                     "bytes are held by records that brokers have not acknowledged; send waits up to max.block.ms",
                     self._client_id,
-                    f" for {line.lasting:.1f} s"
-                    if line.lasting >= 0.05
-                    else "",  # else a call of send had no time to wait
+                    lasting,
                     self._pool.waiting,
                     refused,
                     self._pool.capacity,

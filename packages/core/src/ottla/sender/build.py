@@ -10,7 +10,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import Queueing
 from ottla.accumulator.splitting import Splitter
 from ottla.concurrency.environment import Environment
-from ottla.config import ProducerConfig, RecoveryStrategy
+from ottla.config import ProducerConfig
 from ottla.interfaces import MetricsRegistry
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
@@ -26,11 +26,9 @@ from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 from ottla.sender.telemetry.telemetry_sender import TelemetrySender
 from ottla.transactions.build import TransactionParts
-from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 
 if TYPE_CHECKING:
     from ottla.sender.telemetry.payload import PayloadBuilder
-    from ottla.transactions.manager import TransactionManager
 
 
 def build_sender(
@@ -58,15 +56,6 @@ def build_sender(
             client_id=client_id,
         )
     )
-    if transactions.request_source is not None:
-        # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
-        metadata.checks_clusters = config.metadata.recovery is RecoveryStrategy.REBOOTSTRAP
-    if isinstance(transactions.request_source, ProducerIdRequestSource):
-        metadata.on_other_cluster = metadata.on_other_topics = transactions.request_source.begin_in_other_cluster
-    elif transactions.manager is not None:
-        metadata.on_other_cluster = transactions.manager.fail_in_other_cluster
-        metadata.on_other_topics = functools.partial(_begin_with_other_topics, client, transactions.manager)
-        metadata.checks_before_all = True
     response_handler = ProduceResponseHandler(
         accumulator=accumulator,
         metadata=metadata,
@@ -148,7 +137,7 @@ def build_io_handoff(
         pending=lambda: queueing().accumulator.incomplete > 0,
         wake=selector.wakeup,
         loop_rounds=LoopRounds(
-            run=lambda now, event: sender().run_once(now, until=now, watched=not event),
+            run=lambda now, may_skip_poll: sender().run_once(now, until=now, may_skip_poll=may_skip_poll),
             network=selector,
             awaits_events=lambda: client().awaits_events,
             queued_bytes=lambda: queueing().pool.capacity - queueing().pool.free,
@@ -178,9 +167,3 @@ def build_io_thread(
         name=f"ottla-io-{client_id}",
         environment=environment,
     )
-
-
-def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager) -> None:
-    """Forget the cluster's level of transactions, and abort the open one: the cluster may have been set up again."""
-    client.forget_features()
-    manager.abort_with_other_topics()

@@ -10,6 +10,8 @@ from ottla.accumulator.batch_outcome import Acknowledged
 from ottla.errors import BrokerError, OttlaError, counted
 from ottla.errors.outages import Outages, OutageUpdate
 from ottla.errors.robust_logger import robust_logger
+from ottla.network.backoff import ends_transaction
+from ottla.sender.coordinator_log import LOGGED_AFTER
 
 logger = robust_logger(__name__)
 
@@ -34,7 +36,13 @@ class DeliveryLog:
         """Note an attempt that failed and will be repeated."""
         self.active = True
         kind = error.code.name if isinstance(error, BrokerError) else type(error).__name__
-        self._outages.failed((batch.topic, batch.partition), (batch.last_node, kind), str(error).rstrip("."), now)
+        self._outages.failed(
+            (batch.topic, batch.partition),
+            (batch.last_node, kind),
+            str(error).rstrip("."),
+            now,
+            timeout=LOGGED_AFTER if ends_transaction(error) else 0.0,
+        )
 
     def answered(self, batches: Iterable[ProducerBatch], now: float) -> None:
         """Note which batches of a request are acknowledged."""

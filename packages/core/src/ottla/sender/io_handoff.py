@@ -255,7 +255,10 @@ class IoHandoff:
         return state is _CALLER and self._caller_is_loop
 
     def _run_on_loop(self, *, event: bool) -> bool:
-        """Run a round that does not wait on the running event loop, if it may; else return False."""
+        """Run a round that does not wait on the running event loop, if it may; else return False.
+
+        *event*: it has to read what has arrived. Otherwise the loop, which watches the sockets, calls again for that.
+        """
         loop_rounds = self._loop_rounds
         if self._state is not _OFFERED or self._called or loop_rounds is None or stack_depth.is_deep():
             return False
@@ -267,7 +270,7 @@ class IoHandoff:
             awaits_events = False
             try:
                 now = self._polled_at = self._clock()
-                awaits_events = loop_rounds.run(now, event)
+                awaits_events = loop_rounds.run(now, not event)
             except BaseException as error:  # the I/O thread handles it
                 self._round_error = error
             finally:

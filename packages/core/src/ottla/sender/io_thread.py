@@ -13,12 +13,11 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import Latch
 from ottla.concurrency.thread_positions import position_of
 from ottla.errors import OttlaError, ProducerClosedError, ProducerFailedError, printable
-from ottla.errors.robust_logger import robust_logger
+from ottla.errors.robust_logger import log_robustly, robust_logger
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.results.stories.tries import CloseReason
 from ottla.sender.io_handoff import IoHandoff, NoHandoff
-from ottla.sender.robust_log import log_robustly
 from ottla.sender.round_recovery import Rounds
 from ottla.sender.sender import Sender
 
@@ -162,7 +161,7 @@ class IoThread:
                     self._batches_closed = True
                     self._accumulator.close_open_batches(CloseReason.CLOSE)
                 self._rounds.run(self._clock(), float("inf") if deadline is None else deadline)
-                if self._deadline is None:
+                if self._deadline is None and not self._rounds.failing:  # a caller's round would repair nothing
                     self._io_handoff.yield_to_callers()
             except BaseException as error:  # also one that ended a round on another thread, as Ctrl-C may
                 self._rounds.failed(error)

@@ -30,11 +30,10 @@ class Network(Protocol):
 class LoopRounds:
     """The producer of rounds on a loop.
 
-    *run*: a round that does not wait, with the time, and with whether an event brings it: else it need not look for
-    events, and returns True if it has not, because nothing is to be done before the next one. *awaits_events*: nothing
-    is to be done before the next event; only a round changes that, so this is for the thread that runs the rounds, or
-    while none does. *queued_bytes*: the memory of records that are queued or in flight. *due_at*: the time of the next
-    round without an event.
+    *run*: a round that does not wait, with the time, and with whether it may skip the poll; it returns True if it has,
+    because nothing is to be done before the next event. *awaits_events*: nothing is to be done before the next event;
+    only a round changes that, so this is for the thread that runs the rounds, or while none does. *queued_bytes*: the
+    memory of records that are queued or in flight. *due_at*: the time of the next round without an event.
     """
 
     run: Callable[[float, bool], bool]

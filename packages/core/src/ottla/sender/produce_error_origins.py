@@ -126,6 +126,6 @@ ERROR_ORIGINS: Final[Mapping[ErrorCode, ErrorOrigin]] = MappingProxyType(
 )
 
 REFUSED_BEFORE_APPEND: Final = frozenset(
-    code for code, answered in ERROR_ORIGINS.items() if answered.append is AppendTime.BEFORE
+    code for code, origin in ERROR_ORIGINS.items() if origin.append is AppendTime.BEFORE
 )
 """The codes after which nothing of the batch was written in this attempt, for certain."""

@@ -66,11 +66,11 @@ def produce_request(
     magic = NEWEST_MAGIC
     zstd = False
     for batch in batches:
-        section = batch.sealed
-        assert section is not None, "only sealed batches are sent"
-        magic = min(magic, section.magic)
-        zstd |= section.codec_id == ZSTD
-        by_topic.setdefault(batch.topic, []).append((batch.partition, section.wire_chunks_for(batch.sequence)))
+        sealed = batch.sealed
+        assert sealed is not None, "only sealed batches are sent"
+        magic = min(magic, sealed.magic)
+        zstd |= sealed.codec_id == ZSTD
+        by_topic.setdefault(batch.topic, []).append((batch.partition, sealed.wire_chunks_for(batch.sequence)))
     floor, ceiling = VERSIONS[magic]
     ids = {topic: topic_ids.get(topic, NO_ID) for topic in by_topic}
 
@@ -107,7 +107,7 @@ def _acknowledgement_of(batch: ProducerBatch, topic_id: bytes) -> Callable[[int,
 
 @functools.cache
 def supported_formats(supported: tuple[int, int] | None) -> SupportedFormats:
-    """The formats that a broker with these API versions takes, or None if the versions are not known yet."""
+    """The formats that a broker takes that supports these versions of Produce; all formats while they are not known."""
     if supported is None:
         return SupportedFormats()
     newest = supported[1]

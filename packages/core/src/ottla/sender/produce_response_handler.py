@@ -23,6 +23,7 @@ from ottla.errors import (
 )
 from ottla.errors.robust_logger import robust_logger
 from ottla.metrics import Counters
+from ottla.network.backoff import ends_transaction
 from ottla.network.metadata import Metadata
 from ottla.sender.delivery_log import DeliveryLog
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
@@ -119,7 +120,8 @@ class ProduceResponseHandler:
 
         *consequence*: the error follows from that of an earlier batch, which has its own log line.
         """
-        if batch.attempts > self._retries:
+        # While a broker ends the previous transaction, attempts follow each other faster than after other errors.
+        if batch.attempts > self._retries and not ends_transaction(error):
             return failed(batch, error, now)
         if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
             batch.last_error = error

@@ -13,9 +13,8 @@ from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import AutoResetEvent
 from ottla.errors import counted
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.errors.robust_logger import robust_logger
+from ottla.errors.robust_logger import log_robustly, robust_logger
 from ottla.network.backoff import Backoff
-from ottla.sender.robust_log import log_robustly
 from ottla.sender.sender import Sender
 
 logger = robust_logger(__name__)
@@ -53,6 +52,11 @@ class Rounds:
         """Whether this is a forked child, where nothing runs and nothing is repaired any more."""
         self.given_up = False
         """Whether the records were failed while a round did not return; how it ends does not matter any more."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last round failed: before the next one comes a pause, and perhaps another recovery."""
+        return self._failures > 0
 
     def run(self, now: float, until: float) -> None:
         """Run one round, which waits no longer than *until*; after a failed round, a pause comes first."""

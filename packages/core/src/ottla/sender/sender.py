@@ -90,15 +90,12 @@ class Sender:
         self._expiry = BatchExpiry(accumulator=accumulator, in_flight=self._in_flight, client=client, metadata=metadata)
         self.due_at = float("-inf")
         """The time of the next round, if no event comes before."""
-        self.late_responses = 0
-        """The number of batches whose response came after they had failed."""
 
-    def run_once(self, now: float, *, until: float = float("inf"), watched: bool = False) -> bool:
+    def run_once(self, now: float, *, until: float = float("inf"), may_skip_poll: bool = False) -> bool:
         """Run one round; it waits while nothing is due, at most until the time *until*.
 
-        *watched*: an event loop watches the sockets, and has another round for each event. So a round that has sent
-        requests need not look for events, which would take a tenth of the time of a record that is awaited; it then
-        returns True.
+        *may_skip_poll*: the caller runs another round for each event. So a round that has sent requests need not look
+        for events, which would take a tenth of the time of a record that is awaited; it then returns True.
         """
         in_flight, failures = len(self._in_flight), self._failures.count
         next_at = self._send_lone_batch(now)
@@ -124,7 +121,7 @@ class Sender:
         if slow_at < next_at:
             next_at = slow_at
         self.due_at = next_at
-        if watched and len(self._in_flight) > in_flight and self._client.awaits_events:
+        if may_skip_poll and len(self._in_flight) > in_flight and self._client.awaits_events:
             return True
         if next_at < until:
             until = next_at
@@ -221,13 +218,13 @@ class Sender:
         node, batches = drained
         self._latency_stats.note(wanted=(node,), served=(node,), now=now)
         if batches:
-            self._produce(node, batches, now)
+            self._produce(node, batches, max(now, batches[0].sealed_at))  # as in `_drain`
         return self._in_flight.next_expiry
 
     def _send_ready(self, now: float) -> float:
         """Expire, drain and send batches; returns the time of the next round."""
         until = float("inf")
-        self.expire(now)
+        self._expiry.expire(now, reads=True)
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
@@ -283,8 +280,10 @@ class Sender:
     def _drain(self, nodes: Sequence[int], now: float) -> bool:
         """Send each of these brokers one request with batches that may leave. Return whether there were any."""
         drained = self._accumulator.drain(self._metadata.cluster, nodes, max_size=self._max_request_size, now=now)
+        # To compress the batches may take seconds, which are neither the broker's nor a part of request.timeout.ms.
+        sent_at = max([now, *(batch.sealed_at for batches in drained.values() for batch in batches)])
         for node, batches in drained.items():
-            self._produce(node, batches, now)
+            self._produce(node, batches, sent_at)
         return bool(drained)
 
     def _produce(self, node: int, batches: Sequence[ProducerBatch], now: float) -> None:
@@ -350,7 +349,6 @@ class Sender:
             if self._keep_order:
                 self._accumulator.unmute(batch, at=completion.throttled_until)
             if batch.outcome is not None:
-                self.late_responses += 1
                 if responses is not None:
                     self._response_handler.on_late_response(batch, responses.get((batch.topic, batch.partition)))
                 continue

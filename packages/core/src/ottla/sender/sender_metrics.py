@@ -16,20 +16,20 @@ def count_request(counters: Counters, batches: Iterable[ProducerBatch], now: flo
     of_all = counters.producer
     records = plain = 0
     for batch in batches:
-        section = batch.sealed
-        assert section is not None, "only sealed batches are sent"
-        count, size = section.count, section.wire_size
+        sealed = batch.sealed
+        assert sealed is not None, "only sealed batches are sent"
+        count, size = sealed.count, sealed.wire_size
         of_topic = counters.topic(batch.topic)
         of_topic.records.add(count)
         of_topic.batches.add(size)
-        of_topic.ratios.add(section.ratio)
+        of_topic.ratios.add(sealed.ratio)
         waited = (now - batch.created_at) * _MS
         of_all.waits.add(waited)
         of_topic.queue_times.add(waited, count)
         of_topic.batch_sizes.add(size)
-        of_topic.record_sizes.add(section.plain_size / count, count)
+        of_topic.record_sizes.add(sealed.plain_size / count, count)
         records += count
-        plain += section.plain_size
+        plain += sealed.plain_size
     of_all.records.add(records)
     of_all.plain.add(plain)
 

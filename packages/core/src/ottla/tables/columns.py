@@ -5,7 +5,7 @@ Errors of the table as a whole are raised here, before any row is queued.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Final
 
@@ -58,7 +58,8 @@ def choose(
         key = "key" if "key" in schema.names else None
     if (value, key, headers) == (None, None, None):
         raise InvalidRecordError(
-            "value=None, key=None: the table's records would be empty; name a column for one of them"
+            "value=None, key=None: the records would have no value, no key, and no headers of their own; name a column "
+            "for one of them"
         )
     return ColumnChoice(
         value=_place(schema, "value", value, BYTES),
@@ -101,6 +102,39 @@ def with_other_columns(schema: Any, columns: Mapping[str, Any], *, topic: str | 
         than = f"other columns than {', '.join(schema.names)}" if schema.names else "columns"
         raise InvalidRecordError(f"value={OTHERS!r}: the table has no {than}")
     return {**columns, "value": others}
+
+
+@attrs.frozen(kw_only=True)
+class UsedColumns:
+    """The names of the columns that records are made of, as the caller gave them, with that of a column of topics.
+
+    Without *columns*, all are used.
+    """
+
+    columns: Mapping[str, Any] | None
+    topic: str | None = None
+
+    def among(self, names: Sequence[str]) -> Sequence[str] | None:
+        """The columns of a table with these *names* that have to be read, in this order. None: all of them.
+
+        All are as well if a name is missing or ambiguous, or is none: the error has to know the whole table.
+        """
+        if self.columns is None:
+            return None
+        if (self.columns["value"] == OTHERS and OTHERS not in names) or len(set(names)) < len(names):
+            return None
+        used: set[str] = set()
+        for part, given in {**self.columns, "topic": self.topic}.items():
+            wanted = [part] if given is ... else given if isinstance(given, list | tuple) else [given]
+            for name in wanted:
+                if isinstance(name, str) and name in names:
+                    used.add(name)
+                elif given is not None and given is not ...:
+                    return None
+        return [name for name in names if name in used] or None
+
+
+ALL_COLUMNS: Final = UsedColumns(columns=None)
 
 
 def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> int | None:

@@ -36,10 +36,10 @@ class PartitionRows:
 
 @attrs.frozen(eq=False)
 class SealedPiece:
-    """The next piece in order, with its compressed section or the error, or with neither if there is no codec."""
+    """The next piece in order, with its sealed records or the error, or with neither if there is no codec."""
 
     piece: PartitionRows
-    section: SealedRecords | None = None
+    sealed: SealedRecords | None = None
     error: Exception | None = None
 
 
@@ -90,11 +90,11 @@ class CompressionPool:
         return work
 
     def _next(self) -> SealedPiece:
-        sealed = self._sealed(*self._pending[0])
+        finished = self._finished(*self._pending[0])
         self._pending.popleft()  # last: a signal handler may interrupt the wait
-        return sealed
+        return finished
 
-    def _sealed(self, piece: PartitionRows, work: _Work | None) -> SealedPiece:
+    def _finished(self, piece: PartitionRows, work: _Work | None) -> SealedPiece:
         if self._seal is None:
             return SealedPiece(piece)
         try:
@@ -142,7 +142,7 @@ class _Work:
         self._done.set()
 
     def result(self) -> SealedRecords:
-        """Wait for the section and return it. Raises the exception that sealing raised."""
+        """Wait for the sealed records and return them. Raises the exception that sealing raised."""
         self._done.wait(None)
         result = self._result
         if isinstance(result, BaseException):

@@ -80,7 +80,10 @@ class WithHeaders:
                 yield pa.RecordBatch.from_arrays([*part.columns, section], schema=schema)
 
     def _sections(self, batch: Any) -> Any:
-        own = None if self.column is None else batch.column(self.column)
-        own = None if own is None or pa.types.is_null(own.type) else checked_copy(own)
         names = [name for name, _value in self.headers]
-        return joined_sections(own, self.headers, count=batch.num_rows, replaced=names)
+        return joined_sections(self._own(batch), self.headers, count=batch.num_rows, replaced=names)
+
+    def _own(self, batch: Any) -> Any | None:
+        if self.column is None or pa.types.is_null(batch.column(self.column).type):
+            return None
+        return checked_copy(batch.column(self.column), name=batch.schema.names[self.column])

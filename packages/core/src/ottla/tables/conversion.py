@@ -9,15 +9,22 @@ import pyarrow.compute as pc
 
 from ottla.protocol.binary_arrays import flags, number
 from ottla.recordbatch.record_limits import TIMESTAMP_MAX
+from ottla.tables.private_copy import invalid
 
 _MS: Final = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}
 """Milliseconds in a second; for smaller units, how many of them are in a millisecond."""
 
 
-def checked(column: Any | None) -> Any | None:
-    """Check a column, which may come from any source, in full: later copies of rows check only its offsets."""
+def checked(column: Any | None, part: str) -> Any | None:
+    """Check the column of a record's *part* in full: it may come from any source, and later copies of rows check less.
+
+    Raises ValueError.
+    """
     if column is not None:
-        column.validate(full=True)
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as cause:
+            raise invalid(f"the column of {part}", cause) from cause
     return column
 
 
@@ -31,7 +38,7 @@ def to_bytes(column: Any | None) -> Any | None:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column.validate()
         column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())  # may be invalid UTF-8
-    checked(column)
+    column.validate(full=True)
     return (
         column if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) else column.cast(pa.binary())
     )
@@ -41,7 +48,8 @@ def _looked_up(column: Any) -> Any:
     """Decode a dictionary column, with its indices checked."""
     column.validate()
     values: Any = to_bytes(column.dictionary)
-    return values.take(checked(column.indices))
+    column.indices.validate(full=True)
+    return values.take(column.indices)
 
 
 def to_int64(column: Any) -> Any:

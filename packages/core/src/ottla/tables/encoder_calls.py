@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.accumulator.locked_columns import LockedColumns
 from ottla.errors import OttlaError, counted
 from ottla.errors.plugin_origin import faults
 from ottla.interfaces import Cut, RecordEncoder, SupportsCutRows, SupportsMurmur2Partitions, TableRows, supports
@@ -62,7 +63,7 @@ def cut_rows(
             what = f"returned a batch with {counted(size, 'record')} for {counted(len(indexes), 'row')} in cut_rows"
             raise encoder_fault(encoder, what)
         remaining -= size
-        yield cut
+        yield Cut(partition, indexes, LockedColumns(cut.columns))  # whose results are checked
     if remaining:
         what = (
             f"returned batches with {counted(rows.count - remaining, 'row')} in cut_rows, where there are {rows.count}"

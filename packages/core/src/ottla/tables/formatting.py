@@ -103,9 +103,11 @@ class Formatted:
     def column(self, batch: Any) -> Any:
         """The column that the serializer gets for a record batch of the stream: a checked private copy."""
         if isinstance(self.source, str):
-            return checked_copy(batch.column(self.source))
+            return checked_copy(batch.column(self.source), name=self.source)
         fields = [batch.schema.field(name) for name in self.source]
-        return pa.StructArray.from_arrays([checked_copy(batch.column(name)) for name in self.source], fields=fields)
+        return pa.StructArray.from_arrays(
+            [checked_copy(batch.column(name), name=name) for name in self.source], fields=fields
+        )
 
     def serialized(self, column: Any, *, before: int = 0) -> Any:
         """The values of these rows, in the type of the added column. Raises SerializationError.
@@ -174,7 +176,7 @@ class Formatted:
     def _failed(self, cause: BaseException) -> SerializationError:
         return SerializationError(
             f"{self._option}: column {self.source!r} for topic {self.topic!r} could not be "
-            f"serialized: {serialization_failure(self.serializer, cause)}"
+            f"serialized: {serialization_failure(self.serializer, cause, option=f'{self.part}_format')}"
         )
 
     def _lookup(self, serializer: SupportsPrepare, column: Any) -> Lookup:

@@ -71,9 +71,11 @@ class Intercepted:
             return private_copy(batch.column(place))
 
         choice = self.choice
-        headers = header_column(self.headers, batch.num_rows) if self.headers else checked(column(choice.headers))
-        partitions = checked(column(choice.partition))
-        times = checked(column(choice.timestamp))
+        headers = (
+            header_column(self.headers, batch.num_rows) if self.headers else checked(column(choice.headers), "headers")
+        )
+        partitions = checked(column(choice.partition), "partitions")
+        times = checked(column(choice.timestamp), "timestamps")
         return ProducerRows(
             topic=self.topic,
             count=batch.num_rows,
@@ -145,7 +147,7 @@ def _checked_column(name: str, part: _Part, made: ProducerRows, given: ProducerR
         raise TypeError(f"on_send_table returned {name} of type {found.type}; it must be {part.types.names}")
     if pa.types.is_null(found.type):
         return None
-    column = part.convert(checked_copy(found), before)
+    column = part.convert(checked_copy(found, name=name), before)
     wrong = part.wrong(column)
     if wrong is not None and before is not None and (known := part.wrong(before)) is not None:
         wrong = pc.and_not(wrong, known)  # those that the caller of `send_table` gave

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
+from ottla.accumulator.batch_result import mark_all_errors_retrieved
 from ottla.concurrency import signals
 from ottla.errors import (
     DeliveryError,
@@ -120,23 +121,23 @@ class PieceQueue:
         self._fail(topic, offset, rows, failed, counts=self._invalid_rows_count)
 
     def _enqueue_all(self, pieces: Iterator[SealedPiece]) -> None:
-        for sealed in pieces:
-            piece = sealed.piece
-            if sealed.error is not None:
-                failed = _failure(piece.topic, piece.rows, sealed.error, "it could not be encoded: ")
+        for finished in pieces:
+            piece = finished.piece
+            if finished.error is not None:
+                failed = _failure(piece.topic, piece.rows, finished.error, "it could not be encoded: ")
                 self._fail(piece.topic, piece.offset, piece.rows, failed)
                 continue
-            self.waits.of(partial(self._enqueue, sealed))
+            self.waits.of(partial(self._enqueue, finished))
             self.waits.note_queued()
             self.delivery.report_progress()
 
-    def _enqueue(self, sealed: SealedPiece) -> ProducerBatch:
-        piece = sealed.piece
+    def _enqueue(self, finished: SealedPiece) -> ProducerBatch:
+        piece = finished.piece
         return self._queue.enqueue(
             piece.topic,
             piece.partition,
             piece.columns,
-            sealed=sealed.section,
+            sealed=finished.sealed,
             waited=self.waits.seconds,
             timeout=self.waits.timeout,
             check=self.waits.check,
@@ -168,8 +169,7 @@ class PieceQueue:
                 batch = self._queue.refuse(topic, columns, failed)
             self.delivery.add(batch, offset=offset, rows=rows)
             if retrieved:
-                for index in range(len(rows)):
-                    batch.mark_error_retrieved(index)
+                mark_all_errors_retrieved(batch)
 
 
 def refused_batch(topic: str, columns: Columns, failed: Failed) -> ProducerBatch:

@@ -53,19 +53,27 @@ def private_copy(column: Any) -> Any:
     return _copy(column)
 
 
-def checked_copy(column: Any) -> Any:
-    """Copy a column, which may come from any source, and check the copy in full. Raises ValueError."""
-    copied = private_copy(column)
-    copied.validate(full=True)
+def checked_copy(column: Any, *, name: str) -> Any:
+    """Copy a column, which may come from any source, and check the copy in full. Raises ValueError with its *name*."""
+    try:
+        copied = private_copy(column)
+        copied.validate(full=True)
+    except pa.ArrowInvalid as cause:
+        raise invalid(f"column {name!r}", cause) from cause
     return copied
+
+
+def invalid(what: str, cause: pa.ArrowInvalid) -> pa.ArrowInvalid:
+    """The error of pyarrow, which names no column, for *what* is wrong."""
+    return pa.ArrowInvalid(f"{what} is not valid: {cause}")
 
 
 def elements(column: Any) -> Any:
     """The elements of all rows of a list or map column, by the offsets at this moment."""
-    numbers = _offset_type(column.type)
-    width = numbers.bit_width // 8
+    offset_type = _offset_type(column.type)
+    width = offset_type.bit_width // 8
     ends = [_copied(column.buffers()[1], (column.offset + row) * width, width) for row in (0, len(column))]
-    return _between(column, *(pa.Array.from_buffers(numbers, 1, [None, end])[0].as_py() for end in ends))
+    return _between(column, *(pa.Array.from_buffers(offset_type, 1, [None, end])[0].as_py() for end in ends))
 
 
 def _copy(column: Any) -> Any:
@@ -110,9 +118,9 @@ def _offset_type(kind: Any) -> Any:
 
 
 def _offsets(column: Any) -> Any:
-    numbers = _offset_type(column.type)
-    copied = _items(column, 1, numbers.bit_width, more=1)
-    return pa.Array.from_buffers(numbers, _rows(column) + 1, [None, copied])
+    offset_type = _offset_type(column.type)
+    copied = _items(column, 1, offset_type.bit_width, more=1)
+    return pa.Array.from_buffers(offset_type, _rows(column) + 1, [None, copied])
 
 
 def _between(column: Any, first: int, last: int) -> Any:
@@ -133,12 +141,13 @@ def _copy_of_null(column: Any) -> Any:
 
 
 def _copy_of_numbers(column: Any) -> Any:
-    validity, numbers = column.buffers()
+    """Copy the rows in few steps, without the functions above: many columns of small tables are numbers."""
+    validity, content = column.buffers()
     kind, count, before = column.type, len(column), column.offset % _BITS
     start, rows, bits = column.offset - before, before + count, kind.bit_width
     buffers = [
         None if validity is None else _copied(validity, start // _BITS, -(-rows // _BITS)),
-        _copied(numbers, start * bits // 8, -(-rows * bits // 8)),
+        _copied(content, start * bits // 8, -(-rows * bits // 8)),
     ]
     return pa.Array.from_buffers(kind, count, buffers, offset=before)
 
@@ -218,9 +227,27 @@ def _copy_of_fixed_size_list(column: Any) -> Any:
 
 
 def _copy_of_list_view(column: Any) -> Any:
-    bits = 64 if pa.types.is_large_list_view(column.type) else 32
-    places = [_items(column, place, bits) for place in (1, 2)]
-    return _made(column, _validity(column), *places, children=[_copy(column.values)])
+    """Copy with the elements from the first to the last one of the column's own rows, in whatever order they are."""
+    kind = pa.int64() if pa.types.is_large_list_view(column.type) else pa.int32()
+    places = [_items(column, place, kind.bit_width) for place in (1, 2)]
+    offsets, sizes = (pa.Array.from_buffers(kind, _rows(column), [None, copied]) for copied in places)
+    first, last = _span(offsets.slice(column.offset % _BITS), sizes.slice(column.offset % _BITS))
+    inner = column.values
+    if 0 <= first <= last <= len(inner):  # otherwise the check fails later
+        inner = inner.slice(first, last - first)
+        begin = number(first, kind)  # that of a list without elements may be anywhere
+        own = pc.if_else(pc.equal(sizes, number(0, kind)), begin, offsets)
+        places[0] = pc.subtract(own, begin).buffers()[1]
+    return _made(column, _validity(column), *places, children=[_copy(inner)])
+
+
+def _span(offsets: Any, sizes: Any) -> tuple[int, int]:
+    """The first element of all lists that have any, and the end of the last one."""
+    with_elements = pc.not_equal(sizes, number(0, sizes.type))
+    starts, counts = (each.filter(with_elements).cast(pa.int64()) for each in (offsets, sizes))
+    if not len(starts):
+        return 0, 0
+    return pc.min(starts).as_py(), pc.max(pc.add(starts, counts)).as_py()
 
 
 def _copy_of_struct(column: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from threading import Lock
-from time import monotonic
 from typing import Final
 
 from ottla.concurrency import io_threads
@@ -42,7 +41,7 @@ class Guarded:
 class ProgressCalls:
     """The calls of one table's *callback*."""
 
-    def __init__(self, callback: Callable[[TableProgress], object], *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, callback: Callable[[TableProgress], object], *, clock: Callable[[], float]) -> None:
         self._callback = Guarded(callback)
         self._clock = clock
         self._due_at = clock() + INTERVAL

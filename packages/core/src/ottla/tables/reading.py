@@ -94,9 +94,9 @@ def _chunk(batch: Any, choice: ColumnChoice) -> Chunk:
         return None if pa.types.is_null(found.type) else private_copy(found)
 
     values, keys = to_bytes(column(choice.value)), to_bytes(column(choice.key))
-    headers = checked(column(choice.headers))
-    partitions = checked(column(choice.partition))
-    times = checked(column(choice.timestamp))
+    headers = checked(column(choice.headers), "headers")
+    partitions = checked(column(choice.partition), "partitions")
+    times = checked(column(choice.timestamp), "timestamps")
     sections = headers if headers is None or pa.types.is_binary(headers.type) else header_sections(headers)
     nameless = sections is not None and sections.null_count
     timestamps, bad_times = (None, None) if times is None else to_milliseconds(times)

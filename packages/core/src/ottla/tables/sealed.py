@@ -26,11 +26,12 @@ from ottla.plugins.plugin_objects import PluginObjects
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import choose_plugins
 from ottla.recordbatch.sealed_records import SealedBatch, SealedRecords
+from ottla.tables.columns import UsedColumns
 from ottla.tables.columns import choose as choose_columns
 from ottla.tables.constant_headers import WithHeaders, take_constant_headers
 from ottla.tables.piece_queue import refused_batch
 from ottla.tables.sending import BATCH_BYTES, TableSender, TableSizes
-from ottla.tables.sources import open_stream
+from ottla.tables.sources import close_stream, open_stream
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -51,13 +52,13 @@ class TableSealer:
     """
 
     def __init__(
-        self, settings: Mapping[str, Any], partitions: Mapping[str, int], *, max_bytes: int = BATCH_BYTES
+        self, config: Mapping[str, Any], /, partitions: Mapping[str, int], *, max_bytes: int = BATCH_BYTES
     ) -> None:
         if empty := [topic for topic, count in partitions.items() if count < 1]:
             raise ValueError(f"these topics have no partition, but need at least one: {', '.join(empty)}")
-        settings = hide_settings(settings)
+        config = hide_settings(config)
         objects = PluginObjects(name_client=lambda configured: configured)
-        config, plugins = choose_plugins(settings, registry=Registry(), objects=objects)
+        chosen, plugins = choose_plugins(config, registry=Registry(), objects=objects)
         self._close = weakref.finalize(self, plugins.close)
         self._close.atexit = False  # no thread can be started then
         if plugins.interceptors:
@@ -65,7 +66,7 @@ class TableSealer:
                 "interceptors cannot get the outcome of batches that another producer sends: leave "
                 "interceptor.classes out"
             )
-        sizes = TableSizes.of(config.batching)
+        sizes = TableSizes.of(chosen.batching)
         sealer = Sealer(plugins.compressor, level=plugins.compression_level)
         self._queue = _Queue()
         self._routes = _Routes({topic: _route(topic, count) for topic, count in partitions.items()})
@@ -99,15 +100,16 @@ class TableSealer:
         columns, constant = take_constant_headers(
             {"value": value, "key": key, "headers": headers, "partition": partition, "timestamp": timestamp}
         )
-        stream = open_stream(table)
-        choice = choose_columns(stream.schema, **columns)
-        if constant:
-            stream = with_headers = WithHeaders(stream=stream, headers=constant, max_bytes=self._sender.sizes.chunk)
-            choice = with_headers.choice(choice)
+        opened = stream = open_stream(table, UsedColumns(columns=columns))
         try:
+            choice = choose_columns(stream.schema, **columns)
+            if constant:
+                stream = with_headers = WithHeaders(stream=stream, headers=constant, max_bytes=self._sender.sizes.chunk)
+                choice = with_headers.choice(choice)
             delivery = self._sender.send(topic, route, stream, choice)
         finally:
             batches = self._queue.take()
+            close_stream(opened)
         return SealedTable(batches=batches, refused=delivery.failed_rows())
 
     def close(self) -> None:
@@ -147,7 +149,7 @@ class _Queue:
         if sealed is None:
             sealed = _plain.seal_columns(columns)
         whole = attrs.evolve(sealed, chunks=[b"".join(sealed.chunks)])  # memoryviews cannot be pickled
-        self._batches.append(SealedBatch(topic=topic, partition=partition, section=whole))
+        self._batches.append(SealedBatch(topic=topic, partition=partition, sealed=whole))
         batch = ProducerBatch(topic=topic, partition=partition, columns=columns, now=0.0)
         if on_queued is not None:
             on_queued(batch)

@@ -30,10 +30,9 @@ from ottla.errors import (
 )
 from ottla.errors.notes import own_copy
 from ottla.interfaces import Columns, RecordEncoder, TableRows
-from ottla.recordbatch.arrow import FRAME
 from ottla.recordbatch.arrow_varints import sums
 from ottla.recordbatch.header_v2 import HEADER_SIZE
-from ottla.recordbatch.record_limits import TIMESTAMP_MAX
+from ottla.recordbatch.record_limits import MAX_FRAME, RECORD_OVERHEAD, TIMESTAMP_MAX
 from ottla.recordbatch.sealed_records import SealedRecords
 from ottla.tables.chunk_memory import ChunkMemory, SparePool
 from ottla.tables.columns import ColumnChoice
@@ -55,9 +54,6 @@ GATHERED_BYTES: Final = 512 * 1024
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of rows that are partitioned and encoded at once, unless memory for more is reserved."""
-
-LONE_OVERHEAD: Final = HEADER_SIZE + 21
-"""Bytes that a record alone in its batch can take besides key, value and headers, as `send` counts."""
 
 
 @attrs.frozen(kw_only=True)
@@ -238,7 +234,7 @@ class TableSending:
 
     def _cut_up(self, offset: int, chunk: Chunk, kept: Sequence[int] | None) -> None:
         sender, view = self._sender, self.route.view
-        partitions = self._partitions.of(view, chunk, size=_size(chunk) + chunk.count * FRAME)
+        partitions = self._partitions.of(view, chunk, size=_size(chunk) + chunk.count * MAX_FRAME)
         now_ms, times = time_ns() // 1_000_000, chunk.timestamps
         rows = TableRows(
             count=chunk.count,
@@ -273,13 +269,13 @@ class TableSending:
             lambda _index: InvalidRecordError(f"its timestamp is not from 0 to {TIMESTAMP_MAX} ms"),
         )
         yield chunk.bad_headers, lambda _index: InvalidRecordError("one of its headers has no name")
-        max_bytes = self._sender.sizes.record - LONE_OVERHEAD
+        max_bytes = self._sender.sizes.record - RECORD_OVERHEAD
         if _size(chunk) > max_bytes and _longest(chunk) > max_bytes:  # else no row needs a check
             sizes = sums(chunk.count, [chunk.keys, chunk.values, chunk.headers])
             yield (
                 pc.greater(sizes, max_bytes),
                 lambda index: RecordTooLargeError(
-                    f"it has {sizes[index].as_py() + LONE_OVERHEAD} bytes, above max.request.size or buffer.memory: "
+                    f"it has {sizes[index].as_py() + RECORD_OVERHEAD} bytes, above max.request.size or buffer.memory: "
                     f"{self._sender.sizes.record}"
                 ),
             )

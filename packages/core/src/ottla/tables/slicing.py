@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ottla.recordbatch.arrow import FRAME
+from ottla.recordbatch.record_limits import MAX_FRAME
 from ottla.tables.private_copy import FLAT, elements, private_copy
 
 _MEASURED_AT_ONCE: Final = 65_536
@@ -22,13 +22,14 @@ def cut(batch: Any, max_bytes: int) -> Iterator[tuple[Any, int]]:
     count = batch.num_rows
     if not count:
         return
-    size = _size(batch) + count * FRAME
+    size = size_of(batch) + count * MAX_FRAME
     step = max(1, min(count, count * max_bytes // size))
     for start in range(0, count, step):
         yield batch.slice(start, step), size * step // count
 
 
-def _size(batch: Any) -> int:
+def size_of(batch: Any) -> int:
+    """The size of the rows of a batch, roughly, also of those with views, which pyarrow may be unable to measure."""
     if FLAT.issuperset([kind.id for kind in batch.schema.types]):
         return max(0, int(batch.nbytes))
     return sum(_column_size(column) for column in batch.columns)
@@ -48,10 +49,10 @@ def _column_size(column: Any) -> int:
         return _column_size(column.indices) + _column_size(column.dictionary)
     if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
         return int(column.get_total_buffer_size())  # more than a slice has, never less
-    try:
-        return max(0, int(column.nbytes))
-    except pa.ArrowTypeError:  # before pyarrow 24, columns with views, such as polars' strings, cannot be measured
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        # Before pyarrow 24, such as polars' strings, they cannot be measured; 24 kills the process if all are short.
         return sum(map(_view_size, _slices(column)))
+    return max(0, int(column.nbytes))
 
 
 def _is_flat(kind: Any) -> bool:

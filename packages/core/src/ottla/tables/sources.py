@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import attrs
 import pyarrow as pa
 
 from ottla.errors import InvalidRecordError, TableReadError, printable, quoted
+from ottla.tables.columns import ALL_COLUMNS, UsedColumns
 from ottla.tables.no_rows import no_rows
 
 _TABLES: Final = (
@@ -27,13 +28,23 @@ _TABLES: Final = (
 
 @attrs.frozen
 class BatchStream:
-    """Record batches of one schema from Python code."""
+    """Record batches of one schema from Python code, or of a file that was opened for them."""
 
     schema: Any
     batches: Iterable[Any]
+    file: Any | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield record batches. Raises TypeError for an item that is none, ValueError for one with other columns."""
+        """Yield record batches; close the file at the end.
+
+        Raises TypeError for an item that is none, ValueError for one with other columns.
+        """
+        try:
+            yield from self._checked()
+        finally:
+            close_stream(self)
+
+    def _checked(self) -> Iterator[Any]:
         for number, batch in enumerate(self.batches):
             for part in _record_batches(batch, number):
                 if not part.schema.equals(self.schema) and _columns(part.schema) != _columns(self.schema):
@@ -43,28 +54,37 @@ class BatchStream:
                 yield part
 
 
-def open_stream(table: Any) -> Any:
-    """Open a stream. Raises InvalidRecordError for what is none, and for a file that cannot be opened."""
+def open_stream(table: Any, used: UsedColumns = ALL_COLUMNS) -> Any:
+    """Open a stream. Raises InvalidRecordError for what is none, and for a file that cannot be opened.
+
+    Of files, datasets and lazy frames only the *used* columns are read; other tables keep all of theirs.
+    """
     if isinstance(table, pa.RecordBatchReader):  # which does not compare its batches with its schema
         return BatchStream(table.schema, table)
     if hasattr(table, "__arrow_c_stream__"):
-        return _imported(pa.RecordBatchReader.from_stream, table)
+        return _imported(_reader, table)
     if hasattr(table, "__arrow_c_array__"):
-        batch = _imported(pa.record_batch, table)
+        batch = _imported(_batch, table)
         return pa.RecordBatchReader.from_batches(batch.schema, [batch])
     if isinstance(table, str | os.PathLike):
-        return _open_file(Path(table))
+        return _open_file(Path(table), used)
     if hasattr(table, "iter_batches") and hasattr(table, "schema_arrow"):  # pyarrow.parquet.ParquetFile
-        return BatchStream(table.schema_arrow, table.iter_batches())
+        return _parquet_stream(table, used)
     if hasattr(table, "scanner"):  # a pyarrow.dataset.Dataset
-        table = table.scanner()
+        table = table.scanner(columns=_read_columns(table.schema.names, used))
     if hasattr(table, "to_reader"):  # a pyarrow.dataset.Scanner
         return table.to_reader()
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # a polars LazyFrame
-        return open_stream(table.collect())
+        return open_stream(_of_used_columns(table, used).collect())
     if isinstance(table, Iterable) and not isinstance(table, bytes | bytearray | Mapping):
         return _open_iterable(table)
     raise _no_table(table)
+
+
+def close_stream(stream: Any) -> None:
+    """Close the file of a stream that `open_stream` has opened, which may not have been read; again does nothing."""
+    if isinstance(stream, BatchStream) and stream.file is not None:
+        stream.file.close()
 
 
 def _imported(read: Callable[[Any], Any], table: Any) -> Any:
@@ -81,6 +101,28 @@ def _imported(read: Callable[[Any], Any], table: Any) -> Any:
         raise InvalidRecordError(
             f"the {type(table).__name__} cannot be read as a table: {printable(_words(cause))}{_wide_integers(table)}"
         ) from cause
+
+
+def _reader(table: Any) -> Any:
+    """A reader of the batches of a table. Raises what the table raises.
+
+    pyarrow before 25 kills the process when its own tables pass through Arrow's C interface, if they have texts of the
+    type string_view that all are short. An object of other code that has such a table is out of reach.
+    """
+    if isinstance(table, pa.Table):
+        return table.to_reader()
+    if isinstance(table, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(table.schema, [table])
+    if isinstance(table, pa.ChunkedArray) and pa.types.is_struct(table.type) and not table.null_count:
+        return pa.Table.from_struct_array(table).to_reader()
+    return pa.RecordBatchReader.from_stream(table)
+
+
+def _batch(table: Any) -> Any:
+    """A batch of an array of structs. Raises what it raises."""
+    if isinstance(table, pa.StructArray) and not table.null_count:
+        return pa.RecordBatch.from_struct_array(table)
+    return pa.record_batch(table)
 
 
 def _words(cause: Exception) -> str:
@@ -119,7 +161,24 @@ def _polars_types(table: Any) -> Iterable[tuple[str, Any]]:
     return table.schema.items() if is_polars and hasattr(table, "schema") else ()
 
 
-def _open_file(path: Path) -> Any:
+def _read_columns(names: Sequence[str], used: UsedColumns) -> Sequence[str] | None:
+    """The columns to read, or None for all of them; all as well if a name has a dot, which may be a path."""
+    return None if any("." in name for name in names) else used.among(names)
+
+
+def _of_used_columns(lazy: Any, used: UsedColumns) -> Any:
+    """A lazy frame of the used columns of another one; of all if a name may be a pattern (^...$, *) for polars.
+
+    Of all as well if it calls a function of the program for whole frames: polars before 2 would give it these alone.
+    """
+    names = used.among(list(lazy.collect_schema()))
+    if names is None or any(name.startswith("^") or name == "*" for name in names):
+        return lazy
+    explain = getattr(lazy, "explain", None)
+    return lazy if explain is not None and "OPAQUE_PYTHON" in explain(optimized=False) else lazy.select(names)
+
+
+def _open_file(path: Path, used: UsedColumns) -> Any:
     opened = _OPENERS.get(path.suffix.lower())
     if opened is None:
         csv = "; for CSV pass pyarrow.csv.open_csv(path)" if path.suffix.lower() == ".csv" else ""
@@ -127,49 +186,56 @@ def _open_file(path: Path) -> Any:
             f"the path {quoted(str(path))} is not a table: its name must end in {', '.join(sorted(_OPENERS))}{csv}"
         )
     try:
-        return opened(path)
+        return opened(path, used)
     except (OSError, pa.ArrowException) as cause:
         raise InvalidRecordError(
             f"the file {quoted(str(path))} cannot be read as a table: {printable(str(cause))}"
         ) from cause
 
 
-def _open_parquet(path: Path) -> BatchStream:
+def _open_parquet(path: Path, used: UsedColumns) -> BatchStream:
     from pyarrow import parquet  # here: its import takes 50 ms
 
     file = parquet.ParquetFile(path)
-    return BatchStream(file.schema_arrow, _closing(file, file.iter_batches()))
+    stream = _parquet_stream(file, used)
+    return attrs.evolve(stream, file=file)
 
 
-def _open_arrow(path: Path) -> BatchStream:
-    file, reader = _opened(path, pa.ipc.open_file)
-    return BatchStream(reader.schema, _closing(file, map(reader.get_batch, range(reader.num_record_batches))))
+def _parquet_stream(file: Any, used: UsedColumns) -> BatchStream:
+    names = _read_columns(file.schema_arrow.names, used)
+    if names is None:
+        return BatchStream(file.schema_arrow, file.iter_batches())
+    schema = pa.schema([file.schema_arrow.field(name) for name in names], file.schema_arrow.metadata)
+    return BatchStream(schema, (batch.select(names) for batch in file.iter_batches(columns=names)))
 
 
-def _open_arrow_stream(path: Path) -> BatchStream:
-    file, reader = _opened(path, pa.ipc.open_stream)
-    return BatchStream(reader.schema, _closing(file, reader))
+def _open_arrow(path: Path, used: UsedColumns) -> BatchStream:
+    file, reader = _opened(path, pa.ipc.open_file, used)
+    return BatchStream(reader.schema, map(reader.get_batch, range(reader.num_record_batches)), file)
 
 
-def _opened(path: Path, reader_of: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Open a file and a reader of it. If there can be no reader, the file is closed."""
+def _open_arrow_stream(path: Path, used: UsedColumns) -> BatchStream:
+    file, reader = _opened(path, pa.ipc.open_stream, used)
+    return BatchStream(reader.schema, reader, file)
+
+
+def _opened(path: Path, reader_of: Callable[..., Any], used: UsedColumns) -> tuple[Any, Any]:
+    """Open a file and a reader of its *used* columns. If there can be no reader, the file is closed."""
     file = pa.OSFile(str(path))
     try:
-        return file, reader_of(file)
+        reader = reader_of(file)
+        names = used.among(reader.schema.names)
+        if names is not None:  # the others are not even decompressed
+            included = [reader.schema.get_field_index(name) for name in names]
+            file.seek(0)
+            reader = reader_of(file, options=pa.ipc.IpcReadOptions(included_fields=included))
+        return file, reader
     except BaseException:
         file.close()
         raise
 
 
-def _closing(file: Any, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield the batches, and close the file at the end."""
-    try:
-        yield from batches
-    finally:
-        file.close()
-
-
-_OPENERS: Final[Mapping[str, Callable[[Path], BatchStream]]] = {
+_OPENERS: Final[Mapping[str, Callable[[Path, UsedColumns], BatchStream]]] = {
     ".arrow": _open_arrow,
     ".arrows": _open_arrow_stream,
     ".feather": _open_arrow,
@@ -205,7 +271,7 @@ def _record_batches(batch: Any, number: int) -> list[Any]:
     if isinstance(batch, pa.RecordBatch):
         return [batch]
     if hasattr(batch, "__arrow_c_stream__"):
-        table = _imported(pa.table, batch)
+        table = _imported(lambda each: _reader(each).read_all(), batch)
         return table.to_batches() or [no_rows(table.schema)]
     raise TypeError(f"item {number} of the table is of type {type(batch).__name__}, not a pyarrow record batch")
 

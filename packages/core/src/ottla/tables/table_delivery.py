@@ -7,7 +7,7 @@ if that was split for being too large.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
+from ottla.accumulator.batch_result import give_up_all_expected_errors, mark_all_errors_retrieved
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.plain_functions import require_plain_function
 from ottla.config.wait_limit import check_timeout
@@ -42,6 +43,8 @@ class TableDelivery:
         self._progress = on_progress
         self._completed_rows = _CompletedRows()
         self._chunks = ChunkList()
+        self._expecting: set[_Progress] = set()
+        """The waits that are expected to pass the errors on; `add` and `discard` are one step for several threads."""
 
     @property
     def rows(self) -> int:
@@ -71,7 +74,13 @@ class TableDelivery:
         if not self.done():
             from ottla.accumulator.event_loops import UntilCalled  # with asyncio, which other programs do not need
 
-            yield from UntilCalled(self.add_done_callback).__await__()
+            wait = _Progress(self._chunks, expecting=self._expecting)
+            try:
+                yield from UntilCalled(wait.begin, wait.give_up).__await__()
+            except BaseException:  # it is cancelled, or its loop is closed: the task gets no errors
+                wait.give_up()
+                raise
+            self._expecting.discard(wait)
         return self.result(0)
 
     def failed_rows(self) -> Mapping[int, DeliveryError]:
@@ -127,9 +136,11 @@ class TableDelivery:
 
         def done() -> None:
             self._retrieve_errors()
+            self._expecting.discard(progress)
             self._call(callback)
 
-        _Progress(self._chunks.batches(), done, retrieves_error=True)(None)
+        progress = _Progress(self._chunks, expecting=self._expecting)
+        progress.begin(done)
 
     def observe(self, callback: Callable[[TableResult, TableDeliveryError | None], object]) -> None:
         """Call *callback* as `add_done_callback` would, with the counts and the error; this retrieves no error."""
@@ -137,7 +148,7 @@ class TableDelivery:
         def done() -> None:
             callback(*self._counts())
 
-        _Progress(self._chunks.batches(), done, retrieves_error=False)(None)
+        _Progress(self._chunks).begin(done)
 
     def begin_chunk(self, count: int) -> int:
         """Add *count* rows, which follow, and return the number of the first one."""
@@ -251,8 +262,7 @@ class TableDelivery:
     def _retrieve_errors(self) -> None:
         for batch, _rows in self._chunks.leaves():
             if isinstance(batch.outcome, Failed):
-                for index in range(batch.count):
-                    batch.mark_error_retrieved(index)
+                mark_all_errors_retrieved(batch)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -315,31 +325,63 @@ class _PartitionTotals:
 
 
 class _Progress(ObservingCallback):
-    """The callback of one batch after the other, until all that have rows of a table are completed; then it is *done*.
+    """The callback of one batch after the other, until all that have rows of a table are completed.
 
     One batch at a time, because its call costs the I/O thread time.
     """
 
-    __slots__ = ("_done", "_piece", "_pieces", "_retrieves_error")
+    __slots__ = ("_chunks", "_done", "_expecting", "_piece", "_pieces")
 
-    def __init__(self, pieces: Iterator[BatchRows], done: Callable[[], object], *, retrieves_error: bool) -> None:
-        self._pieces = pieces
+    def __init__(self, chunks: ChunkList, *, expecting: set[_Progress] | None = None) -> None:
+        """Of the waits that are *expecting* errors, this becomes one. None: it passes no errors on."""
+        self._chunks = chunks
+        self._pieces = chunks.batches()
         self._piece = next(self._pieces, None)
-        self._done = done
-        self._retrieves_error = retrieves_error
+        self._done: Callable[[], object] | None = None
+        self._expecting = expecting
+        if expecting is not None:
+            expecting.add(self)
 
-    @property
-    def retrieves_error(self) -> bool:
-        return self._retrieves_error
+    def begin(self, done: Callable[[], object]) -> None:
+        """Call *done* when all are completed: at once, or on the I/O thread."""
+        self._done = done
+        self(None)
+
+    def give_up(self) -> None:
+        """Call nothing any more, and leave the errors to others. Takes no lock: finalizers call this.
+
+        Not while another wait expects the same errors: they are for that one.
+        """
+        self._done = None
+        if self._expecting is None:
+            return
+        self._expecting.discard(self)
+        if not self._expecting:
+            for batch, _rows in self._chunks.leaves():
+                give_up_all_expected_errors(batch)
+
+    def expect_errors(self, batch: ProducerBatch, index: int) -> None:
+        """Expect those of all rows in the batch."""
+        if self._expecting and isinstance(batch.outcome, Failed):
+            mark_all_errors_retrieved(batch, expected=True)
+            if not self._expecting:  # given up meanwhile, on another thread, which has not seen these
+                give_up_all_expected_errors(batch)
+
+    def give_up_errors(self, batch: ProducerBatch, index: int) -> None:
+        """Leave those of all rows in the batch to others."""
+        give_up_all_expected_errors(batch)
 
     def __call__(self, _delivery: object) -> None:
-        while self._piece is not None:
+        while self._piece is not None and self._done is not None:
             for batch, _rows in self._piece.leaves():
                 if not is_completed(batch):
                     batch.call_when_complete(0, self)
                     return
+                self.expect_errors(batch, 0)
             self._piece = next(self._pieces, None)
-        self._done()
+        done, self._done = self._done, None  # no cycle keeps the batches
+        if done is not None:
+            done()
 
 
 def by_topic(delivery: TableDelivery) -> Mapping[str, TableDelivery]:

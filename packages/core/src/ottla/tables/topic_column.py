@@ -123,7 +123,8 @@ def _texts(column: Any) -> Any:
 
 def _copied(batch: Any, raw: Collection[int]) -> Any:
     columns = [
-        plain(_as_bytes(column) if place in raw else checked_copy(column)) for place, column in enumerate(batch.columns)
+        plain(_as_bytes(column) if place in raw else checked_copy(column, name=batch.schema.names[place]))
+        for place, column in enumerate(batch.columns)
     ]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
 

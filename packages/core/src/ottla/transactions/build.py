@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import Environment
-from ottla.config import Idempotence, ProducerConfig
+from ottla.config import Idempotence, ProducerConfig, RecoveryStrategy
+from ottla.network import NetworkClient
 from ottla.network.backoff import Backoff
 from ottla.network.cluster_ids import ClusterIds
+from ottla.network.metadata import Metadata
 from ottla.transactions.producer_id_request_source import ProducerIdRequestSource
 from ottla.transactions.request_source import RequestSource
 
@@ -61,3 +64,28 @@ def build_transactions(
         delivery_timeout=config.delivery.delivery_timeout,
     )
     return TransactionParts(sequences=sequences, request_source=requests, manager=TransactionManager(state))
+
+
+def watch_clusters(
+    parts: TransactionParts, metadata: Metadata, client: NetworkClient, *, recovery: RecoveryStrategy
+) -> None:
+    """Have metadata check which cluster brokers belong to, and report another one to these parts.
+
+    A producer id of one cluster means another producer in the next.
+    """
+    if parts.request_source is not None:
+        # Without a rebootstrap, the records would wait for ever for the cluster that they were for.
+        metadata.checks_clusters = recovery is RecoveryStrategy.REBOOTSTRAP
+    manager = parts.manager
+    if isinstance(parts.request_source, ProducerIdRequestSource):
+        metadata.on_other_cluster = metadata.on_other_topics = parts.request_source.begin_in_other_cluster
+    elif manager is not None:
+        metadata.on_other_cluster = manager.fail_in_other_cluster
+        metadata.on_other_topics = partial(_begin_with_other_topics, client, manager)
+        metadata.checks_before_all = True
+
+
+def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager) -> None:
+    """Forget the cluster's level of transactions, and abort the open one: the cluster may have been set up again."""
+    client.forget_features()
+    manager.abort_with_other_topics()

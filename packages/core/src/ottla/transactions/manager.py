@@ -226,6 +226,8 @@ class TransactionManager:
 
     def describe(self) -> str:
         """The state and the last error, for the message of a timeout."""
-        error = self._state.sequences.obstacle
+        error = self._state.last_error
         last = f"; last error: {error}" if error is not None else ""
-        return f"the producer with transactional.id {self.transactional_id!r} is {self.state.value}{last}"
+        # What runs out of time in that state is `prepare_transaction`, which waits for records.
+        state = "preparing a transaction" if self.state is State.PREPARED else self.state.value
+        return f"the producer with transactional.id {self.transactional_id!r} is {state}{last}"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import attrs
-
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch
 from ottla.errors import OttlaError
@@ -50,13 +46,7 @@ class TransactionalRequestResult:
         if self.error is not None:
             raise unshared(self.error)
 
-    def on_end(self, function: Callable[[], object]) -> None:
-        """Call *function* once the result is set, on the thread that sets it; now if it is set. Perhaps twice."""
-        self._ended.add_gate(_Callback(function))
-
-
-@attrs.frozen(eq=False)
-class _Callback:
-    """A gate of a latch that is a function."""
-
-    release: Callable[[], object]
+    @property
+    def latch(self) -> Latch:
+        """The latch that is set once there is a result, on the thread that sets it."""
+        return self._ended

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.errors import OttlaError
 from ottla.network.backoff import Backoff
 from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
-
-CONCURRENT_TRANSACTIONS_BACKOFF: Final = 0.02
-"""The longest backoff for CONCURRENT_TRANSACTIONS: the coordinator ends the previous transaction within moments."""
 
 _FINDING: Final = (CoordinatorRequestKind.FIND_COORDINATOR, CoordinatorRequestKind.FIND_GROUP)
 
@@ -37,11 +34,8 @@ class RequestRetries:
     def fail(self, kind: CoordinatorRequestKind, error: OttlaError, now: float) -> None:
         """Note a failed attempt."""
         failures = self._failures.get(kind, 0)
-        delay = self._backoff.delay(failures)
-        if isinstance(error, BrokerError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            delay = min(delay, CONCURRENT_TRANSACTIONS_BACKOFF)
         self._failures[kind] = failures + 1
-        self._next_at[kind] = now + delay
+        self._next_at[kind] = now + self._backoff.delay_after(error, failures)
 
     def succeed(self, kind: CoordinatorRequestKind) -> None:
         """Note a response without an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from ottla.errors import OttlaError
+from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
@@ -21,7 +21,13 @@ from ottla.transactions.response_actions import (
     TransactionEnded,
 )
 from ottla.transactions.state_table import CAN_FAIL, State
-from ottla.transactions.transaction_error_actions import CoordinatorRequestKind, TransactionErrorAction
+from ottla.transactions.transaction_error_actions import (
+    ADDING,
+    MAYBE_WRITTEN,
+    CoordinatorRequestKind,
+    TransactionErrorAction,
+)
+from ottla.transactions.transaction_requests import EndTxn
 from ottla.transactions.transaction_state import TransactionState
 
 logger = robust_logger(__name__)
@@ -49,20 +55,20 @@ class ResponseActionHandler:
             return
         self._retries.succeed(request.kind)
         sequences.obstacle = None
+        if not isinstance(action, CoordinatorFound):  # which may not answer the request itself
+            state.last_error = None
         match action:
             case CoordinatorFound():
                 self._coordinators.learn(request, action.node)
             case ProducerIdAssigned():
                 self._take_producer_id(action)
             case PartitionsAdded():
-                for partition in action.partitions:
-                    sequences.new_partitions.pop(partition, None)
-                    sequences.partitions_in_transaction.add(partition)
+                sequences.transaction_partitions.add(action.partitions)
                 state.current = state.current.start()
             case GroupAdded():
+                state.current = state.current.start()  # also if an abort has dropped the offsets meanwhile
                 if state.offsets:
                     state.offsets.first.group_added = True
-                    state.current = state.current.start()
             case OffsetsWritten():
                 state.offsets.complete_first()
             case TransactionEnded():
@@ -109,7 +115,11 @@ class ResponseActionHandler:
         """Apply the action for an error."""
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
+        if action is TransactionErrorAction.FENCED and self._may_be_outdated(request, error):
+            action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
+        if request.kind in ADDING and isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
+            state.current = state.current.after_lost_response()
         match action:
             case TransactionErrorAction.RETRY:
                 self.retry(request, error, now)
@@ -129,11 +139,22 @@ class ResponseActionHandler:
             case _:
                 assert_never(action)
 
+    def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError) -> bool:
+        """Return whether a broker that is not the coordinator any more may have said that this producer is fenced.
+
+        With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
+        another one is the coordinator, may only know the epoch before, as one that is being committed. It then answers
+        PRODUCER_FENCED (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and
+        asked once more. It says the same if the producer is fenced.
+        """
+        commits = isinstance(request, EndTxn) and request.commit and request.txn_v2
+        return commits and _says_fenced(error) and not _says_fenced(self._state.last_error)
+
     def retry(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Have a request repeated after a backoff."""
         state = self._state
         self._retries.fail(request.kind, error, now)
-        state.sequences.obstacle = error
+        state.sequences.obstacle = state.last_error = error
         if state.offsets and request.kind in (
             CoordinatorRequestKind.ADD_OFFSETS,
             CoordinatorRequestKind.COMMIT_OFFSETS,
@@ -142,3 +163,7 @@ class ResponseActionHandler:
         state.lock.log(
             logger, logging.DEBUG, "%s: will send again for %r: %s", state.client_id, state.transactional_id, error
         )
+
+
+def _says_fenced(error: OttlaError | None) -> bool:
+    return isinstance(error, BrokerError) and error.code is ErrorCode.PRODUCER_FENCED

@@ -34,13 +34,21 @@ class TransactionErrorAction(enum.Enum):
     FATAL = "the producer can only be closed"
 
 
+ADDING: Final = (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS)
+"""Requests with which a transaction begins at its coordinator, before KIP-890."""
+
+MAYBE_WRITTEN: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+"""Codes of a coordinator whose log did not confirm what it wrote (`TransactionStateManager.appendTransactionToLog`).
+
+The next coordinator may read it there, and then the request was carried out.
+"""
+
 _C = ErrorCode
 _FENCED: Final = (_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED)
-_LOST: Final = (_C.COORDINATOR_NOT_AVAILABLE, _C.NOT_COORDINATOR)
 
 _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, tuple[ErrorCode, ...]]]] = {
     CoordinatorRequestKind.INITIALIZE: {
-        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.REFIND: MAYBE_WRITTEN,
         TransactionErrorAction.FENCED: _FENCED,
         TransactionErrorAction.REFUSED: (
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -58,7 +66,7 @@ _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, 
         TransactionErrorAction.ABORTABLE: (_C.GROUP_AUTHORIZATION_FAILED, _C.TRANSACTION_ABORTABLE)
     },
     CoordinatorRequestKind.ADD_PARTITIONS: {
-        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.REFIND: MAYBE_WRITTEN,
         TransactionErrorAction.FENCED: _FENCED,
         TransactionErrorAction.FATAL: (
             _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -67,7 +75,7 @@ _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, 
         ),
     },
     CoordinatorRequestKind.ADD_OFFSETS: {
-        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.REFIND: MAYBE_WRITTEN,
         TransactionErrorAction.FENCED: _FENCED,
         TransactionErrorAction.ABORTABLE: (
             _C.GROUP_AUTHORIZATION_FAILED,
@@ -76,7 +84,7 @@ _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, 
         ),
     },
     CoordinatorRequestKind.COMMIT_OFFSETS: {
-        TransactionErrorAction.REFIND: (*_LOST, _C.REQUEST_TIMED_OUT),
+        TransactionErrorAction.REFIND: (*MAYBE_WRITTEN, _C.REQUEST_TIMED_OUT),
         TransactionErrorAction.RETRY: (_C.UNKNOWN_TOPIC_OR_PARTITION, _C.COORDINATOR_LOAD_IN_PROGRESS),
         TransactionErrorAction.FENCED: _FENCED,
         TransactionErrorAction.ABORTABLE: (
@@ -94,7 +102,7 @@ _SPECIAL: Final[Mapping[CoordinatorRequestKind, Mapping[TransactionErrorAction, 
         ),
     },
     CoordinatorRequestKind.END: {
-        TransactionErrorAction.REFIND: _LOST,
+        TransactionErrorAction.REFIND: MAYBE_WRITTEN,
         TransactionErrorAction.FENCED: _FENCED,
         TransactionErrorAction.ABORTABLE: (_C.TRANSACTION_ABORTABLE, _C.UNKNOWN_PRODUCER_ID),
     },

@@ -16,7 +16,7 @@ from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.response_action_handler import ResponseActionHandler
 from ottla.transactions.state_table import CAN_FAIL, State
-from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
+from ottla.transactions.transaction_error_actions import ADDING, CoordinatorRequestKind
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 from ottla.transactions.transaction_state import TransactionState
 
@@ -130,7 +130,7 @@ class TransactionRequestSource:
             if state.state is State.FATAL_ERROR:
                 return
             self._coordinators.forget(request)
-            if request.kind in (CoordinatorRequestKind.ADD_PARTITIONS, CoordinatorRequestKind.ADD_OFFSETS):
+            if request.kind in ADDING:
                 state.current = state.current.after_lost_response()
             self._action_handler.retry(request, error, now)
             self._due_at = min(self._retries.next_at(request.kind), state.offsets.expire_at(self._delivery_timeout))
@@ -242,12 +242,12 @@ class TransactionRequestSource:
         if state.state not in CAN_FAIL and state.state is not State.ABORTING:
             return None
         assert producer_id_and_epoch is not None, "a transaction begins after an id was assigned"
-        if state.state in _OWN and (state.sequences.new_partitions or state.offsets):
+        if state.state in _OWN and (state.sequences.transaction_partitions.wanted or state.offsets):
             state.current = state.current.begin(state.cluster_version)
             if not state.current.can_start:
                 return self._init_producer_id(producer_id_and_epoch)
         request: CoordinatorRequest | None = None
-        if state.state in CAN_FAIL and state.sequences.new_partitions:
+        if state.state in CAN_FAIL and state.sequences.transaction_partitions.wanted:
             request = self._add_partitions(producer_id_and_epoch)
         if request is None and state.state in _OWN and state.offsets:
             request = self._send_offsets(producer_id_and_epoch)
@@ -272,12 +272,10 @@ class TransactionRequestSource:
 
     def _add_partitions(self, producer_id_and_epoch: ProducerIdAndEpoch) -> CoordinatorRequest | None:
         """The request that adds partitions; None with KIP-890, where writing adds them."""
-        state, sequences = self._state, self._state.sequences
+        state, partitions = self._state, self._state.sequences.transaction_partitions
         if not state.current.uses_v2:
-            return AddPartitionsToTxn(state.transactional_id, producer_id_and_epoch, list(sequences.new_partitions))
-        sequences.partitions_in_transaction.update(sequences.new_partitions)
-        sequences.new_partitions.clear()
-        sequences.added_by_writing = True
+            return AddPartitionsToTxn(state.transactional_id, producer_id_and_epoch, list(partitions.wanted))
+        partitions.add_by_writing()
         state.current = state.current.start()
         self._due_at = float("-inf")  # their batches may be sent now
         return None

@@ -56,6 +56,8 @@ class TransactionState:
         init=False, default=attrs.Factory(lambda self: PendingOffsetCommits(self.environment), True)
     )
     cause: OttlaError | None = attrs.field(default=None, init=False)
+    last_error: OttlaError | None = attrs.field(default=None, init=False)
+    """Of a request that is repeated, until one that is not for a coordinator's address succeeds."""
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
     keep_prepared: bool = attrs.field(default=False, init=False)
     cluster_version: int = attrs.field(default=0, init=False)

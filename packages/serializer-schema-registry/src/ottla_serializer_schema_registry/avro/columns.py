@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ottla.errors import printable, quoted
 from ottla.interfaces import AvroColumn, AvroKind
+from ottla.plugins.serializers.packed_columns import repeated
 from ottla.protocol.arrow_views import decoded, without_views
 from ottla.protocol.primitives import varint
 from ottla_serializer_schema_registry.arrow_columns import LISTS, is_one_of, shown, within
@@ -451,13 +452,18 @@ def _plain_type(kind: Any) -> tuple[Any, Convert | None]:
         value, before = _plain_type(without_views(kind.value_type))
         return value, _decoded if before is None else partial(_one_then, _decoded, before)
     if pa.types.is_run_end_encoded(kind):
-        return kind.value_type, lambda column, refused: pc.run_end_decode(column)
+        value, before = _plain_type(without_views(kind.value_type))
+        return value, partial(_without_runs, before)
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind)
     return (kind, None) if plain is None else (plain, lambda column, refused: column.cast(plain))
 
 
 def _decoded(column: Any, refused: RefusedCells) -> Any:
     return decoded(column)
+
+
+def _without_runs(before: Convert | None, column: Any, refused: RefusedCells) -> Any:
+    return repeated(column, column.values if before is None else before(column.values, refused))
 
 
 def _storage(column: Any, refused: RefusedCells) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
@@ -14,7 +15,7 @@ PREFIX = b"\0\0\0\1\2"
 class _OneSchema:
     """Answers every request with this schema."""
 
-    def send(self, request: Request, *, timeout: float) -> Answer:
+    def send(self, request: Request, *, timeout: float, retried: Collection[int] = ()) -> Answer:
         return Answer(status=200, body=b'{"id": 258}')
 
 

@@ -7,7 +7,7 @@ the schema.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, TypeAlias
 
 import attrs
@@ -20,10 +20,35 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @attrs.frozen(kw_only=True)
 class Lacks:
-    """Why a text does not fit: *required* fields that are not there, and the paths of *wrong* values."""
+    """Why a text does not fit: *required* fields that are not there, and the paths of *wrong* values.
 
-    required: Set[Path]
-    wrong: Set[Path]
+    *choices* has an item for each `anyOf` and `oneOf` of which no variant fits: why each of them does not.
+    """
+
+    required: frozenset[Path]
+    wrong: frozenset[Path]
+    choices: Sequence[Sequence[Lacks]] = ()
+
+    def changes(self, nulls: Set[Path], *, adding: bool) -> Set[Path]:
+        """The nulls to add, or else to leave out. Of variants, the one with fewest changes counts, if they suffice."""
+        wanted = self.required if adding else self.wrong
+        return (wanted & nulls).union(*filter(None, self._of_choices(nulls, adding)))
+
+    def _all_changes(self, nulls: Set[Path], adding: bool) -> Set[Path] | None:
+        """What makes a variant fit, or None if such changes do not suffice."""
+        wanted, other = (self.required, self.wrong) if adding else (self.wrong, self.required)
+        chosen = self._of_choices(nulls, adding)
+        if other or not wanted <= nulls or None in chosen:
+            return None
+        return wanted.union(*filter(None, chosen))
+
+    def _of_choices(self, nulls: Set[Path], adding: bool) -> Sequence[Set[Path] | None]:
+        return [_fewest([each._all_changes(nulls, adding) for each in variants]) for variants in self.choices]
+
+
+def _fewest(changes: Sequence[Set[Path] | None]) -> Set[Path] | None:
+    possible = [each for each in changes if each is not None]
+    return min(possible, key=len, default=None)
 
 
 class _Number(str):
@@ -45,7 +70,7 @@ def with_needed_nulls(data: Any, lacks: Callable[[str], Lacks | None]) -> str | 
     every = frozenset(_null_fields(data, ()))
     kept: Set[Path] = frozenset()
     while (found := lacks(text := _text(data, (), kept))) is not None:
-        if not (needed := found.required & (every - kept)):
+        if not (needed := found.changes(every - kept, adding=True)):
             break
         kept |= needed
     else:
@@ -53,7 +78,7 @@ def with_needed_nulls(data: Any, lacks: Callable[[str], Lacks | None]) -> str | 
     # A schema may demand a field in other words, such as `minProperties`.
     kept = every
     while (found := lacks(text := _text(data, (), kept))) is not None:
-        if not (wrong := found.wrong & kept):
+        if not (wrong := found.changes(kept, adding=False)):
             return None
         kept -= wrong
     return text

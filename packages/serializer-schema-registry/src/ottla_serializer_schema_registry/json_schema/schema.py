@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from typing import Any, Final
+from urllib.parse import urljoin
 from uuid import UUID
 
 from ottla.errors import PluginNotFoundError, printable, quoted
@@ -61,13 +62,7 @@ class JsonSchema:
         sent = _sent(text)
         if self._validator.is_valid(sent):
             return None
-        required, wrong, places = set(), set(), Places(sent)
-        for error in self._validator.iter_errors(sent):
-            path, _ = places.find(error.instance_path)
-            wrong.add(path)
-            if (name := getattr(error.kind, "property", None)) is not None:  # of `required` alone
-                required.add((*path, name))
-        return nulls.Lacks(required=required, wrong=wrong)
+        return _lacks(self._validator.iter_errors(sent), Places(sent))
 
     def problem(self, text: str) -> str | None:
         """Return why a JSON text does not fit, None if it does. What is sent is checked: dates are text there.
@@ -85,6 +80,23 @@ class JsonSchema:
             if len(reasons) == MOST_REASONS:
                 break
         return printable("; ".join(reasons))
+
+
+def _lacks(errors: Iterable[Any], places: Places) -> nulls.Lacks:
+    required: set[nulls.Path] = set()
+    wrong: set[nulls.Path] = set()
+    choices: list[Sequence[nulls.Lacks]] = []
+    for error in errors:
+        path, _ = places.find(error.instance_path)
+        if (name := getattr(error.kind, "property", None)) is not None:  # of `required` alone
+            required.add((*path, name))
+        elif names := getattr(error.kind, "unexpected", None):
+            wrong.update((*path, name) for name in names)
+        elif variants := [_lacks(each, places) for each in getattr(error.kind, "context", ()) if each]:
+            choices.append(variants)
+        else:
+            wrong.add(path)
+    return nulls.Lacks(required=frozenset(required), wrong=frozenset(wrong), choices=choices)
 
 
 def _sent(text: str) -> Any:
@@ -139,8 +151,9 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> JsonSchema
         ) from cause
     try:
         schema = json.loads(text)
-        resources = [(each.name, json.loads(each.text)) for each in references]
-        registry = jsonschema_rs.Registry(resources) if resources else None
+        named = {each.name: json.loads(each.text) for each in references}
+        resources = _by_address(named, within=[schema, *named.values()])
+        registry = jsonschema_rs.Registry(list(resources.items())) if resources else None
         drawn = isinstance(schema, dict) and "$schema" in schema
         make = jsonschema_rs.validator_for if drawn else jsonschema_rs.Draft7Validator
         # A schema of the registry must not make us read files or ask other servers.
@@ -149,6 +162,13 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> JsonSchema
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # jsonschema-rs raises errors of many types for hostile schemas
         raise InvalidSchemaError(f"it is no JSON schema: {type(error).__name__}: {quoted(str(error))}") from error
+
+
+def _by_address(named: Mapping[str, Any], within: Sequence[Any]) -> Mapping[str, Any]:
+    """The schemas by all addresses that a `$ref` with their name may have: one that is relative is below an `$id`."""
+    ids = [each[key] for each in within if isinstance(each, dict) for key in ("$id", "id") if key in each]
+    bases = ["", *(each for each in ids if isinstance(each, str))]
+    return {urljoin(base, name): schema for base in bases for name, schema in named.items()}
 
 
 def title_of(text: str) -> str | None:

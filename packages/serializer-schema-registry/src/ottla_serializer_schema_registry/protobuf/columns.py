@@ -55,6 +55,8 @@ def check(descriptor: Descriptor, kind: Any, path: str) -> None:
         inner = field.type
         if is_one_of(inner, *LISTS):
             inner = inner.value_type
+        elif pa.types.is_map(inner) and found.message_type is not None and found.message_type.GetOptions().map_entry:
+            inner, where, found = inner.item_type, f"{where}.value", found.message_type.fields_by_name["value"]
         if pa.types.is_struct(inner) and found.message_type is not None:
             check(found.message_type, inner, where)
 

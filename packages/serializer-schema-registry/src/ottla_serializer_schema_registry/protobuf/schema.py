@@ -27,14 +27,14 @@ class ProtobufSchema:
     """Encodes messages of one class. *indexes* is where a schema of the registry has their type."""
 
     def __init__(self, message_class: Any, indexes: bytes) -> None:
-        from ottla_serializer_schema_registry.protobuf.floats import Floats  # they need the library
+        from ottla_serializer_schema_registry.protobuf.field_checks import FieldChecks  # they need the library
         from ottla_serializer_schema_registry.protobuf.levels import message_levels
 
         self.indexes = indexes
         self.name = str(message_class.DESCRIPTOR.full_name)
         self._class = message_class
         self._levels = message_levels(message_class.DESCRIPTOR)
-        self._floats = Floats(message_class.DESCRIPTOR)
+        self._checks = FieldChecks(message_class.DESCRIPTOR)
 
     def encode(self, data: Any, prefix: bytes = b"") -> bytes:
         """Return a message, or a dict with its fields, after *prefix*. Raises ValueError for others."""
@@ -56,8 +56,8 @@ class ProtobufSchema:
     def _message(self, fields: dict[str, Any]) -> Any:
         """Return a message with these fields. None leaves one out. Raises ValueError."""
         try:
-            self._floats.check(fields)
-            return self._class(**{name: value for name, value in fields.items() if value is not None})
+            checked = self._checks.checked(fields)
+            return self._class(**{name: value for name, value in checked.items() if value is not None})
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"it does not fit {self.name}: {printable(str(error))}") from error
 

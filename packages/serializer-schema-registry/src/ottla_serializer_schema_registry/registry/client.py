@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
@@ -18,7 +18,7 @@ from ottla_serializer_schema_registry.errors import (
     SchemaRegistryError,
 )
 from ottla_serializer_schema_registry.registry.exchange import Answer, Request
-from ottla_serializer_schema_registry.registry.exchanges import Exchanges
+from ottla_serializer_schema_registry.registry.exchanges import RETRIED, Exchanges
 from ottla_serializer_schema_registry.registry.rules import rules_of_writers
 from ottla_serializer_schema_registry.registry.schemas import AVRO, PROTOBUF, Reference, RegisteredSchema, Schema
 
@@ -59,28 +59,21 @@ class SchemaRegistry:
             method="POST", path=f"/subjects/{quote(subject, safe='')}/versions{self._normalize}", body=_body(schema)
         )
         found = self._asked(request, timeout)
-        return RegisteredSchema(
-            id=_id(found, request),
-            schema=schema,
-            guid=_guid(found, request),
-            version=None,
-            rules=rules_of_writers(found.get("ruleSet")),
-        )
+        return _registered(found, request, schema, version=None)
 
-    def look_up(self, subject: str, schema: Schema, *, timeout: float) -> RegisteredSchema:
-        """Find a schema that is registered. Raises SchemaNotFoundError."""
+    def look_up(
+        self, subject: str, schema: Schema, *, timeout: float, just_registered: bool = False
+    ) -> RegisteredSchema:
+        """Find a schema that is registered. Raises SchemaNotFoundError.
+
+        If it was *just_registered*, a node of the registry may not know it yet, so its answer 404 is not final.
+        """
         request = Request(
             method="POST", path=f"/subjects/{quote(subject, safe='')}{self._normalize}", body=_body(schema)
         )
-        found = self._asked(request, timeout)
+        found = self._asked(request, timeout, retried=RETRIED | {404} if just_registered else RETRIED)
         _check_subject(found, subject, request)
-        return RegisteredSchema(
-            id=_id(found, request),
-            schema=schema,
-            guid=_guid(found, request),
-            version=_version(found, request),
-            rules=rules_of_writers(found.get("ruleSet")),
-        )
+        return _registered(found, request, schema, version=_version(found, request))
 
     def version(self, subject: str, version: int, *, kind: str, timeout: float) -> RegisteredSchema:
         """Fetch a version of a subject, or the newest: LATEST. Raises SchemaNotFoundError.
@@ -91,26 +84,24 @@ class SchemaRegistry:
         request = Request(method="GET", path=f"/subjects/{quote(subject, safe='')}/versions/{asked}{_format(kind)}")
         found = self._asked(request, timeout)
         _check_subject(found, subject, request)
-        return RegisteredSchema(
-            id=_id(found, request),
-            schema=_schema(found, kind, request),
-            guid=_guid(found, request),
-            version=_version(found, request),
-            rules=rules_of_writers(found.get("ruleSet")),
-        )
+        return _registered(found, request, _schema(found, kind, request), version=_version(found, request))
 
-    def by_id(self, schema_id: int, *, kind: str, timeout: float) -> RegisteredSchema:
-        """Fetch the schema that has an id. Raises SchemaNotFoundError, and InvalidSchemaError for another *kind*."""
-        request = Request(method="GET", path=f"/schemas/ids/{schema_id}{_format(kind)}")
-        found = self._asked(request, timeout)
-        return RegisteredSchema(id=schema_id, schema=_schema(found, kind, request), guid=_guid(found, request))
-
-    def _asked(self, request: Request, timeout: float) -> Mapping[str, Any]:
-        answer = self._exchanges.send(request, timeout=timeout)
+    def _asked(self, request: Request, timeout: float, *, retried: Collection[int] = RETRIED) -> Mapping[str, Any]:
+        answer = self._exchanges.send(request, timeout=timeout, retried=retried)
         if answer.status == 200:
             return _object(answer, request)
         refusal = _REFUSALS.get(answer.status, RegistryAnswerError)
         raise refusal(f"the schema registry answered {request} with status {answer.status}{_words(answer)}")
+
+
+def _registered(found: Mapping[str, Any], request: Request, schema: Schema, *, version: int | None) -> RegisteredSchema:
+    return RegisteredSchema(
+        id=_id(found, request),
+        schema=schema,
+        guid=_guid(found, request),
+        version=version,
+        rules=rules_of_writers(found.get("ruleSet")),
+    )
 
 
 def _format(kind: str) -> str:

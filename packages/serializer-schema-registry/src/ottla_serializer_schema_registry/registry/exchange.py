@@ -7,6 +7,8 @@ elsewhere.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import socket
 import ssl
 import time
@@ -128,19 +130,21 @@ def _written(
 
 def _connected(host: str, port: int, host_names: HostNames, deadline: Deadline) -> socket.socket:
     """Connect to the first address that accepts. Each gets an equal share of the time that remains."""
-    error: OSError = OSError("the host name has no address")
+    error: OSError | None = None
     found = host_names.addresses(host, port, timeout=deadline.remaining())
     for number, (family, kind, protocol, _name, sockaddr) in enumerate(found):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.settimeout(deadline.remaining() / (len(found) - number))
-            sock.connect(sockaddr)
-        except OSError as refused:
-            sock.close()
-            error = refused
-        else:
-            return sock
-    raise error
+        with contextlib.ExitStack() as opened:  # closes the socket unless it is connected
+            try:
+                sock = opened.enter_context(socket.socket(family, kind, protocol))  # fails without IPv6
+                sock.settimeout(deadline.remaining() / (len(found) - number))
+                sock.connect(sockaddr)
+            except OSError as refused:
+                if error is None or refused.errno != errno.EAFNOSUPPORT:  # which says nothing about the registry
+                    error = refused
+            else:
+                opened.pop_all()
+                return sock
+    raise error or OSError("the host name has no address")
 
 
 def _answer(connection: h11.Connection, sock: socket.socket, deadline: Deadline) -> Answer:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import h11
 
-from ottla.errors import quoted
+from ottla.errors import counted, quoted
 from ottla_serializer_schema_registry.errors import RegistryUnavailableError
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
@@ -44,18 +44,23 @@ class Exchanges:
         self._sleep = sleep
         self._first = 0
 
-    def send(self, request: Request, *, timeout: float) -> Answer:
-        """Try the addresses until one gives a status that need not be retried; takes at most *timeout* seconds.
+    def send(self, request: Request, *, timeout: float, retried: Collection[int] = RETRIED) -> Answer:
+        """Try the addresses until one gives a status that is not *retried*; takes at most *timeout* seconds.
+
+        The last answer is returned as well if its status is retried for this request alone: it says why.
 
         Raises RegistryUnavailableError, and RegistryAnswerError for an answer that is too large.
         """
-        until = self._clock() + timeout
-        last, first = "there was no time for a request", self._first
+        started = self._clock()
+        until = started + timeout
+        last, first, attempts = "there was no time for a request", self._first, 0
         unproven: set[str] = set()
+        final: Answer | None = None
         for attempt in range(MOST_ATTEMPTS):
             remaining = until - self._clock()
             if remaining <= 0:
                 break
+            attempts += 1
             at = (first + attempt) % len(self._addresses)
             pause = self._backoff(attempt)
             try:
@@ -71,17 +76,20 @@ class Exchanges:
                         f"{reason}; check schema.registry.ssl.ca.location and the host name"
                     ) from error
             else:
-                if answer.status not in RETRIED:
+                if answer.status not in retried:
                     self._first = at
                     return answer
                 last = f"{self._addresses[at]} answered with status {answer.status}"
+                final = None if answer.status in RETRIED else answer
                 pause = max(pause, answer.retry_after)
             if pause >= until - self._clock():
                 break
             self._sleep(pause)
+        if final is not None:
+            return final
         raise RegistryUnavailableError(
-            f"the schema registry did not answer {request} within {timeout:.3g} s and "
-            f"{MOST_ATTEMPTS} attempts; last: {last}"
+            f"the schema registry did not answer {request} in {counted(attempts, 'attempt')} and "
+            f"{self._clock() - started:.3g} s; last: {last}"
         )
 
     def _share(self, remaining: float, attempt: int) -> float:

@@ -85,7 +85,8 @@ def _registrable(
             schema = _registrable(registry, each, register, deadline, known)
             if register:
                 registry.register(each.name, schema, timeout=deadline.remaining())
-            version = registry.look_up(each.name, schema, timeout=deadline.remaining()).version
+            found = registry.look_up(each.name, schema, timeout=deadline.remaining(), just_registered=register)
+            version = found.version
             assert version is not None, "look_up has checked it"
             known[each.name] = Reference(name=each.name, subject=each.name, version=version)
         references.append(known[each.name])

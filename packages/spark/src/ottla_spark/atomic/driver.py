@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 import attrs
 
-from ottla.errors import OttlaError, ProducerFencedError, TransactionTimeoutError
+from ottla.errors import OttlaError, ProducerFencedError, TransactionError, TransactionTimeoutError
 from ottla.transactions import Ended, SharedTransaction
 from ottla_spark.atomic.errors import BatchFailedError, BatchRefusedError
-from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows
+from ottla_spark.atomic.marker import BatchAction, Marker, batch_action, check_rows, with_other_topics
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ class Owner(Protocol):
     def marker(self) -> Marker | None:
         """Return the last committed marker."""
 
+    def markers_for_other_topics(self) -> Mapping[str, Marker]:
+        """Return the markers that the group has for other topics than that of the marker, for an error message."""
+
     def mark(self, shared: SharedTransaction, marker: Marker) -> None:
         """Add a marker to the transaction."""
 
@@ -65,7 +69,10 @@ class Rows(Protocol):
 
 @attrs.frozen(kw_only=True)
 class BatchWritten:
-    """The result of a batch. `records` is None when the batch was in Kafka before."""
+    """The result of a batch. `records` is None when the batch was in Kafka before.
+
+    `attempts` counts the attempts to write it: it is 1 also if the commit's response was lost, and the marker found.
+    """
 
     batch: int
     records: int | None
@@ -108,47 +115,52 @@ class BatchDriver:
             self._fenced = fenced
             raise
         except BatchRefusedError:
-            raise
+            raise  # a transaction that is open has no partition, so no reader waits, and the next call may use it
         except BaseException:
             self._abandon()
             raise
 
     def _write(self, batch: int, rows: Rows) -> BatchWritten:
         asked = Marker(query=self.query, batch=batch)  # without its rows, which are not known yet
-        written: int | None = None
+        in_doubt: int | None = None  # the records of the last attempt, if only its commit failed
+        tried = 0
         failures: list[Exception] = []
         while len(failures) < self._attempts:
             shared = self._ready()
-            if (
-                batch_action(self._last, asked, begins_with=self._begins_with, where=self._owner.where)
-                is BatchAction.SKIP
-            ):
-                if written is None:
+            if self._action(asked) is BatchAction.SKIP:
+                if in_doubt is None:
                     self._compare(rows.drain(), batch=batch)
-                return BatchWritten(batch=batch, records=written, attempts=len(failures) + (written is not None))
+                return BatchWritten(batch=batch, records=in_doubt, attempts=tried)
+            tried += 1
             try:
-                written = None
-                written = rows.write(shared)
+                in_doubt = None
+                in_doubt = rows.write(shared)
             except Exception as error:
                 self._abort(shared, error)
                 if not rows.is_retriable(error):
                     raise
-                logger.warning(
-                    "batch %d: attempt %d failed, its transaction is aborted: %s", batch, len(failures) + 1, error
-                )
+                logger.warning("batch %d: attempt %d failed, its transaction is aborted: %s", batch, tried, error)
                 failures.append(error)
                 continue
-            problem = self._commit(shared, attrs.evolve(asked, rows=written))
+            problem = self._commit(shared, attrs.evolve(asked, rows=in_doubt))
             if problem is None:
-                return BatchWritten(batch=batch, records=written, attempts=len(failures) + 1)
+                return BatchWritten(batch=batch, records=in_doubt, attempts=tried)
             logger.warning("batch %d: the commit failed: %s", batch, problem)
             failures.append(problem)
-        if written is not None and self._is_in_kafka(asked):
-            return BatchWritten(batch=batch, records=written, attempts=len(failures))
+        if in_doubt is not None and self._is_in_kafka(asked):
+            return BatchWritten(batch=batch, records=in_doubt, attempts=tried)
         raise BatchFailedError(
             f"all {self._attempts} attempts to write batch {batch} failed, and none of its records is visible: "
             f"{failures[-1]}"
         ) from failures[-1]
+
+    def _action(self, asked: Marker) -> BatchAction:
+        try:
+            return batch_action(self._last, asked, begins_with=self._begins_with, where=self._owner.where)
+        except BatchRefusedError as refused:
+            if self._last is not None:
+                raise
+            raise with_other_topics(refused, self._owner.markers_for_other_topics(), asked) from None
 
     def _compare(self, rows: int, *, batch: int) -> None:
         assert self._last is not None, "a batch is skipped if the marker names it"
@@ -195,10 +207,10 @@ class BatchDriver:
                 self._ready()  # not by EndTxn, which keeps the epoch: a late record could reopen the transaction
             else:
                 self._open = self._owner.end(shared, commit=False).following
-        except TransactionTimeoutError as unclear:
-            cause.add_note(f"while aborting the batch: {unclear}")
         except ProducerFencedError as fenced:
             raise fenced from cause
+        except TransactionError as error:  # the next attempt takes the transactional id over, and aborts it, too
+            cause.add_note(f"while aborting the batch: {error}")
 
     def _is_in_kafka(self, asked: Marker) -> bool:
         self._ready()

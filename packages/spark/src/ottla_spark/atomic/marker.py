@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Mapping
 from typing import Self
 
 import attrs
 
-from ottla.errors import InvalidRecordError
+from ottla.errors import InvalidRecordError, quoted
 from ottla.transactions import OffsetAndMetadata
 from ottla_spark.atomic.errors import BatchRefusedError
 
@@ -41,7 +42,8 @@ class Marker:
         try:
             fields = json.loads(found.metadata)
             marker = cls(query=fields["query"], batch=fields["batch"], rows=fields.get("rows"))
-        except (ValueError, TypeError, KeyError) as cause:
+        # A kilobyte of brackets is enough for a RecursionError.
+        except (ValueError, TypeError, KeyError, RecursionError) as cause:
             raise InvalidRecordError(
                 f"the offset {found.offset} with metadata {found.metadata!r} is not a marker"
             ) from cause
@@ -85,13 +87,28 @@ def batch_action(found: Marker | None, asked: Marker, *, begins_with: int | None
     raise BatchRefusedError(_gap(last, asked.batch, where=where))
 
 
+def with_other_topics(refused: BatchRefusedError, others: Mapping[str, Marker], asked: Marker) -> BatchRefusedError:
+    """Return the refusal of a missing marker with what the group's markers for *others*, by topic, say about it."""
+    mine = [(marker.batch, topic) for topic, marker in others.items() if marker.query == asked.query]
+    if not mine:
+        return refused
+    batch, topic = max(mine)
+    said = f"This query's marker for topic {quoted(topic)} is of batch {batch}, so its topic was changed"
+    if batch >= asked.batch:
+        said += f": start it with that topic until batch {batch} is over"
+    elif batch == asked.batch - 1:
+        said += f", and begins_with={asked.batch} skips and repeats nothing"
+    return BatchRefusedError(f"{refused}. {said}")
+
+
 def _gap(last: int, asked: int, *, where: str) -> str:
     """Return the text about a marker that is more than one batch behind, or missing where *last* is -1."""
     between = f"batch {asked - 1}" if last == asked - 2 else f"batches {last + 1} to {asked - 1}"
     if last < 0:
         found = "there is no marker"
         causes = (
-            "another sink wrote them, the marker expired (offsets.retention.minutes), or its topic or group is gone"
+            "another sink wrote them, the query had another topic, or another first one of topics, before, the marker "
+            "expired (offsets.retention.minutes), or its topic or group is gone"
         )
     else:
         found = f"the marker is of batch {last}"

@@ -25,7 +25,7 @@ from ottla_spark.errors import WriteError
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, valid_rows, with_headers
+from ottla_spark.sink.records import RowPlace, topic_rows
 from ottla_spark.sink.refused_rows import RefusedRows
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.sink.task import task_name
@@ -69,7 +69,7 @@ class RowSealing:
     assignment: PartitionAssignment
     options: WriteOptions
     columns: ColumnPositions
-    max_bytes: int = SEALED_BATCH_BYTES
+    max_bytes: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Seal rows for `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
@@ -86,12 +86,8 @@ class RowSealing:
             if not batch.num_rows:
                 continue
             place = RowPlace(task=task, rows_before=rows)
-            records, unserializable, headers = records_of(batch, self.columns, options=self.options)
-            valid, indexes = valid_rows(
-                records, place=place, topic=self.options.topic, refused=refused, unserializable=unserializable
-            )
-            valid = with_headers(valid, headers)
-            for found in by_topic(valid, topic=self.options.topic, indexes=indexes):
+            _valid, by_topic = topic_rows(batch, self.columns, options=self.options, place=place, refused=refused)
+            for found in by_topic:
                 if found.topic not in known:
                     raise _unknown(found.topic, known)
                 row_buffer.put(found, place)
@@ -108,18 +104,18 @@ def sealed_batches(batch: pa.RecordBatch, assignment: PartitionAssignment) -> It
     """Yield the batches of sealed rows. Each holds a copy of its bytes, so a queued batch keeps no other in memory."""
     slots = batch.column(SCHEMA.get_field_index("slot")).to_pylist()
     for number, (topic, partition) in enumerate(assignment.places(slots)):
-        [sealed] = batch.slice(number, 1).to_pylist()
-        section = SealedRecords(
-            magic=sealed["magic"],
-            codec_id=sealed["codec"],
-            chunks=[sealed["content"]],
-            first_timestamp=sealed["first_timestamp"],
-            max_timestamp=sealed["max_timestamp"],
-            count=sealed["records"],
-            size=len(sealed["content"]),
-            plain_size=sealed["plain_size"],
+        [row] = batch.slice(number, 1).to_pylist()
+        sealed = SealedRecords(
+            magic=row["magic"],
+            codec_id=row["codec"],
+            chunks=[row["content"]],
+            first_timestamp=row["first_timestamp"],
+            max_timestamp=row["max_timestamp"],
+            count=row["records"],
+            size=len(row["content"]),
+            plain_size=row["plain_size"],
         )
-        yield SealedBatch(topic=topic, partition=partition, section=section)
+        yield SealedBatch(topic=topic, partition=partition, sealed=sealed)
 
 
 class _Sealer:
@@ -136,7 +132,7 @@ class _Sealer:
             if not isinstance(error.__cause__, InvalidRecordError):  # not the row's fault, but the codec's
                 raise WriteError(f"{table.names(row)}: {error}") from error
         self._batches += sealed.batches
-        self.records += sum(batch.section.count for batch in sealed.batches)
+        self.records += sum(batch.sealed.count for batch in sealed.batches)
         return sealed.refused
 
     def take(self, assignment: PartitionAssignment) -> Iterator[pa.RecordBatch]:
@@ -147,21 +143,21 @@ class _Sealer:
 
 
 def _sealed_rows(batches: Sequence[SealedBatch], assignment: PartitionAssignment) -> pa.RecordBatch:
-    sections = [batch.section for batch in batches]
+    sealed = [batch.sealed for batch in batches]
     first_slots = assignment.first_slots()
     slots = [first_slots[batch.topic] + batch.partition for batch in batches]
     columns: Mapping[str, Sequence[int]] = {
         "owner": [slot % assignment.owners for slot in slots],
         "slot": slots,
-        "records": [section.count for section in sections],
-        "first_timestamp": [section.first_timestamp for section in sections],
-        "max_timestamp": [section.max_timestamp for section in sections],
-        "magic": [section.magic for section in sections],
-        "codec": [section.codec_id for section in sections],
-        "plain_size": [section.plain_size for section in sections],
+        "records": [each.count for each in sealed],
+        "first_timestamp": [each.first_timestamp for each in sealed],
+        "max_timestamp": [each.max_timestamp for each in sealed],
+        "magic": [each.magic for each in sealed],
+        "codec": [each.codec_id for each in sealed],
+        "plain_size": [each.plain_size for each in sealed],
     }
     arrays = [numbers(values, SCHEMA.field(name).type) for name, values in columns.items()]
-    content = binary_array([b"".join(section.chunks) for section in sections])
+    content = binary_array([b"".join(each.chunks) for each in sealed])
     return pa.RecordBatch.from_arrays([*arrays, content], schema=SCHEMA)
 
 

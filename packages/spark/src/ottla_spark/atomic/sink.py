@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkStageInfo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -26,6 +27,7 @@ from ottla_spark.atomic.task import RESULT, TRANSACTIONAL_ID, TaskWrite
 from ottla_spark.atomic.transaction_owner import TransactionOwner
 from ottla_spark.data_source_api import PYSPARK
 from ottla_spark.errors import InvalidWriteError
+from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS, TRANSACTION_TIMEOUT, max_block_seconds
 from ottla_spark.options.options import DEAD_LETTER_TOPIC, ERRORS_TOLERANCE, read_hidden
 from ottla_spark.options.write_options import GivenOptions, Guarantee, WriteOptions
 from ottla_spark.sink.columns import COLUMNS, ColumnPositions, find_columns
@@ -39,9 +41,6 @@ logger = logging.getLogger(__name__)
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of sealed rows in one Arrow batch of a task's input."""
-TIMEOUT: Final = "transaction.timeout.ms"
-BROKERS_MOST: Final = 900_000
-"""Brokers' default of transaction.max.timeout.ms, 15 minutes."""
 
 
 def atomically(
@@ -132,9 +131,9 @@ class AtomicSink:
         self._owner = TransactionOwner(
             settings=options.producer,
             transactional_id=transactional_id,
-            transaction_timeout_ms=int(options.producer.get(TIMEOUT, BROKERS_MOST)),
+            transaction_timeout_ms=int(options.producer.get(TRANSACTION_TIMEOUT, BROKERS_MAX_TIMEOUT_MS)),
             marker_topic=topics[0],
-            timeout=float(options.producer.get("max.block.ms", 60_000)) / 1000,
+            timeout=max_block_seconds(options.producer),
         )
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -211,7 +210,8 @@ class SparkRows:
         frame = self._owned(self._sent)
         task = TaskWrite(shared=shared, assignment=self._assignment, options=self._options)
         session = frame.sparkSession
-        with OneStageAttempt(session), _limited_arrow_batches(session):
+        within = max_block_seconds(self._options.producer)
+        with OneStageAttempt(session, within=within), _limited_arrow_batches(session):
             reports = frame.mapInArrow(task, RESULT).collect()
         owners = [report.owner for report in reports]
         if len(set(owners)) != len(owners):
@@ -245,11 +245,13 @@ _STOPPED: Final = ("InterruptedException", "SPARK_JOB_CANCELLED", "InterruptedIO
 class OneStageAttempt:
     """Check that Spark runs no stage of the `with` block's jobs twice. Raises TaskRefusedError when the block ends.
 
-    A stage that Spark runs again starts with attempt 0, while tasks of its first run may still be running.
+    A stage that Spark runs again starts with attempt 0, while tasks of its first run may still be running. Spark
+    reports its stages with a delay: at the end of the block they are waited for, *within* so many seconds.
     """
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, *, within: float) -> None:
         self._context = session.sparkContext
+        self._within = within
         self._tag = f"ottla-{uuid.uuid4().hex}"
 
     def __enter__(self) -> Self:
@@ -261,22 +263,45 @@ class OneStageAttempt:
         if kind is None:
             self._check()
 
-    def stages(self) -> Sequence[SparkStageInfo]:
-        """Return Spark's information about the stages of the jobs so far."""
+    def stages(self) -> Sequence[SparkStageInfo | None]:
+        """Return Spark's information about the stages of the jobs so far, None for a stage that it has forgotten.
+
+        The last one is the stage that writes: the last job of an action has its result, and a result has the last stage
+        of its job. It is also forgotten last, because Spark forgets what has ended first.
+        """
         java: Any = self._context._jsc.sc()
-        java.listenerBus().waitUntilEmpty()  # otherwise the stages may be out of date
+        self._await_events(java)  # otherwise the stages may be out of date
         tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(int(job)) for job in java.statusTracker().getJobIdsForTag(self._tag)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        return [stage for stage in stages if stage is not None]
+        known = [tracker.getJobInfo(job) for job in sorted(map(int, java.statusTracker().getJobIdsForTag(self._tag)))]
+        jobs = [job for job in known if job is not None]
+        return [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
+
+    def _await_events(self, java: Any) -> None:
+        try:
+            java.listenerBus().waitUntilEmpty(round(self._within * 1_000))
+        except Py4JJavaError as error:
+            if "TimeoutException" not in str(error.java_exception):
+                raise
+            raise TaskRefusedError(
+                f"Spark has not handled the events of the batch's stages within {self._within:g} s "
+                "(kafka.max.block.ms), so whether it ran the stage that wrote the batch twice is not known: a listener "
+                "(spark.extraListeners), the event log or the UI is too slow; the whole batch is aborted and run again"
+            ) from error
 
     def _check(self) -> None:
-        for stage in self.stages():
-            if stage.currentAttemptId:
+        stages = self.stages()
+        for stage in stages:
+            if stage is not None and stage.currentAttemptId:
                 raise TaskRefusedError(
                     f"Spark ran stage {stage.stageId} {stage.currentAttemptId + 1} times: two attempts of a task may "
                     "have written at the same time; the whole batch is aborted and run again"
                 )
+        if not stages or stages[-1] is None:
+            raise TaskRefusedError(
+                "Spark has forgotten whether it ran the stage that wrote the batch twice, because the application has "
+                "ended more jobs or stages meanwhile than it keeps: raise spark.ui.retainedJobs and "
+                "spark.ui.retainedStages; the whole batch is aborted and run again"
+            )
 
 
 @contextlib.contextmanager

@@ -85,8 +85,8 @@ class TaskWrite:
                 ends = end_offsets(settings, self.assignment.owned_by(owner))
                 borrowed.producer().join_transaction(self.shared)
             for batch in sealed_batches(some, self.assignment):
-                in_flight.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.section.count))
-                records += batch.section.count
+                in_flight.put(_sent(borrowed.producer(), batch, task=task), _Names(batch.sealed.count))
+                records += batch.sealed.count
             in_flight.check_completed()
         if ends is None:
             return 0
@@ -132,7 +132,7 @@ def _sent(producer: Producer, batch: SealedBatch, *, task: str) -> TableDelivery
         return producer.send_sealed(batch)
     except OttlaError as error:
         raise WriteError(
-            f"{task}: a batch of {batch.section.count} records and the later batches for topic {batch.topic!r} cannot "
+            f"{task}: a batch of {batch.sealed.count} records and the later batches for topic {batch.topic!r} cannot "
             f"be sent: {error}"
         ) from error
 

@@ -14,7 +14,6 @@ from ottla_spark.exactly_once.errors import (
 )
 from ottla_spark.exactly_once.jobs import JobOutcome, write_once
 from ottla_spark.exactly_once.repair import accept_loss, accept_other_rows, adopt, forget
-from ottla_spark.exactly_once.stream import stream_writer
 
 __all__ = [
     "BatchIncompleteError",
@@ -27,6 +26,5 @@ __all__ = [
     "accept_other_rows",
     "adopt",
     "forget",
-    "stream_writer",
     "write_once",
 ]

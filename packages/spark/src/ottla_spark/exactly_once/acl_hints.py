@@ -15,9 +15,9 @@ _REFUSALS: Final = frozenset(
 )
 
 
-def lacking(code: ErrorCode, right: str) -> str:
-    """Return the end of an error message: the missing right if *code* is an authorization error, else nothing."""
-    return f". The user needs the right {right}" if code in _REFUSALS else ""
+def naming_right(message: str, code: ErrorCode, right: str) -> str:
+    """Return an error message with the missing right at its end if *code* is an authorization error."""
+    return f"{message.rstrip('.')}. The user needs the right {right}" if code in _REFUSALS else message
 
 
 def transactions_right(name: str) -> str:

@@ -23,13 +23,10 @@ _MAX_DIGITS: Final = 10
 
 def longest_timeout_ms(client: BlockingClient, node: int) -> int | None:
     """Return a broker's `transaction.max.timeout.ms`; None if the broker returns no number for it."""
-    response = setting(client, node, kind=BROKER, of=str(node), name=_MAXIMUM)
+    text = setting(client, node, kind=BROKER, of=str(node), name=_MAXIMUM)
     # Kafka's value is a 32-bit int; a broker may return anything.
-    return (
-        int(response)
-        if response is not None and response.isascii() and response.isdecimal() and len(response) <= _MAX_DIGITS
-        else None
-    )
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if text is not None and is_number else None
 
 
 def setting(client: BlockingClient, node: int | None, *, kind: int, of: str, name: str) -> str | None:

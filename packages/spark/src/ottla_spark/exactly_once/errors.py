@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla import OttlaError
+from ottla.errors import TransactionError
 
 
 class LedgerMismatchError(OttlaError):
@@ -18,10 +19,14 @@ class BatchIncompleteError(OttlaError):
 
 
 class DataLossError(OttlaError):
-    """A batch was recorded, but only a part of it could be made visible: its driver was down for too long.
+    """A batch was recorded, but only a part of it could be made visible before its transactions timed out.
 
     Raised at every start until the user accepts the loss. The message names the transactions and their rows.
     """
+
+
+class EntryNotWrittenError(TransactionError):
+    """An entry is not in the ledger and never will be: the cluster refused it, or did not respond in time."""
 
 
 class LeaseLostError(OttlaError):

@@ -10,13 +10,12 @@ import attrs
 
 from ottla.errors import OttlaError
 from ottla.errors.secret import hide_settings
-from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionOutcome
+from ottla_spark.exactly_once.driver.plan import leased
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
-from ottla_spark.exactly_once.settings import Settings, read_settings
-from ottla_spark.options.options import read_hidden
+from ottla_spark.exactly_once.settings import Settings, read_with_guarantee
 from ottla_spark.options.write_options import GivenOptions
 
 _log = logging.getLogger(__name__)
@@ -35,10 +34,10 @@ def accept_loss(options: GivenOptions, *, job_id: str | None = None) -> Entry:
 
 
 def accept_other_rows(options: GivenOptions) -> Entry:
-    """Let the query continue after a batch that Spark runs again with another number of rows; return the new entry.
+    """Let the query continue after a batch that Spark runs again with another number of rows, or with other topics.
 
-    Use it after LedgerMismatchError has said so. The rows that are in Kafka remain; those that Spark has now are not
-    written.
+    Returns the new entry. Use it after LedgerMismatchError has said so. The rows that are in Kafka remain; those that
+    Spark has now are not written.
     """
     options = hide_settings(options)
     settings = _settings(options, None)
@@ -70,8 +69,8 @@ def adopt(options: GivenOptions, *, job_id: str | None = None) -> Entry:
 
 def take_over(cluster: ClusterClient, name: str) -> Entry:
     """Write the last entry again under the current lease. Raises LedgerMismatchError when there is none."""
-    lease = cluster.take_lease(name)
-    last = cluster.ledger(name).certain()
+    lease, ledger = leased(cluster, name)
+    last = ledger.certain()
     if last is None:
         raise LedgerMismatchError(f"there is nothing to take over: the ledger of {name!r} has no entry")
     cluster.append(lease, last)
@@ -80,8 +79,8 @@ def take_over(cluster: ClusterClient, name: str) -> Entry:
 
 def take_as_done(cluster: ClusterClient, name: str) -> Entry:
     """Mark the last batch as done without its missing rows. Raises LedgerMismatchError if no batch is unfinished."""
-    lease = cluster.take_lease(name)
-    last = cluster.ledger(name).certain()
+    lease, ledger = leased(cluster, name)
+    last = ledger.certain()
     if last is None or last.status is not Status.RECORDED:
         raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no unfinished batch")
     _abort_rest(cluster, last)
@@ -103,15 +102,15 @@ def _abort_rest(cluster: ClusterClient, entry: Entry) -> None:
 
 
 def take_any_rows(cluster: ClusterClient, name: str) -> Entry:
-    """Let the last batch have any number of rows when it is run again. Raises LedgerMismatchError without such a batch.
+    """Let the last batch have any rows when it is run again. Raises LedgerMismatchError without such a batch.
 
     An unfinished batch keeps its status, so the next driver still finishes it.
     """
-    lease = cluster.take_lease(name)
-    last = cluster.ledger(name).certain()
+    lease, ledger = leased(cluster, name)
+    last = ledger.certain()
     if last is None or last.status is Status.VOID:
         raise LedgerMismatchError(f"there is nothing to accept: the ledger of {name!r} has no batch that is in Kafka")
-    accepted = attrs.evolve(last, rows=None)
+    accepted = attrs.evolve(last, rows=None, topics=None)
     cluster.append(lease, accepted)
     return accepted
 
@@ -120,8 +119,8 @@ def erase(cluster: ClusterClient, name: str) -> Entry | None:
     """Delete the ledger entry of *name*, even an unreadable one. Returns it; None if it was unreadable or missing."""
     # Listed before the lease is taken, so each was begun under an earlier lease and can no longer be recorded.
     before = cluster.open_transactions(name)
-    lease = cluster.take_lease(name)
-    last = cluster.ledger(name).last
+    lease, ledger = leased(cluster, name)
+    last = ledger.last
     cluster.append(lease, None)
     try:
         for found in before:
@@ -132,8 +131,5 @@ def erase(cluster: ClusterClient, name: str) -> Entry | None:
 
 
 def _settings(options: Mapping[str, Any], job_id: str | None) -> Settings:
-    problems: list[str] = []
-    found = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
-    if problems:
-        raise InvalidWriteError(problems)
-    return read_settings(found, job=job_id)
+    _, settings = read_with_guarantee(options, job=job_id)
+    return settings

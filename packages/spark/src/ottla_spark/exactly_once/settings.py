@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
 from ottla.config import PluginValues, as_written
 from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic, own_topic
-from ottla_spark.options.options import boolean
+from ottla_spark.options.known_defaults import TRANSACTION_TIMEOUT
+from ottla_spark.options.options import GUARANTEE, boolean, read_hidden
 from ottla_spark.options.producer_settings import problems_of
-from ottla_spark.options.write_options import WriteOptions
+from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.options.write_options import Guarantee, WriteOptions
 
 PREFIX: Final = "transactional.id.prefix"
 TOPIC: Final = "ledger.topic"
@@ -20,7 +22,6 @@ REPLICATION: Final = "ledger.replication.factor"
 SHARED: Final = "ledger.shared"
 EARLIER: Final = "ledger.earlier.topic"
 TWO_PHASE: Final = "two.phase.commit"
-TIMEOUT: Final = "transaction.timeout.ms"
 
 EARLIER_TOPIC: Final = "ottla-exactly-once"
 """Topic in which earlier versions kept the entries of all prefixes, unless the options named another one."""
@@ -53,13 +54,27 @@ class Settings:
 
     @property
     def connection(self) -> PluginValues:
-        """Settings for connections like those of the tasks' producers."""
-        return as_written({**_QUICK, **self.producer})
+        """Settings for connections like those of the tasks' producers, with the files that Spark distributed."""
+        return with_shipped_files({**_QUICK, **self.producer})
 
     def for_task(self, transactional_id: str, *, timeout_ms: int) -> PluginValues:
         """Return the settings of the producer with this id."""
-        lasting = {_CORES_TWO_PHASE: "true"} if self.two_phase else {TIMEOUT: str(timeout_ms)}
+        lasting = {_CORES_TWO_PHASE: "true"} if self.two_phase else {TRANSACTION_TIMEOUT: str(timeout_ms)}
         return as_written({**self.producer, "transactional.id": transactional_id, **lasting})
+
+
+def read_with_guarantee(
+    options: Mapping[str, Any], *, job: str | None = None, problems: Sequence[str] = ()
+) -> tuple[WriteOptions, Settings]:
+    """Parse options that `hide_settings` has hidden, of a function that needs no guarantee but refuses another one.
+
+    Raises InvalidWriteError with their problems and those found before.
+    """
+    problems = list(problems)
+    found = read_hidden({GUARANTEE: Guarantee.EXACTLY_ONCE.value, **options}, problems=problems)
+    if problems:
+        raise InvalidWriteError(problems)
+    return found, read_settings(found, job=job)
 
 
 def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
@@ -73,9 +88,10 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             "stays the same over restarts"
         )
     two_phase = boolean(given, TWO_PHASE, problems)
-    if two_phase and TIMEOUT in options.producer:
+    if two_phase and TRANSACTION_TIMEOUT in options.producer:
         problems.append(
-            f"{TWO_PHASE}=true and kafka.{TIMEOUT}: such transactions have no time-out; leave one of them out"
+            f"{TWO_PHASE}=true and kafka.{TRANSACTION_TIMEOUT}: such transactions have no time-out; leave one of them "
+            "out"
         )
     name = prefix if job is None else f"{prefix}/job/{job}"
     topic = given.get(TOPIC)
@@ -90,8 +106,8 @@ def read_settings(options: WriteOptions, *, job: str | None = None) -> Settings:
             partitions=SHARED_PARTITIONS if shared else 1,
             replication=_number(given, REPLICATION, problems, usual=-1),
         ),
-        producer=as_written({key: options.producer[key] for key in options.producer if key != TIMEOUT}),
-        timeout_ms=_number(options.producer, TIMEOUT, problems, usual=0) or None,
+        producer=as_written({key: options.producer[key] for key in options.producer if key != TRANSACTION_TIMEOUT}),
+        timeout_ms=_number(options.producer, TRANSACTION_TIMEOUT, problems, usual=0) or None,
         two_phase=two_phase,
         shared=shared,
         earlier=earlier if earlier != topic else "",

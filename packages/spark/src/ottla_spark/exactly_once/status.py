@@ -13,15 +13,13 @@ from ottla.transactions import PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, listed
-from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
-from ottla_spark.exactly_once.ledger import partition
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
+from ottla_spark.exactly_once.ledger.partition import described as described_topic
 from ottla_spark.exactly_once.ledger.write_permissions import check_writers
-from ottla_spark.exactly_once.settings import Settings, read_settings
+from ottla_spark.exactly_once.settings import Settings, read_with_guarantee
 from ottla_spark.exactly_once.transactional_ids import is_task_id
-from ottla_spark.options.options import read_hidden
 from ottla_spark.options.write_options import GivenOptions
 
 DEFAULT_TIMEOUT: Final = 60.0
@@ -64,11 +62,7 @@ def ledger_status(
     Raises InvalidWriteError for wrong options, TransactionTimeoutError, or TransactionError when the cluster refuses.
     """
     options = hide_settings(options)
-    problems: list[str] = []
-    read = read_hidden({"guarantee": "exactly-once", **options}, problems=problems)
-    if problems:
-        raise InvalidWriteError(problems)
-    settings = read_settings(read, job=job_id)
+    _, settings = read_with_guarantee(options, job=job_id)
     connections = connect(settings.connection)
     try:
         return _inspected(BlockingClient(connections, timeout=timeout), settings, of_job=job_id is not None)
@@ -126,7 +120,7 @@ def _described(entry: Entry | None) -> str:
 
 
 def _inspected(client: BlockingClient, settings: Settings, *, of_job: bool) -> LedgerStatus:
-    ledger = LedgerLookup(settings).read(client, _place(client, settings))
+    ledger = LedgerLookup(settings).read(client, exists=_has_topic(client, settings))
     entry = ledger.last
     ids = {each for node in client.brokers() for each in listed(client, node, f"{settings.name}/", only_open=True)}
     mine = sorted(each for each in ids if is_task_id(settings.name, each))
@@ -139,11 +133,13 @@ def _inspected(client: BlockingClient, settings: Settings, *, of_job: bool) -> L
     )
 
 
-def _place(client: BlockingClient, settings: Settings) -> partition.LedgerPartition | None:
-    found = partition.described(client, settings.topic.name)
+def _has_topic(client: BlockingClient, settings: Settings) -> bool:
+    """Return whether the ledger topic exists, and check it; do not create it."""
+    found = described_topic(client, settings.topic.name)
     if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return None  # do not create a missing topic
-    return settings.topic.partition(client, settings.name)
+        return False
+    settings.topic.ensure(client)
+    return True
 
 
 def _outcome(client: BlockingClient, prepared: PreparedTransaction) -> TransactionOutcome:

@@ -40,5 +40,5 @@ class ExactlyOnceWriter(PlannedWriter, DataSourceStreamArrowWriter):
         self.make_visible(messages, batch=batchId, what=f"micro-batch {batchId}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the prepared transactions, unless `commit` was called."""
-        self.take_back(messages)
+        """Abort the transactions of the tasks, unless `commit` was called. An error is only logged."""
+        self.take_back(messages, what=f"micro-batch {batchId}")

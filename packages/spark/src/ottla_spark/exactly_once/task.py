@@ -12,16 +12,18 @@ import os
 import time
 import uuid
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from ottla import OttlaError, Producer
 from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.commit import Attempt
+from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
@@ -30,6 +32,7 @@ from ottla_spark.exactly_once.transactional_ids import IdPool
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.micro_batches import QUERY_ID
+from ottla_spark.sink.records import TOPIC
 from ottla_spark.sink.task import send_rows, task_name
 from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.worker.producer_cache import BorrowedProducer
@@ -41,8 +44,10 @@ MAX_NAMES: Final = 64
 """Queries and jobs whose ids a worker remembers, those of its last tasks: each job has a name of its own. A task of one
 that it has forgotten takes new ids."""
 
-_ABORT_WITHIN = 5.0
-_BATCH = "streaming.sql.batchId"
+_ABORT_WITHIN: Final = 5.0
+"""Seconds for the abort of a failed task's transaction."""
+
+_BATCH: Final = "streaming.sql.batchId"
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +81,7 @@ def batch_of_stream() -> BatchName:
 
 def write_task(
     batches: Iterator[pa.RecordBatch],
-    orders: TaskPlan,
+    task_plan: TaskPlan,
     *,
     of: BatchName,
     settings: Settings,
@@ -84,24 +89,24 @@ def write_task(
     columns: ColumnPositions,
 ) -> tuple[Attempt, TaskWritten]:
     """Write a task's rows and prepare their transaction. Only read the rows if the ledger has the batch already."""
-    given = orders.plan
-    step = next_step(given.last, name=settings.name, query=of.query, batch=of.batch)
+    plan = task_plan.plan
+    step = next_step(plan.last, name=settings.name, query=of.query, batch=of.batch)
     attempt = Attempt(
-        lease=given.lease,
+        lease=plan.lease,
         query=of.query,
         batch=of.batch,
         partition=_partition(),
         step=step,
-        planned_at=given.planned_at,
+        planned_at=plan.planned_at,
     )
+    counted = _Counted(batches, topic=options.topic, column=columns.get(TOPIC))
     if step is Step.SKIP:
-        # A stateful query keeps its state only if all rows are read.
-        rows = sum(batch.num_rows for batch in batches)
-        assert given.last is not None, "a batch is skipped if the ledger has it"
-        return attrs.evolve(attempt, rows=rows, rows_in_ledger=given.last.rows), TaskWritten()
-    counted = _Counted(batches)
+        deque(counted, maxlen=0)  # a stateful query keeps its state only if all rows are read
+        assert plan.last is not None, "a batch is skipped if the ledger has it"
+        skipped = counted.added_to(attempt)
+        return attrs.evolve(skipped, rows_in_ledger=plan.last.rows, topics_in_ledger=plan.last.topics), TaskWritten()
     with task_span(options.trace, topic=options.topic), contextlib.ExitStack() as stack:
-        own = _OwnTransaction(orders, settings=settings, idle=options.idle, stack=stack)
+        own = _OwnTransaction(task_plan, settings=settings, idle=options.idle, stack=stack)
         try:
             written = send_rows(
                 iter(counted), own.producer, options=options, columns=columns, task=task_name(), transactional=True
@@ -110,21 +115,47 @@ def write_task(
         except BaseException:
             own.abort()
             raise
-    attempt = attrs.evolve(attempt, prepared=prepared, records=written.records, rows=counted.rows, seconds=own.seconds)
-    return attempt, written
+    attempt = counted.added_to(attempt)
+    return attrs.evolve(attempt, prepared=prepared, records=written.records, seconds=own.seconds), written
 
 
 class _Counted:
-    """Spark's batches, and how many rows they had so far."""
+    """Spark's batches, how many rows they had so far, and for which topics: *topic*, or those in their *column*."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], *, topic: str | None, column: int | None) -> None:
         self._batches = batches
-        self.rows = 0
+        self._topic = topic
+        self._column = column
+        self._rows = 0
+        self._topics: set[str] = set()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
-            self.rows += batch.num_rows
+            if batch.num_rows:
+                self._rows += batch.num_rows
+                self._topics |= self._topics_of(batch)
             yield batch
+
+    def added_to(self, attempt: Attempt) -> Attempt:
+        """Return the attempt with the rows and topics."""
+        return attrs.evolve(attempt, rows=self._rows, topics=tuple(sorted(self._topics)))
+
+    def _topics_of(self, batch: pa.RecordBatch) -> set[str]:
+        if self._topic is not None or self._column is None:
+            return set() if self._topic is None else {self._topic}
+        # As bytes: a name may be invalid UTF-8, whose rows are refused later.
+        names = pc.unique(batch.column(self._column)).cast(pa.large_binary())
+        return {name.decode(errors="backslashreplace") for name in names.to_pylist() if name is not None}
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Begun:
+    """A transaction that was begun at a time of the monotonic clock, with this worker's data and transactional id."""
+
+    producer: Producer
+    worker: _Worker
+    name: str
+    at: float
 
 
 class _OwnTransaction:
@@ -133,21 +164,20 @@ class _OwnTransaction:
     `seconds` passed between its beginning and its preparation.
     """
 
-    seconds = 0.0
-
-    def __init__(self, orders: TaskPlan, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
-        self._orders = orders
+    def __init__(self, task_plan: TaskPlan, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
+        self._task_plan = task_plan
         self._settings = settings
         self._idle = idle
         self._stack = stack
-        self._producer: Producer | None = None
+        self._begun: _Begun | None = None
+        self.seconds = 0.0
 
     def producer(self) -> Producer:
         """Return a producer in its own transaction."""
-        plan = self._orders.plan
+        plan = self._task_plan.plan
         mine = _worker(self._settings.name)
         name = mine.pool.take(plan.lease)
-        settings = self._settings.for_task(name, timeout_ms=self._orders.timeout_ms)
+        settings = self._settings.for_task(name, timeout_ms=self._task_plan.timeout_ms)
         before = mine.prepared.pop(name, None)
         if before is not None:
             with (
@@ -159,8 +189,7 @@ class _OwnTransaction:
         if before is None or producer is not before.producer():
             producer.init_transactions()
         producer.begin_transaction()
-        self._begun_at = time.monotonic()
-        self._name, self._producer = name, producer
+        self._begun = _Begun(producer=producer, worker=mine, name=name, at=time.monotonic())
         return producer
 
     def prepare(self) -> PreparedTransaction | None:
@@ -169,20 +198,22 @@ class _OwnTransaction:
         Without one, as when all rows were refused, brokers do not know the transaction: to the driver it would look
         like one that was aborted.
         """
-        if self._producer is None:
+        begun = self._begun
+        if begun is None:
             return None
-        prepared = self._producer.prepare_transaction()
-        self.seconds = time.monotonic() - self._begun_at
-        mine = _worker(self._settings.name)
-        mine.forget_closed()
-        mine.prepared[self._name] = _PreparedTransaction(producer=weakref.ref(self._producer), prepared=prepared)
+        prepared = begun.producer.prepare_transaction()
+        self.seconds = time.monotonic() - begun.at
+        begun.worker.forget_closed()
+        begun.worker.prepared[begun.name] = _PreparedTransaction(
+            producer=weakref.ref(begun.producer), prepared=prepared
+        )
         return prepared if prepared.written else None
 
     def abort(self) -> None:
         """Abort the transaction, which blocks readers. If that fails, the next batch's plan finds it and aborts it."""
-        if self._producer is not None:
+        if self._begun is not None:
             try:
-                self._producer.abort_transaction(timeout=_ABORT_WITHIN)
+                self._begun.producer.abort_transaction(timeout=_ABORT_WITHIN)
             except OttlaError as error:
                 _log.warning("could not abort the transaction of a failed task, so the driver will abort it: %s", error)
 

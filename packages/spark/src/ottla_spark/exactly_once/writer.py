@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from ottla import OttlaError
 from ottla_spark.data_source_api import WriterCommitMessage
-from ottla_spark.exactly_once.driver.commit import Attempt, abort_left_open, abort_prepared, abort_superseded, commit
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_prepared, abort_superseded, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import LeaseLostError
 from ottla_spark.exactly_once.kafka.client_cache import connected
@@ -54,7 +55,7 @@ class PlannedWriter:
         self._settings = settings
         self._options = options
         self._columns = columns
-        self._orders: TaskPlan | None = None
+        self._task_plan: TaskPlan | None = None
 
     def plan(self) -> None:
         """Take the lease, finish or void the recorded batch, and keep the plan for the tasks; repeating does nothing.
@@ -62,17 +63,18 @@ class PlannedWriter:
         Then check the topics. Blocks. Raises LedgerMismatchError, DataLossError, BatchIncompleteError and
         InvalidWriteError.
         """
-        if self._orders is None:
+        if self._task_plan is None:
             with self.cluster() as cluster:
                 timeout_ms = cluster.timeout_ms()
-                self._orders = TaskPlan(plan=plan(cluster, self._settings.name), timeout_ms=timeout_ms)
+                task_plan = TaskPlan(plan=plan(cluster, self._settings.name), timeout_ms=timeout_ms)
             # Not before the recorded batch is finished, which needs no topic.
             check_topics(self._options)
+            self._task_plan = task_plan
 
     def last_done(self) -> Entry | None:
         """Return the ledger's last entry by the plan, if its batch is in Kafka."""
-        assert self._orders is not None, "call plan first"
-        last = self._orders.plan.last
+        assert self._task_plan is not None, "call plan first"
+        last = self._task_plan.plan.last
         return last if last is not None and last.status is Status.DONE else None
 
     def cluster(self) -> AbstractContextManager[KafkaClusterClient]:
@@ -81,9 +83,9 @@ class PlannedWriter:
 
     def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
         """Write a task's rows in a prepared transaction."""
-        assert self._orders is not None, "tasks get a writer that has a plan"
+        assert self._task_plan is not None, "tasks get a writer that has a plan"
         attempt, written = write_task(
-            rows, self._orders, of=of, settings=self._settings, options=self._options, columns=self._columns
+            rows, self._task_plan, of=of, settings=self._settings, options=self._options, columns=self._columns
         )
         return TaskPrepared(attempt=attempt, written=written)
 
@@ -93,10 +95,13 @@ class PlannedWriter:
             commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
         publish_report(what, task_results(messages), wanted=self._options.report)
 
-    def take_back(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Abort the transactions of the successful tasks, unless `commit` was called."""
+    def take_back(self, messages: Sequence[WriterCommitMessage | None], *, what: str) -> None:
+        """Abort the transactions of the tasks, unless `commit` was called. An error is only logged.
+
+        If no task has succeeded, nothing says which lease they had: the next plan aborts what they left open.
+        """
         if any(isinstance(message, TaskPrepared) for message in messages):
-            with self.cluster() as cluster:
+            with _logging_failed_aborts(what), self.cluster() as cluster:
                 abort_prepared(cluster, attempts(messages))
 
 
@@ -144,18 +149,11 @@ class BatchWriter(PlannedWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions of the failed job, which readers would wait for. An error is only logged."""
-        assert self._orders is not None, "a job begins with a plan"
-        try:
-            with self.cluster() as cluster:
-                held = abort_left_open(cluster, self._orders.plan.lease)
-                if self._only_batch and not held:
-                    abort_superseded(cluster, self._settings.name)
-        except OttlaError as error:
-            _log.warning(
-                "could not abort the transactions of %s, so the next driver or their time-out does: %s",
-                self._what,
-                error,
-            )
+        assert self._task_plan is not None, "a job begins with a plan"
+        with _logging_failed_aborts(self._what), self.cluster() as cluster:
+            held = abort_left_open(cluster, self._task_plan.plan.lease)
+            if self._only_batch and not held:
+                abort_superseded(cluster, self._settings.name)
 
 
 def end_superseded(settings: Settings) -> None:
@@ -169,6 +167,17 @@ def end_superseded(settings: Settings) -> None:
             "time out: %s",
             settings.name,
             error,
+        )
+
+
+@contextmanager
+def _logging_failed_aborts(what: str) -> Iterator[None]:
+    """Only log an error of this block: it must not replace the error by which a job failed."""
+    try:
+        yield
+    except OttlaError as error:
+        _log.warning(
+            "could not abort the transactions of %s, so the next driver or their time-out does: %s", what, error
         )
 
 

@@ -11,13 +11,13 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
-    StringType,
     StructType,
     TimestampType,
 )
 
 from ottla_spark.options.column_formats import JSON, Formats
 from ottla_spark.sink import json_columns
+from ottla_spark.sink.text_types import TEXT
 
 ColumnPositions: TypeAlias = Mapping[str, int]
 """Positions of our columns in the DataFrame, without those that it lacks.
@@ -98,7 +98,7 @@ _AS_JSON: Final = ", or set option {}.format='json' to send it as JSON"
 
 
 def _is_text_or_bytes(found: DataType) -> bool:
-    return isinstance(found, (StringType, BinaryType))
+    return isinstance(found, (*TEXT, BinaryType))
 
 
 def _is_headers(found: DataType) -> bool:
@@ -106,7 +106,7 @@ def _is_headers(found: DataType) -> bool:
         case ArrayType(elementType=StructType(fields=[key, value])):
             return (
                 (key.name, value.name) == ("key", "value")
-                and isinstance(key.dataType, StringType)
+                and isinstance(key.dataType, TEXT)
                 and isinstance(value.dataType, BinaryType)
             )
         case _:
@@ -116,7 +116,7 @@ def _is_headers(found: DataType) -> bool:
 COLUMNS: Final[Mapping[str, Column]] = {
     VALUE: Column(allowed="string or binary", fits=_is_text_or_bytes),
     "key": Column(allowed="string or binary", fits=_is_text_or_bytes),
-    "topic": Column(allowed="string", fits=lambda found: isinstance(found, StringType)),
+    "topic": Column(allowed="string", fits=lambda found: isinstance(found, TEXT)),
     "partition": Column(allowed="int", fits=lambda found: isinstance(found, IntegerType)),
     "headers": Column(allowed="array<struct<key:string,value:binary>>", fits=_is_headers),
     "timestamp": Column(allowed="timestamp", fits=lambda found: isinstance(found, TimestampType)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -39,14 +40,16 @@ from ottla.protocol.binary_arrays import flags, null, number
 from ottla_spark.errors import WriteError
 from ottla_spark.options.column_formats import JSON, ColumnFormat, Formats
 from ottla_spark.options.formats import OPTION_OF
+from ottla_spark.options.known_defaults import max_block_seconds
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions, other_columns
 from ottla_spark.sink.encoders import first_encoder, json_rows
+from ottla_spark.sink.text_types import as_strings
+from ottla_spark.sink.valid_text import with_valid_text
 
 _log = logging.getLogger(__name__)
 
 MAX_LOOKUPS: Final = 5
-DEFAULT_MAX_BLOCK_MS: Final = 60_000
 
 MAX_KNOWN: Final = 64
 """Prepared serializers that a driver keeps."""
@@ -101,21 +104,26 @@ _Prepared: TypeAlias = tuple[bytes, tuple[Header, ...]]
 _known: Final[dict[Any, _Prepared]] = {}
 """The prepared serializers of this process, by what they depend on; the oldest first."""
 
+_changing: Final = threading.Lock()
+"""For `_known`: a driver plans the micro-batches of several queries, in a thread each."""
+
 
 def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: pa.DataType, place: Any) -> _Prepared:
     """The prepared serializer. While what it asks does not answer, it is the one of an earlier micro-batch or write."""
     try:
-        headers = _look_up(serializer, str(options.topic), pa.array([], kind), _max_block(options))
+        headers = _look_up(serializer, str(options.topic), pa.array([], kind), max_block_seconds(options.producer))
     except TimeoutError as error:
-        if place not in _known:
+        known = _known.get(place)
+        if known is None:
             raise
         _log.warning("the schema of %s is still the known one: %s", options.topic, error)
-        return _known[place]
+        return known
     pickled: bytes = cloudpickle.dumps(serializer)  # type: ignore[no-untyped-call]
-    _known.pop(place, None)
-    _known[place] = pickled, headers
-    while len(_known) > MAX_KNOWN:
-        _known.pop(next(iter(_known)), None)
+    with _changing:
+        _known.pop(place, None)
+        _known[place] = pickled, headers
+        while len(_known) > MAX_KNOWN:
+            _known.pop(next(iter(_known)))
     return pickled, headers
 
 
@@ -148,16 +156,13 @@ def _as_reasons() -> Iterator[None]:
         raise _UnpreparedError(described(error)) from error
 
 
-def _max_block(options: WriteOptions) -> float:
-    return float(options.producer.get("max.block.ms", DEFAULT_MAX_BLOCK_MS)) / 1000
-
-
 def _column_type(schema: StructType, columns: ColumnPositions, part: str) -> pa.DataType:
     """The Arrow type of what a part of the records is made of. Raises PySpark's error for a type without one."""
-    if part in columns:
-        return to_arrow_schema(StructType([schema.fields[columns[part]]]), **_ZONE).field(0).type
-    fields = [schema.fields[at] for at in other_columns(schema.names)]
-    return pa.struct(to_arrow_schema(StructType(fields), **_ZONE))
+    positions = [columns[part]] if part in columns else other_columns(schema.names)
+    chosen = as_strings(StructType([schema.fields[at] for at in positions]))
+    assert isinstance(chosen, StructType)
+    made = to_arrow_schema(chosen, **_ZONE)
+    return made.field(0).type if part in columns else pa.struct(made)
 
 
 def formatted(
@@ -165,13 +170,16 @@ def formatted(
 ) -> tuple[pa.Array, dict[int, str], Sequence[Header]]:
     """Return a part of the records of a batch, why rows have none, and the headers that the others get with it.
 
-    A row without it has its JSON there.
+    A row without it has its JSON there. Text that is not valid UTF-8 is replaced in values in JSON, and is a reason
+    elsewhere.
 
     Raises WriteError for a fault of the serializer.
     """
+    batch, invalid = with_valid_text(batch, _positions(batch, columns, part))
     rows = json_rows(options.encoder)
     if found == JSON:
-        return _json(batch, columns, part, rows), {}, ()
+        # Two keys that differ only in what is replaced would become one.
+        return _json(batch, columns, part, rows), _refused(part, invalid) if part == "key" else {}, ()
     topic, column = str(options.topic), _column(batch, columns, part)
     serializer = _serializer(found.prepared or b"", options.encoder)
     try:
@@ -179,12 +187,17 @@ def formatted(
     except InvalidPluginError as error:
         raise WriteError(f"{_option(part, found)}: {error}") from error
     except faults() as error:
-        raise WriteError(f"{_option(part, found)}: {serialization_failure(serializer, error)}") from error
+        reason = serialization_failure(serializer, error, option=OPTION_OF[part])
+        raise WriteError(f"{_option(part, found)}: {reason}") from error
+    reasons = {**reasons, **invalid}  # a serializer was given other text, so its reason would be about that
     if not reasons:
         return made, {}, found.headers
     letters = _json(batch, columns, part, rows).cast(made.type)
-    refused = {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
-    return pc.if_else(_rows_without(reasons, len(column)), made, letters), refused, found.headers
+    return pc.if_else(_rows_without(reasons, len(column)), made, letters), _refused(part, reasons), found.headers
+
+
+def _refused(part: str, reasons: Mapping[int, str]) -> dict[int, str]:
+    return {row: f"the {part} is refused: {why}" for row, why in reasons.items()}
 
 
 def _option(part: str, found: ColumnFormat) -> str:
@@ -207,10 +220,15 @@ def _rows_without(reasons: Mapping[int, str], count: int) -> pa.Array:
     return flags([row not in reasons for row in range(count)])
 
 
+def _positions(batch: pa.RecordBatch, columns: ColumnPositions, part: str) -> Sequence[int]:
+    """The columns that a part of the records is made of."""
+    return [columns[part]] if part in columns else other_columns(batch.schema.names)
+
+
 def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json_columns.JsonRows | None) -> pa.Array:
     if part in columns:
         return json_columns.texts(batch.column(columns[part]), rows=rows)
-    positions = other_columns(batch.schema.names)
+    positions = _positions(batch, columns, part)
     names, fields = [batch.schema.names[at] for at in positions], [batch.column(at) for at in positions]
     return json_columns.objects(names, fields, count=batch.num_rows, rows=rows)
 
@@ -218,7 +236,7 @@ def _json(batch: pa.RecordBatch, columns: ColumnPositions, part: str, rows: json
 def _column(batch: pa.RecordBatch, columns: ColumnPositions, part: str) -> pa.Array:
     if part in columns:
         return batch.column(columns[part])
-    positions = other_columns(batch.schema.names)
+    positions = _positions(batch, columns, part)
     fields = [batch.schema.field(at) for at in positions]
     return pa.StructArray.from_arrays([batch.column(at) for at in positions], fields=fields)
 

@@ -6,7 +6,7 @@ Results are read as they complete, so that a task keeps no state of acknowledged
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import attrs
@@ -96,9 +96,11 @@ class _Failures:
     def add(self, sent: _Sent) -> None:
         topic = sent.delivery.topic
         self._rows += sent.delivery.rows
-        for row, error in sent.delivery.failed_rows().items():
-            if self.first is None:
-                self.first, self._name = error, sent.names(row)
+        failed = sent.delivery.failed_rows()
+        if self.first is None:
+            row, self.first = _first_named(failed)
+            self._name = sent.names(row)
+        for error in failed.values():
             self._counts[topic] += 1
             self._doubtful[topic] += error.possibly_persisted
 
@@ -112,3 +114,13 @@ class _Failures:
             f"of {self._rows} records these failed: {counts}; the first, {self._name}: "
             f"topic {self.first.topic!r}, partition {self.first.partition}: {self.first}"
         )
+
+
+def _first_named(failed: Mapping[int, DeliveryError]) -> tuple[int, DeliveryError]:
+    """The first row that failed, or that the broker refused in its batch: the others of the batch share an error."""
+    [(first, shared), *others] = failed.items()
+    rows = Counter(map(id, failed.values()))
+    if rows[id(shared)] == 1:
+        return first, shared
+    named = (each for each in others if rows[id(each[1])] == 1 and each[1].__cause__ is shared.__cause__)
+    return next(named, (first, shared))

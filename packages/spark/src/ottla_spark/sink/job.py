@@ -33,6 +33,13 @@ PACKAGE_MISSING: Final = (
 )
 """Note on the error of such a task. Spark starts the first `python3` of `PATH` where PYSPARK_PYTHON is not set."""
 
+ROWS_TOO_LARGE: Final = (
+    "Spark 3.5 passes rows to Python in batches of spark.sql.execution.arrow.maxRecordsPerBatch rows (10,000), and a "
+    "batch of these rows has more than the 2 GiB that one may have. Set it to 64 MB divided by the size of the largest "
+    "rows, for example to 64 for rows of 1 MB. Later versions limit batches by their bytes, too"
+)
+"""Note on the error of Spark's JVM when the rows of an Arrow batch have more than 2 GiB."""
+
 
 class Message(Protocol):
     """A task's result."""
@@ -107,7 +114,7 @@ def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     """Write the rows in one Spark job, commit the results of its tasks, and return them.
 
     If a task failed for good, this calls `abort` and raises Spark's error, with a note if the task's Python lacks one
-    of our packages. It also raises the errors of `commit`.
+    of our packages, or if the rows were too large for an Arrow batch. It also raises the errors of `commit`.
     """
     task = WriteToKafka(write=writer.write, names=given.names)
     try:
@@ -115,8 +122,8 @@ def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
             rows = given.frame.mapInArrow(task, RESULT).collect()
     except BaseException as error:
         writer.abort([None])
-        if _lacks_package(error):
-            error.add_note(PACKAGE_MISSING)
+        for note in _notes(error):
+            error.add_note(note)
         raise
     messages = [writer.message.from_values(json.loads(row.message)) for row in rows]
     messages = messages or [writer.write(iter(()))]  # Spark runs no task for a frame without partitions
@@ -124,11 +131,15 @@ def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     return messages
 
 
-def _lacks_package(error: BaseException) -> bool:
-    """Return whether a task failed because its Python could not import one of our packages."""
+def _notes(error: BaseException) -> Sequence[str]:
+    """Return what helps against the reason of a failed job."""
     with suppress(Exception):  # the text of py4j's errors comes from the JVM, which may be gone
-        return "No module named 'ottla" in str(error)
-    return False
+        text = str(error)
+        return [note for words, note in _HELP.items() if words in text]
+    return ()
+
+
+_HELP: Final = {"No module named 'ottla": PACKAGE_MISSING, "OversizedAllocationException": ROWS_TOO_LARGE}
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from pyspark.sql.types import (
     MapType,
     NullType,
     NumericType,
-    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
+
+from ottla_spark.sink.text_types import TEXT
 
 _PLAIN: Final = (
     BinaryType,
@@ -25,9 +26,9 @@ _PLAIN: Final = (
     DateType,
     NullType,
     NumericType,
-    StringType,
     TimestampNTZType,
     TimestampType,
+    *TEXT,
 )
 
 

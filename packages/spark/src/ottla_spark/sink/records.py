@@ -22,6 +22,7 @@ from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.formats import formatted
 from ottla_spark.sink.nested_offsets import with_all_offsets
 from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows
+from ottla_spark.sink.valid_text import with_valid_text
 
 TOPIC: Final = "topic"
 HEADERS: Final = "headers"
@@ -48,25 +49,39 @@ class TopicRows:
     indexes: Any | None
 
 
+def topic_rows(
+    batch: pa.RecordBatch, columns: ColumnPositions, *, options: WriteOptions, place: RowPlace, refused: RefusedRows
+) -> tuple[pa.RecordBatch, Iterator[TopicRows]]:
+    """Return the rows that records can hold, and the same rows by topic; add the others to *refused*.
+
+    Raises WriteError if a refused row fails the task, and for a fault of a serializer.
+    """
+    records, unserializable, headers = records_of(batch, columns, options=options)
+    valid, indexes = valid_rows(
+        records, place=place, topic=options.topic, refused=refused, unserializable=unserializable
+    )
+    valid = with_headers(valid, headers)
+    return valid, by_topic(valid, topic=options.topic, indexes=indexes)
+
+
 def records_of(
-    batch: pa.RecordBatch,
-    columns: ColumnPositions,
-    *,
-    options: WriteOptions | None = None,
+    batch: pa.RecordBatch, columns: ColumnPositions, *, options: WriteOptions
 ) -> tuple[pa.RecordBatch, Mapping[int, str], Sequence[Header]]:
     """Return the batch with our columns alone, under our names, reasons by row, and headers for `with_headers`.
 
-    A reason says why a row cannot be serialized. The *options* have the formats of keys and values.
+    A reason says why a row cannot be serialized, or that its topic or the name of a header is not valid UTF-8. The
+    *options* have the formats of keys and values.
     Raises WriteError for a fault of a serializer.
     """
     batch = with_all_offsets(batch)
+    batch, invalid = with_valid_text(batch, [columns[name] for name in (TOPIC, HEADERS) if name in columns])
     found = {name: batch.column(position) for name, position in columns.items()}
-    refused: dict[int, str] = {}
+    refused = dict(invalid)
     headers: list[Header] = []
-    for part, chosen in () if options is None else (("value", options.formats.value), ("key", options.formats.key)):
-        if chosen is not None and options is not None and (part == "value" or part in columns):
+    for part, chosen in (("value", options.formats.value), ("key", options.formats.key)):
+        if chosen is not None and (part == "value" or part in columns):
             found[part], reasons, added = formatted(batch, columns, part, chosen, options)
-            refused = {**reasons, **refused}
+            refused = {**reasons, **refused}  # the first reason of a row counts
             headers += added
     return pa.RecordBatch.from_arrays(list(found.values()), names=list(found)), refused, headers
 
@@ -92,14 +107,14 @@ def valid_rows(
     place: RowPlace,
     topic: str | None,
     refused: RefusedRows,
-    unserializable: Mapping[int, str] | None = None,
+    unserializable: Mapping[int, str],
 ) -> tuple[pa.RecordBatch, Any | None]:
     """Return the rows that records can hold, and their indexes, None if these are all; add the others to *refused*.
 
     *topic* is the topic of all rows, None: they have a column. *unserializable* has the reasons of `records_of`.
     Raises WriteError if a refused row fails the task.
     """
-    problems: dict[int, str] = dict(unserializable or {})
+    problems: dict[int, str] = dict(unserializable)
     for name in [name for name in _WRONG if name in records.schema.names]:
         wrong = _WRONG[name](records.column(name))
         for row in pc.indices_nonzero(wrong).to_pylist() if wrong is not None else ():
@@ -114,7 +129,7 @@ def valid_rows(
     return records.take(indexes), indexes
 
 
-def by_topic(records: pa.RecordBatch, *, topic: str | None, indexes: Any | None = None) -> Iterator[TopicRows]:
+def by_topic(records: pa.RecordBatch, *, topic: str | None, indexes: Any | None) -> Iterator[TopicRows]:
     """Yield the rows of each topic: *topic* for all rows, or the topic column.
 
     *indexes* are those of the rows in their record batch, or None for all of its rows.
@@ -144,7 +159,7 @@ def by_topic(records: pa.RecordBatch, *, topic: str | None, indexes: Any | None 
         start = end
 
 
-def size(records: pa.RecordBatch) -> int:
+def size_of(records: pa.RecordBatch) -> int:
     """Return the bytes of keys and values."""
     columns = (records.column(name) for name in ("key", "value") if name in records.schema.names)
     return sum(_as_bytes(column).total_values_length for column in columns)

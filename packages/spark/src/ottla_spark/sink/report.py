@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -99,11 +100,23 @@ class WriteReport:
         return "\n".join([f"ottla: {self.what}", *(f"  {name:<{wide}}  {value:>{numbers}}" for name, value in rows)])
 
     def publish(self) -> None:
-        """Print the report, and store it for `last_report`. Called on the driver, in Spark's process for commits."""
-        print(self, file=sys.stderr, flush=True)
+        """Print the report, and store it for `last_report`. Called on the driver, in Spark's process for commits.
+
+        If it cannot be printed or stored, that is only logged: the rows are in Kafka, and Spark would write them again.
+        """
+        try:
+            print(self, file=sys.stderr, flush=True)
+        except (OSError, ValueError) as error:  # its terminal or its reader has gone, or the stream is closed
+            _log.warning("could not print the report of %s: %s", self.what, error)
         folder = application_folder()
-        if folder is not None:
-            _leave(self, Path(folder))
+        if folder is None:
+            return
+        try:
+            _store(self, Path(folder))
+        except OSError as error:
+            _log.warning(
+                "could not store the report of %s, so last_report returns no or an older one: %s", self.what, error
+            )
 
 
 def last_report() -> WriteReport | None:
@@ -125,10 +138,10 @@ def last_report() -> WriteReport | None:
     return WriteReport(partitions=partitions, **found)
 
 
-def _leave(report: WriteReport, folder: Path) -> None:
-    """Write the report's file atomically: another commit may write it too, and `last_report` may read it."""
+def _store(report: WriteReport, folder: Path) -> None:
+    """Write the report's file atomically: commits of other threads and processes do so too, while programs read it."""
     values = attrs.asdict(report, recurse=False)
     values["partitions"] = [[*place, count] for place, count in report.partitions.items()]
-    draft = folder / f".{FILE}.{os.getpid()}"
+    draft = folder / f".{FILE}.{os.getpid()}.{threading.get_ident()}"
     draft.write_text(json.dumps(values), encoding="utf-8")
     draft.replace(folder / FILE)

@@ -14,12 +14,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ottla import DeliveryError, InvalidRecordError, Producer
-from ottla.producer.producer import queue_tolerantly
 from ottla_spark.errors import WriteError
 from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import ColumnPositions
 from ottla_spark.sink.in_flight import InFlightTables
-from ottla_spark.sink.records import RowPlace, by_topic, records_of, size, valid_rows, with_headers
+from ottla_spark.sink.records import RowPlace, size_of, topic_rows
 from ottla_spark.sink.refused_rows import RefusedRows, is_too_large
 from ottla_spark.sink.row_buffer import RowBuffer, TopicTable
 from ottla_spark.sink.task_written import TaskWritten
@@ -55,26 +54,22 @@ def send_rows(
     in_flight = InFlightTables(task=task)
     refused = RefusedRows(options.tolerance, task=task)
     row_buffer: RowBuffer | None = None
-    rows = bytes_ = 0
-    reading = sending = waiting = 0.0
+    rows = size = 0
+    reading = sending = 0.0
     started = perf_counter()
     for batch in with_tcp_quickack(batches):
         read = perf_counter()
         reading += read - started
         if batch.num_rows:
-            row_buffer = row_buffer or RowBuffer(
-                partial(_send, producer(), in_flight, refused=refused, transactional=transactional), refused
-            )
+            if row_buffer is None:
+                send = partial(_send, producer(), in_flight, refused=refused, transactional=transactional)
+                row_buffer = RowBuffer(send, refused)
             place = RowPlace(task=task, rows_before=rows)
-            records, unserializable, headers = records_of(batch, columns, options=options)
-            valid, indexes = valid_rows(
-                records, place=place, topic=options.topic, refused=refused, unserializable=unserializable
-            )
-            valid = with_headers(valid, headers)
-            for found in by_topic(valid, topic=options.topic, indexes=indexes):
+            valid, by_topic = topic_rows(batch, columns, options=options, place=place, refused=refused)
+            for found in by_topic:
                 row_buffer.put(found, place)
             in_flight.check_completed()
-            rows, bytes_ = rows + batch.num_rows, bytes_ + size(valid)
+            rows, size = rows + batch.num_rows, size + size_of(valid)
         started = perf_counter()
         sending += started - read
     if row_buffer is None:
@@ -91,7 +86,7 @@ def send_rows(
     refused.log(rows)
     return TaskWritten(
         records=records_sent,
-        bytes=bytes_,
+        bytes=size,
         partitions=dict(in_flight.partitions),
         refused=refused.count,
         reading=reading,
@@ -107,7 +102,7 @@ def _send(
     if transactional:
         # A row that is refused here does not fail the transaction, which would end the call with an error that names
         # the first row. It fails its task below, or is tolerated.
-        delivery = queue_tolerantly(producer, table.topic, table.table, columns)
+        delivery = producer._table_calls.send_tolerantly(table.topic, table.table, columns)
     else:
         delivery = producer.send_table(table.topic, table.table, **columns)
     invalid = {

@@ -7,6 +7,7 @@ Only topics that options name are known then. The request for their metadata is 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -15,13 +16,14 @@ from ottla import OttlaError
 from ottla.errors import ErrorCode, error_code
 from ottla.protocol.messages.metadata import (
     METADATA,
-    NOT_ASKED,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from ottla.protocol.topic_rights import FIRST_WITH_RIGHTS, may_write
 from ottla_spark.errors import InvalidWriteError
+from ottla_spark.options.known_defaults import max_block_seconds
 from ottla_spark.options.shipped_files import with_shipped_files
 from ottla_spark.options.write_options import WriteOptions
 
@@ -39,22 +41,21 @@ PAUSE: Final = 0.1
 VALID: Final = 60.0
 """Seconds after a check in which the same topics are not checked again, for streams with many micro-batches."""
 
+UNREACHABLE: Final = 600.0
+"""Seconds without another check after one that no broker answered: each delays a write or micro-batch by `REACH`."""
+
 MAX_REMEMBERED: Final = 64
 """Maximum number of checks that a process remembers."""
 
-_WRITE: Final = 1 << 4
-"""The bit of the right Write among the authorized operations of a topic (KIP-430)."""
-
-_RIGHTS_FROM: Final = 8
-"""The first version of Metadata with authorized operations."""
-
 _valid_until: Final[dict[Any, float]] = {}
+_changing: Final = threading.Lock()
+"""For `_valid_until`: a driver plans the micro-batches of several queries, in a thread each."""
 
 
 def check_topics(options: WriteOptions, topics: Sequence[str] | None = None) -> None:
     """Raise InvalidWriteError if a topic is missing or the user may not write to it; by default, those in the options.
 
-    Blocks for `EXIST` seconds at most.
+    Blocks for about `EXIST` seconds at most: the last request may take `REACH` seconds more.
     """
     topics = topics_of(options) if topics is None else topics
     key = (frozenset(options.producer.items()), frozenset(topics))
@@ -64,7 +65,7 @@ def check_topics(options: WriteOptions, topics: Sequence[str] | None = None) -> 
         problems = _problems(options.producer, topics)
     except OttlaError as error:
         _log.warning("topics are not checked before the tasks begin: the driver could not ask a broker: %s", error)
-        _remember(key, float("inf"))
+        _remember(key, time.monotonic() + UNREACHABLE)
         return
     if problems:
         raise InvalidWriteError(problems)
@@ -78,17 +79,18 @@ def topics_of(options: WriteOptions) -> Sequence[str]:
 
 
 def _remember(key: Any, until: float) -> None:
-    _valid_until.pop(key, None)
-    while len(_valid_until) >= MAX_REMEMBERED:
-        _valid_until.pop(next(iter(_valid_until)))
-    _valid_until[key] = until
+    with _changing:
+        _valid_until.pop(key, None)
+        while len(_valid_until) >= MAX_REMEMBERED:
+            _valid_until.pop(next(iter(_valid_until)))
+        _valid_until[key] = until
 
 
 def _problems(producer: Mapping[str, Any], topics: Sequence[str]) -> list[str]:
     from ottla.transactions.admin.blocking_client import BlockingClient  # imports many modules
     from ottla.transactions.admin.connect import connect
 
-    block = float(producer.get("max.block.ms", 60_000)) / 1000
+    block = max_block_seconds(producer)
     connections = connect(with_shipped_files(producer))
     try:
         deadline = time.monotonic() + min(EXIST, block)
@@ -109,7 +111,7 @@ def _request(topics: Sequence[str], version: int) -> MetadataRequest:
     return MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in topics],
         allow_auto_topic_creation=True,
-        include_topic_authorized_operations=version >= _RIGHTS_FROM,
+        include_topic_authorized_operations=version >= FIRST_WITH_RIGHTS,
     )
 
 
@@ -124,7 +126,6 @@ def _problem(name: str, topic: MetadataResponseTopic | None) -> list[str]:
             f"topic {name!r} does not exist, and the brokers do not create it; create it, or correct the name in the "
             "options"
         ]
-    allowed = NOT_ASKED if topic is None else topic.topic_authorized_operations
-    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED or (allowed != NOT_ASKED and not allowed & _WRITE):
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED or (topic is not None and not may_write(topic)):
         return [f"the user may not write to topic {name!r}; give it the right Write for this topic"]
     return []  # the producers of the tasks wait for what may pass, such as a missing leader

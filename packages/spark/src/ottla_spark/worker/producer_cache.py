@@ -82,7 +82,8 @@ class ProducerCache:
     def put_back(self, producer: Producer, settings: Mapping[str, Any], *, idle: float) -> None:
         """Keep a producer for *idle* seconds, unless it is taken before.
 
-        If too many are idle, this closes the oldest ones, and blocks until they are closed.
+        If too many are idle, this closes the oldest ones, and blocks until they are closed; it closes all if no thread
+        can be started that would do so later.
         """
         key = _key(settings)
         with self._changed:
@@ -90,15 +91,22 @@ class ProducerCache:
             self._waiting[key] = _Waiting(producer=producer, until=self._clock() + idle)
             surplus += [self._waiting.pop(each) for each in list(self._waiting)[:-MAX_PRODUCERS]]
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="ottla-spark-idle-producers", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._watch, name="ottla-spark-idle-producers", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system has no more threads: no reason to fail the task, whose rows are sent
+                    surplus += self._waiting.values()
+                    self._waiting.clear()
+                else:
+                    self._thread = thread
             self._changed.notify()
         _close_all(surplus)
 
     def close_idle(self) -> None:
         """Close producers whose idle time is over."""
         with self._changed:
-            idle = self._remove_idle()
+            now = self._clock()
+            idle = [self._waiting.pop(key) for key, each in list(self._waiting.items()) if each.until <= now]
         _close_all(idle)
 
     def empty(self) -> None:
@@ -109,20 +117,20 @@ class ProducerCache:
             self._changed.notify()
         _close_all(found)
 
-    def _remove_idle(self) -> list[_Waiting]:
-        now = self._clock()
-        return [self._waiting.pop(key) for key, each in list(self._waiting.items()) if each.until <= now]
-
     def _watch(self) -> None:
-        while True:
-            with self._changed:
-                idle = self._remove_idle()
-                if not idle:
-                    if not self._waiting:
-                        self._thread = None
-                        return
-                    self._changed.wait(max(0.0, min(each.until for each in self._waiting.values()) - self._clock()))
-            _close_all(idle)
+        while self._await_idle():
+            self.close_idle()
+
+    def _await_idle(self) -> bool:
+        """Wait until the idle time of a producer is over. If there is none left, return False: the thread ends."""
+        with self._changed:
+            while self._waiting:
+                seconds = min(each.until for each in self._waiting.values()) - self._clock()
+                if seconds <= 0:
+                    return True
+                self._changed.wait(seconds)
+            self._thread = None
+            return False
 
 
 _caches: dict[int, ProducerCache] = {}

@@ -61,8 +61,13 @@ def local_connections() -> Sequence[socket.socket]:
 def _connection(descriptor: int) -> socket.socket | None:
     """Return a new socket for the descriptor's connection, or None if it is not a local TCP connection."""
     try:
-        found = socket.socket(fileno=os.dup(descriptor))
+        copy = os.dup(descriptor)
     except OSError:
+        return None
+    try:
+        found = socket.socket(fileno=copy)
+    except OSError:  # such as of a network namespace that the process may not ask
+        os.close(copy)
         return None
     if _is_local(found):
         return found

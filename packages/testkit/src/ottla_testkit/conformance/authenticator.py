@@ -5,9 +5,9 @@ class TestMine(AuthenticatorConformance):
     secrets = ("the password",)
     mutual = True
 
-@pytest.fixture
-def mechanism(self):
-    return MyMechanism(user="ann", password="the password")
+    @pytest.fixture
+    def mechanism(self):
+        return MyMechanism(user="ann", password="the password")
 
     @pytest.fixture
     def broker(self):

@@ -68,7 +68,7 @@ class SizeRequirements(BoundedSuite):
                 f"{count} records have {size} bytes, and size_estimate() said {estimate}: requests would be too large",
             )
             later = columns.size_estimate()
-            check(size <= later, f"after encode(), {size} bytes are estimated as {later}")
+            check(size <= later, f"{count} records have {size} bytes, and size_estimate() said {later} after encode()")
             check(
                 size <= memory,
                 f"{count} records have {size} bytes on the wire, and memory() said {memory}: it is never less",

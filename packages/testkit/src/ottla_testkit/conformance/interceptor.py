@@ -10,7 +10,6 @@ class TestMine(InterceptorConformance):
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -24,6 +23,7 @@ from ottla.interfaces import Header, Interceptor, ProducerRecord
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.concurrent_calls import together
+from ottla_testkit.conformance.harness.copies import copied
 from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wait
 from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.thread_leaks import StartedThreads
@@ -53,7 +53,6 @@ _OUTCOMES: Final[Sequence[tuple[RecordMetadata, Exception | None]]] = (
 _THREADS: Final = 8
 _SCHEDULED: Final = 4
 _TIMES: Final = 200
-"""Seconds after which a call has waited."""
 
 
 class InterceptorConformance(TableRequirements):
@@ -76,6 +75,11 @@ class InterceptorConformance(TableRequirements):
     def interceptor(self) -> Interceptor:
         """The interceptor under test; a new one for each test."""
         raise NotImplementedError("give a fixture `interceptor` that returns your Interceptor")
+
+    @pytest.fixture(autouse=True)
+    def records_of_this_test_alone(self) -> None:
+        """Give each test data of its own, which no earlier test has let the interceptor change."""
+        vars(self)["records"] = [copied(record) for record in self.records]
 
     def test_it_has_every_method_of_the_contract(self, interceptor: Interceptor) -> None:
         check_contract(interceptor, Interceptor)
@@ -100,7 +104,7 @@ class InterceptorConformance(TableRequirements):
 
     def test_its_arguments_are_not_changed(self, interceptor: Interceptor) -> None:
         for key, value in self.records:
-            before = _copied((key, value))
+            before = copied((key, value))
             self._send(interceptor, key, value)
             check((key, value) == before, f"{before!r} was changed into {(key, value)!r}: it is the caller's")
 
@@ -251,13 +255,6 @@ def _check_headers(what: str, headers: Any) -> None:
             and isinstance(header[1], bytes | None),
             f"{what} returned the header {_shown(header)}; it must be a pair of str and bytes or None",
         )
-
-
-def _copied(record: tuple[Any, Any]) -> tuple[Any, Any]:
-    try:
-        return copy.deepcopy(record)
-    except Exception:  # it cannot be copied, a memoryview for instance
-        return record
 
 
 def _shown(data: Any) -> str:

@@ -42,6 +42,7 @@ _UNUSUAL: Final[Sequence[tuple[MetricName, float]]] = (
 )
 _TAGS_OF_TOPICS: Final = 2
 _MOMENT: Final = 0.2
+_MOMENTS: Final = 5
 _GRACE: Final = 1.0
 """Seconds in which a thread that close() has joined leaves the list of threads, on a busy machine too."""
 _HELD: Final = 0.5
@@ -235,12 +236,14 @@ class MetricsReporterConformance(BoundedSuite):
     def test_the_metrics_are_not_read_without_a_pause(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()
         with self._started(reporter, figures):
-            time.sleep(_MOMENT)
-            check(
-                len(figures.given) <= _MAX_READS,
-                f"the metrics were read {len(figures.given)} times in {_MOMENT:g} s: its thread takes a processor's "
-                "time from the producer",
-            )
+            for moments in range(1, _MOMENTS + 1):  # on a busy machine its thread may not run in the first one
+                time.sleep(_MOMENT)
+                reads = len(figures.given)
+                check(
+                    reads <= moments * _MAX_READS,
+                    f"the metrics were read {reads} times in {moments * _MOMENT:g} s: its thread takes a processor's "
+                    "time from the producer",
+                )
 
     def test_the_metrics_it_reads_are_not_changed(self, reporter: MetricsReporter) -> None:
         figures = CountingRegistry()

@@ -14,7 +14,6 @@ class TestMine(SerializerConformance):
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +21,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from ottla.errors import NotPreparedError, with_article
+from ottla.errors import NotPreparedError
 from ottla.interfaces import (
     Header,
     Serializer,
@@ -34,6 +33,7 @@ from ottla.interfaces import (
 from ottla_testkit.conformance.harness.bounded_suite import check_contract
 from ottla_testkit.conformance.harness.checked_layer import check, fail, needed
 from ottla_testkit.conformance.harness.concurrent_calls import together, within
+from ottla_testkit.conformance.harness.copies import copied
 from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wait
 from ottla_testkit.conformance.harness.schedules import check_orders
 from ottla_testkit.conformance.harness.serializer_calls import A_HEADER, SerializerCalls, is_header, shown
@@ -75,6 +75,11 @@ class SerializerConformance(SerializerCalls):
     def serializer(self) -> Serializer:
         """The serializer under test; a new one for each test."""
         raise NotImplementedError("give a fixture `serializer` that returns your Serializer")
+
+    @pytest.fixture(autouse=True)
+    def samples_of_this_test_alone(self) -> None:
+        """Give each test data of its own, which no earlier test has let the serializer change."""
+        vars(self)["samples"] = [(copied(data), expected) for data, expected in self.samples]
 
     def test_it_has_every_method_of_the_contract(self, serializer: Serializer) -> None:
         check_contract(serializer, Serializer)
@@ -151,10 +156,7 @@ class SerializerConformance(SerializerCalls):
 
     def test_its_arguments_are_not_changed(self, serializer: Serializer) -> None:
         for data, _expected in self.samples:
-            try:
-                before = copy.deepcopy(data)
-            except Exception:  # it cannot be copied, a memoryview for instance
-                before = data
+            before = copied(data)
             self._serialize(serializer, data)
             check(data == before, f"{shown(before)} was changed into {shown(data)}: it is the caller's")
 
@@ -289,51 +291,6 @@ class SerializerConformance(SerializerCalls):
     def alike(self, made: bytes, expected: bytes) -> bool:
         """Return whether a column's row equals the same value alone; override it for formats with several encodings."""
         return made == expected
-
-    # Shared by the tests
-
-    def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
-        """Return the rows of a serialized column."""
-        made = self._made_of_column(serializer, column).to_pylist()
-        return [row.encode() if isinstance(row, str) else row for row in made]
-
-    def _made_of_column(self, serializer: Serializer, column: Any) -> Any:
-        import pyarrow as pa  # only a serializer of columns needs it
-
-        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
-        try:
-            made = self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
-        except Exception as error:
-            fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
-        is_array = isinstance(made, pa.Array)
-        result = f"{with_article(type(made).__name__)}" + (
-            f" of {len(made)} rows of {made.type}" if hasattr(made, "type") else ""
-        )
-        check(
-            is_array
-            and len(made) == len(column)
-            and made.type in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()),
-            f"serialize_column() of {len(column)} rows of {column.type} returned {result}, and must return an Arrow "
-            "array of as many bytes or texts: of type binary, large_binary, string or large_string",
-        )
-        return made
-
-    def _column_refusal(self, serializer: Serializer, column: Any) -> None:
-        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
-        try:
-            self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
-        except TypeError as error:
-            check(bool(str(error).strip()), f"a column of {column.type} was refused without words")
-        except Exception as error:
-            fail(
-                f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}; it must be a TypeError",
-                error,
-            )
-        else:
-            fail(
-                f"serialize_column() took {len(column)} rows of {column.type}; it must refuse the type, even with no "
-                "row"
-            )
 
 
 def _cells(column: Any) -> list[Any]:

@@ -7,16 +7,22 @@ fetches them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.java.download import Artifact, Route, choose_route
 from ottla_testkit.java.jar_digests import verify
 from ottla_testkit.java.release import Release, release
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 KAFKA_VERSION = "4.3.0"
 CACHE_VARIABLE = "OTTLA_KAFKA_CACHE"
@@ -57,14 +63,34 @@ def fetched_jars(
         verify(target, digests=digests)
         return target
     root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-", ignore_cleanup_errors=True) as scratch:
-        fetched = Path(scratch, "jars")
-        fetched.mkdir()
-        _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route or choose_route(), pause=pause)
-        verify(fetched, digests=digests)
-        _publish(fetched, target)
+    with _alone(root):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=root, prefix=".fetching-", ignore_cleanup_errors=True) as scratch:
+                fetched, route = Path(scratch, "jars"), route or choose_route()
+                fetched.mkdir()
+                _fetch(name, artifacts, folder=fetched, scratch=Path(scratch), route=route, pause=pause)
+                verify(fetched, digests=digests)
+                _publish(fetched, target)
     verify(target, digests=digests)  # another process may have created the folder
     return target
+
+
+@contextlib.contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Let one process at a time fetch jars: Maven's local repository is not safe for several.
+
+    The lock is that of the cache's folder, and ends with the process. Windows and some file systems have no such lock.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # such as of NFS, which locks only what is open for writing
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def cache_folder() -> Path:

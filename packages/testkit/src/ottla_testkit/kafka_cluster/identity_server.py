@@ -16,7 +16,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final, Self
 
-from ottla_testkit.errors import ClusterError, tail
+from ottla_testkit.errors import ClusterError, PortInUseError, tail
 from ottla_testkit.java.download import Artifact
 from ottla_testkit.java.jars import fetched_jars
 from ottla_testkit.java.runtime import java_command
@@ -116,4 +116,5 @@ class IdentityServer:
             ):
                 return
             time.sleep(0.05)
-        raise ClusterError(f"the identity server does not respond:\n{tail(process.log)}")
+        kind = PortInUseError if process.port_taken else ClusterError
+        raise kind(f"the identity server does not respond:\n{tail(process.log)}")

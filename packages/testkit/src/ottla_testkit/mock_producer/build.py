@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import attrs
 
@@ -21,7 +21,6 @@ from ottla.plugins.registry import Registry
 from ottla.plugins.registry.installed import announced
 from ottla.plugins.selection import choose_plugins
 from ottla.producer.components import Engine, build_metric_values
-from ottla.sender.io_thread import IoThread
 from ottla.transactions.build import TransactionParts, build_transactions
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.io_loop import MockIoLoop
@@ -52,7 +51,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
     config = _at_once(config)
     clock = SYSTEM.clock
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
-    metadata = _metadata(backoff, clock)
+    metadata = _metadata(backoff)
     client_id = plugins.client_id
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
     transactions = build_transactions(config, backoff, client_id, metadata.cluster_ids, SYSTEM)
@@ -90,7 +89,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         plugins,
         queueing,
         metadata=metadata,
-        io_thread=cast(IoThread, rounds),
+        io_thread=rounds,
         manager=transactions.manager,
         metric_values=build_metric_values(
             plugins,
@@ -102,7 +101,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         ),
         wake=rounds.advance,
         max_lookup=max_lookup,
-        clock=clock,
+        environment=SYSTEM,
     )
     return MockParts(engine=engine, sent_batches=sent_batches, rounds=rounds, coordinator=coordinator)
 
@@ -119,7 +118,7 @@ def _at_once(config: ProducerConfig) -> ProducerConfig:
     return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
 
 
-def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
+def _metadata(backoff: Backoff) -> Metadata:
     """Metadata that is never refreshed: the producer itself adds topics."""
     return Metadata(
         bootstrap=[("mock", 9092)],
@@ -127,7 +126,6 @@ def _metadata(backoff: Backoff, clock: Callable[[], float]) -> Metadata:
         max_idle=float("inf"),
         refresh_backoff=backoff,
         wake=_do_nothing,
-        clock=clock,
     )
 
 

@@ -40,8 +40,7 @@ class MockCoordinator:
 
     def join(self, topic: str, partition: int) -> None:
         """Add a record's partition to the open transaction."""
-        if (topic, partition) not in self.sequences.partitions_in_transaction:
-            self.sequences.new_partitions[topic, partition] = None
+        self.sequences.transaction_partitions.admits((topic, partition))
 
     def fence(self) -> None:
         """Let another producer take the transactional id over; IllegalStateError if this one does not have it yet."""

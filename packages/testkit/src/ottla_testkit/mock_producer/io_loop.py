@@ -19,7 +19,7 @@ _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
 
 
 class MockIoLoop:
-    """The methods of an I/O thread that `producer.lifecycle` calls, and the rounds of a mock producer."""
+    """A `RoundRunner` of `producer.lifecycle` without a thread, and the rounds of a mock producer."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class MockIoLoop:
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
-        all_complete = self._sent_batches.answer() if error is None else self._sent_batches.fail(error)
-        if all_complete:
+        completed = self._sent_batches.answer() if error is None else self._sent_batches.fail(error)
+        if completed:
             self.advance()
-        return all_complete
+        return completed
 
     def answer_all(self) -> None:
         """Complete all batches, including records that callbacks send meanwhile."""
@@ -80,7 +80,7 @@ class MockIoLoop:
                 self._fail_all(cause)
             coordinator.advance(self._clock(), all_complete=True)
 
-    # The interface that `lifecycle` uses
+    # The methods of a `RoundRunner`
 
     def start(self) -> None:
         """Do nothing: there is no thread to start."""
@@ -104,6 +104,9 @@ class MockIoLoop:
     def abandon(self, timeout: float) -> None:
         """Close immediately, because there is no thread that could do it."""
         self.begin_close(timeout)
+
+    def give_up(self) -> None:
+        """Do nothing: no round hangs, because `join` never fails."""
 
     def forget(self) -> None:
         """Do nothing: there is no thread to forget."""

@@ -31,12 +31,13 @@ class PlannedErrors:
         self._planned: dict[str, deque[Exception]] = {}
 
     def plan(self, method: str, error: Exception) -> None:
-        """Plan an error for a call of this method; ValueError if it has no such method."""
+        """Plan an error for a call of this method. Raises ValueError if it has no such method, and TypeError."""
         if method not in METHODS:
             raise ValueError(
                 f"{method!r} is not a producer method that can fail; these are: {', '.join(sorted(METHODS))}. To fail "
                 "a record, so that its result() raises, use fail_next(error)"
             )
+        check_exception("raise_next", error)
         self._planned.setdefault(method, deque()).append(error)
 
     def raise_next(self, method: str) -> None:
@@ -48,3 +49,11 @@ class PlannedErrors:
     def clear(self) -> None:
         """Drop all errors."""
         self._planned.clear()
+
+
+def check_exception(method: str, error: object) -> None:
+    """Raise TypeError in the call that plans an error, rather than later in the call of the program."""
+    if isinstance(error, type) and issubclass(error, BaseException):
+        raise TypeError(f"{method} got the class {error.__name__}; give an error of it, {error.__name__}(...)")
+    if not isinstance(error, BaseException):
+        raise TypeError(f"{method} got {error!r}, which is no exception")

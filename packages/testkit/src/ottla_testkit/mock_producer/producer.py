@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from types import EllipsisType
 from typing import Any, Unpack
 
@@ -23,7 +24,7 @@ from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.history import History
-from ottla_testkit.mock_producer.planned_errors import PlannedErrors
+from ottla_testkit.mock_producer.planned_errors import PlannedErrors, check_exception
 from ottla_testkit.mock_producer.sent_batches import SentRecord
 from ottla_testkit.mock_producer.topics import MockBlockingSend, MockTopics
 
@@ -51,6 +52,7 @@ class MockProducer(Producer):
         auto_complete: bool = True,
         **options: Unpack[ProducerKeywords],
     ) -> None:
+        known = MockTopics(topics, partitions=partitions)
         parts = build(config or {}, options)
         self.auto_complete = auto_complete
         """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
@@ -62,11 +64,7 @@ class MockProducer(Producer):
         self._sending = threading.RLock()
         self._sent = History()
         self._planned_errors = PlannedErrors()
-        self._begin(parts.engine)
-        self._blocking_send = MockBlockingSend(
-            parts.engine, self._check_sendable, MockTopics(topics, partitions=partitions)
-        )
-        self._serializer.await_topic = self._blocking_send.find_route
+        self._begin(parts.engine, partial(MockBlockingSend, topics=known))
 
     # Sent records
 
@@ -130,6 +128,7 @@ class MockProducer(Producer):
         Its caller gets a DeliveryError whose cause is *error*, or *error* itself if it is one. With *auto_complete* no
         record is pending between two calls, so this raises IllegalStateError: use `fail_next`.
         """
+        check_exception("error_next", error)
         failed = self._parts.rounds.answer(error)
         if not failed and self.auto_complete:
             raise IllegalStateError(
@@ -144,6 +143,7 @@ class MockProducer(Producer):
         `send` returns its delivery as usual. It fails when it would be acknowledged: immediately with *auto_complete*,
         so that a function that waits for `result()` gets the error. Several calls fail as many records, in turn.
         """
+        check_exception("fail_next", error)
         self._parts.sent_batches.plan_failure(error)
 
     def raise_next(self, method: str, error: Exception) -> None:
@@ -274,18 +274,23 @@ class MockProducer(Producer):
 
     @contextmanager
     def _sends(self, method: str) -> Iterator[None]:
-        """Take the records that a call of *method* sends, and acknowledge them with *auto_complete*."""
+        """Take the records that a call of *method* sends, and acknowledge them with *auto_complete*.
+
+        If the call fails in the middle of a table, the rows before that are sent, as by a real producer.
+        """
         self._planned_errors.raise_next(method)
         transactional = self._parts.coordinator is not None
-        with self._sending:
-            try:
-                yield
-            finally:  # in the middle of a table, too
-                self._sent.add(self._parts.rounds.take(), transactional=transactional)
-                if transactional:
-                    self._parts.rounds.advance()
-        if self.auto_complete:
-            self._parts.rounds.answer_all()
+        try:
+            with self._sending:
+                try:
+                    yield
+                finally:
+                    self._sent.add(self._parts.rounds.take(), transactional=transactional)
+                    if transactional:
+                        self._parts.rounds.advance()
+        finally:
+            if self.auto_complete:
+                self._parts.rounds.answer_all()
 
 
 def _no_wait(timeout: float | None) -> float | None:

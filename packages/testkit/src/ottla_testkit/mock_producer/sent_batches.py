@@ -102,21 +102,19 @@ class SentBatches:
 
     def answer(self) -> bool:
         """Acknowledge the oldest batch, or fail it if that is planned; return False if there is none."""
-        with self._lock:
-            if not self._pending:
-                return False
-            cause = self._failing.get(self._pending[0])
-        return self._acknowledge() if cause is None else self.fail(cause)
-
-    def _acknowledge(self) -> bool:
-        with self._lock:
+        with self._lock:  # one step: another thread may answer, too
             if not self._pending:
                 return False
             batch = self._pending.popleft()
+            cause = self._failing.pop(batch, None)
             partition = (batch.topic, batch.partition)
             offset = self._ends[partition] if self._acks else -1
-            self._ends[partition] += batch.count
-        self._mark_returned(batch)
+            if cause is None:
+                self._ends[partition] += batch.count
+        batch.mark_returned(self._clock())
+        if cause is not None:
+            self._fail_for(batch, cause)
+            return True
         with on_the_io_thread():
             count_acknowledged(self._counters, batch, self._clock())
             self._accumulator.complete(batch, Acknowledged(base_offset=offset))
@@ -127,8 +125,7 @@ class SentBatches:
         batch = self._oldest()
         if batch is None:
             return False
-        error = cause if isinstance(cause, DeliveryError) else delivery_failed(batch, cause, self._clock())
-        self._fail(batch, error)
+        self._fail_for(batch, cause)
         return True
 
     def drop(self, cause: OttlaError) -> None:
@@ -160,11 +157,12 @@ class SentBatches:
                 return None
             batch = self._pending.popleft()
             self._failing.pop(batch, None)
-        self._mark_returned(batch)
+        batch.mark_returned(self._clock())
         return batch
 
-    def _mark_returned(self, batch: ProducerBatch) -> None:
-        batch.mark_returned(self._clock())
+    def _fail_for(self, batch: ProducerBatch, cause: Exception) -> None:
+        error = cause if isinstance(cause, DeliveryError) else delivery_failed(batch, cause, self._clock())
+        self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: DeliveryError) -> None:
         with on_the_io_thread():

@@ -15,9 +15,17 @@ from ottla_testkit.mock_producer.sent_batches import NODE
 
 
 class MockTopics:
-    """Topics with their numbers of partitions; with None, every topic exists, with *partitions*."""
+    """Topics with their numbers of partitions; with None, every topic exists, with *partitions*.
+
+    Raises TypeError and ValueError for what is no number of partitions.
+    """
 
     def __init__(self, topics: Mapping[str, int] | None, *, partitions: int) -> None:
+        if topics is not None and not isinstance(topics, Mapping):
+            raise TypeError(f"topics={topics!r}: give a dict of topics with their numbers of partitions")
+        _check_count("partitions", partitions)
+        for name, count in (topics or {}).items():
+            _check_count(f"topics: {name!r}", count)
         self._topics = topics
         self._partitions = partitions
 
@@ -33,10 +41,17 @@ class MockTopics:
         metadata.update({NODE: Broker(id=NODE, host="mock", port=9092)}, {topic: known}, 0.0, partial=True)
 
 
+def _check_count(what: str, count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"{what}: {count!r} is no number of partitions")
+    if count < 1:
+        raise ValueError(f"{what}: {count} is no number of partitions; a topic has at least one")
+
+
 class MockBlockingSend(BlockingSend):
     """Finds the routes of topics that enter the metadata when they are looked up."""
 
-    def __init__(self, engine: Engine, check_sendable: CheckSendable, topics: MockTopics) -> None:
+    def __init__(self, engine: Engine, check_sendable: CheckSendable, *, topics: MockTopics) -> None:
         super().__init__(engine, check_sendable)
         self._topics = topics
         self._metadata = engine.metadata

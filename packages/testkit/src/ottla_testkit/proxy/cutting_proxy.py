@@ -13,17 +13,15 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import struct
 import threading
 from collections.abc import Iterable
 from typing import Self
 
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.proxy.cut_plan import Cut, CutPlan, Direction
+from ottla_testkit.proxy.pending_connections import RESET, PendingConnections
 
-CONNECT_WITHIN = 10.0  # seconds
 CHUNK = 1 << 16
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER
 
 
 class CuttingProxy:
@@ -43,15 +41,24 @@ class CuttingProxy:
 
     def __enter__(self) -> Self:
         self._selector = selectors.DefaultSelector()
+        self._pending = PendingConnections(self._selector, self._pair)
         self._wake, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self.accept()
-        self._thread.start()
+        try:
+            self.accept()
+            self._thread.start()
+        except BaseException:
+            self._wake.close()
+            self._close()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
         self._wake.close()
         self._thread.join()
+        self._close()
+
+    def _close(self) -> None:
         self.refuse()
         self.cut()
         self._woken.close()
@@ -127,23 +134,20 @@ class CuttingProxy:
 
     def _run(self) -> None:
         while True:
-            ready = {key.fileobj: events for key, events in self._selector.select()}
+            with self._lock:
+                seconds = self._pending.seconds()
+            ready = {key.fileobj: events for key, events in self._selector.select(seconds)}
             if self._woken in ready:
                 return
             with self._lock:
+                self._pending.proceed(ready)
                 for end in self._peers.keys() & ready.keys():
                     if end in self._peers and not self._held:  # otherwise the connection was lost or held a moment ago
                         self._forward(end, ready[end])
                 if self._listener is not None and self._listener in ready:
-                    self._accept(self._listener)
+                    self._pending.accept(self._listener, *self._target)
 
-    def _accept(self, listener: socket.socket) -> None:
-        client, _ = listener.accept()
-        try:
-            target = socket.create_connection(self._target, CONNECT_WITHIN)
-        except OSError:
-            client.close()
-            return
+    def _pair(self, client: socket.socket, target: socket.socket) -> None:
         for end, peer in ((client, target), (target, client)):
             end.setblocking(False)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -182,9 +186,10 @@ class CuttingProxy:
     def _cut(self, *, reset: bool) -> None:
         if reset:
             for end in self._peers:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         while self._peers:
             self._lose(next(iter(self._peers)))
+        self._pending.cut(reset=reset)
 
     def _watch(self, *ends: socket.socket) -> None:
         """Read from an end only while its peer has nothing left to send, so that no bytes accumulate here."""

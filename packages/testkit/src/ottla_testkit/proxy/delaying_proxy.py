@@ -8,16 +8,18 @@ the delay longer.
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Self
 
 import attrs
 
-from ottla_testkit.errors import ProxyError
+from ottla_testkit.errors import PortInUseError, ProxyError
 from ottla_testkit.processes.free_ports import HOST, free_ports
 from ottla_testkit.processes.interrupts import interrupts_deferred
 from ottla_testkit.proxy import forwarder
@@ -41,7 +43,8 @@ class DelayingProxy:
     """Forward between clients of `port` and a target, during a `with` block.
 
     *round_trip* is in seconds. *jitter* is the maximum that is added to it at random, from *seed*; each direction gets
-    half of the sum. To cut connections at a given byte, point this proxy to a `CuttingProxy` or the reverse.
+    half of the sum. To cut connections at a given byte, point this proxy to a `CuttingProxy` or the reverse. For any
+    thread.
     """
 
     def __init__(
@@ -55,9 +58,10 @@ class DelayingProxy:
         self._bytes_per_second: float | None = None
         self._held: frozenset[Direction] = frozenset()
         self._process: subprocess.Popen[bytes] | None = None
+        self._ordering = threading.Lock()
 
     def __enter__(self) -> Self:
-        with socket.create_server((HOST, self.port), backlog=_BACKLOG) as listener, interrupts_deferred():
+        with self._listener() as listener, interrupts_deferred():
             given = {
                 "listener": listener.fileno(),
                 "target": self._target,
@@ -82,9 +86,20 @@ class DelayingProxy:
 
     def close(self) -> None:
         """Reset every connection and end the process; leaving the `with` block does it."""
-        process, self._process = self._process, None
-        if process is None:
-            return
+        with self._ordering:
+            process, self._process = self._process, None
+            if process is not None:
+                self._end(process)
+
+    def _listener(self) -> socket.socket:
+        try:
+            return socket.create_server((HOST, self.port), backlog=_BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise PortInUseError(f"another process holds port {self.port}, which the proxy has chosen") from error
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         with interrupts_deferred(), process:  # closes its pipes
             try:
@@ -164,16 +179,18 @@ class DelayingProxy:
 
     def _order(self, **command: object) -> dict[str, int]:
         """Send a command to the process. Before its start this does nothing, because the start passes all settings."""
-        process = self._process
-        if process is None:
-            return {"accepted": 0, "out": 0, "back": 0}
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(command).encode() + b"\n")
-            answer = process.stdout.readline()
-        except BrokenPipeError:
-            answer = b""
+        # A test makes faults on another thread; and an interrupt would leave an answer behind for the next order.
+        with self._ordering, interrupts_deferred():
+            process = self._process
+            if process is None:
+                return {"accepted": 0, "out": 0, "back": 0}
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(json.dumps(command).encode() + b"\n")
+                answer = process.stdout.readline()
+            except BrokenPipeError:
+                answer = b""
         if not answer:
             raise ProxyError(f"the process of the proxy on port {self.port} has ended; its error is on stderr")
         counts: dict[str, int] = json.loads(answer)

@@ -8,7 +8,7 @@ from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import Session, SimulatedLogin
 from ottla_testkit.simulation.network import SimulatedNetwork
-from ottla_testkit.simulation.pending_response import PendingResponse
+from ottla_testkit.simulation.pending_response import KnownResponse, PendingResponse
 from ottla_testkit.simulation.planned_network import PlannedNetwork, PlannedRequestFault, RequestFault
 from ottla_testkit.simulation.produce_requests import AfterAppend, BatchArrival, OfPartitions
 from ottla_testkit.simulation.simulation import Simulation
@@ -23,6 +23,7 @@ __all__ = [
     "Chance",
     "FaultRates",
     "FaultyNetwork",
+    "KnownResponse",
     "Link",
     "LinkConditions",
     "OfPartitions",

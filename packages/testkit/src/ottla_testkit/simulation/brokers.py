@@ -10,6 +10,7 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import attrs
@@ -40,7 +41,7 @@ from ottla_testkit.simulation.controller import Controller
 from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
 from ottla_testkit.simulation.groups import SimulatedGroup
 from ottla_testkit.simulation.login import HangUpError, Session, SimulatedLogin
-from ottla_testkit.simulation.pending_response import PendingResponse, Response
+from ottla_testkit.simulation.pending_response import KnownResponse, PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
 from ottla_testkit.simulation.replicated_partition import NO_LEADER, replicate
 from ottla_testkit.simulation.telemetry import TELEMETRY, SimulatedTelemetry
@@ -80,9 +81,12 @@ class SimulatedBroker:
     """Whether the broker reads nothing from a connection that it throttles, as Kafka's do."""
     quota: float | None = None
     """Bytes per second of Produce requests, in addition, or None for no limit."""
-    produce_version: int = -1  # of the last Produce request
-    hints: bool = False  # Produce responses name the leader (KIP-951)
-    named_records: Mapping[int, str] = attrs.field(factory=dict)  # records that it names for INVALID_RECORD (KIP-467)
+    produce_version: int = -1
+    """That of the last Produce request."""
+    hints: bool = False
+    """Whether Produce responses name the leader (KIP-951)."""
+    named_records: Mapping[int, str] = attrs.field(factory=dict)
+    """The records that it names for INVALID_RECORD (KIP-467)."""
     magics: list[int] = attrs.field(factory=list)
     outdated_metadata: MetadataResponse | None = None
     """The metadata that it returns, if it has not got the newest yet."""
@@ -93,11 +97,8 @@ class SimulatedBroker:
     """Connections that the broker has closed because of an unexpected request, as one after a session's end."""
     misunderstood: list[str] = attrs.field(factory=list)
     """Requests that the broker cannot read, or in versions that it does not offer: it closes their connections."""
-    muted_seconds: float = 0.0
-    """How long the connection of the newest Produce response is not read."""
     muted_until: float = 0.0
     """When the broker reads again from all connections that it has throttled: perhaps after the end of its quota."""
-    _waits: PendingResponse | None = None
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL}
     )
@@ -107,34 +108,30 @@ class SimulatedBroker:
         raise HangUpError(what)
 
     def respond(self, session: Session, frame: bytes, now: float) -> Response:
-        """Return the response to a request, or one that comes later: followers have to get a batch first."""
-        self._waits = None
-        response = self.respond_in_session(session, frame, now)
-        waits, self._waits = self._waits, None
-        return response if waits is None else waits
-
-    def respond_in_session(self, session: Session, frame: bytes, now: float) -> bytes | None:
-        """Return the response to a request on a connection that may require a login first. Raises HangUpError.
-
-        Returns None if there is no response, or one that only `respond` returns.
-        """
+        """Return the response to a request on a connection that may require a login first. Raises HangUpError."""
         if self.login is None or not self.login.belongs(session, frame, now):
-            return self._answer_readable(frame)
-        return self.login.answer(session, frame, now)
-
-    def _answer_readable(self, frame: bytes) -> bytes | None:
-        try:
             return self.answer(frame)
-        except (ProtocolError, UnsupportedVersionError) as error:
-            self._misunderstand(str(error))
+        return KnownResponse(self.login.answer(session, frame, now))
+
+    def take_late(self, frame: bytes) -> None:
+        """Take a request of a connection that has ended: nothing reads a response, and there is nothing to close."""
+        if self.up:
+            with suppress(HangUpError):
+                self.answer(frame)
 
     def require(self, login: SimulatedLogin) -> None:
         """Require this login from now on."""
         self.login = login
         self.versions.update(login.versions())
 
-    def answer(self, frame: bytes) -> bytes | None:
-        """Return the response without its length field, or None if there is no response."""
+    def answer(self, frame: bytes) -> Response:
+        """Return the response to a request that needs no login, or after it. Raises HangUpError."""
+        try:
+            return self._answer(frame)
+        except (ProtocolError, UnsupportedVersionError) as error:
+            self._misunderstand(str(error))
+
+    def _answer(self, frame: bytes) -> Response:
         if len(frame) < _HEADER:
             self._misunderstand("a request that ends in its header")
         api_key, version, correlation_id, client_size = struct.unpack_from(">hhih", frame)
@@ -143,18 +140,18 @@ class SimulatedBroker:
         message = _READ[api_key]
         self.requests.append((message.name, version))
         if self.silent:
-            return None
+            return KnownResponse()
         body = frame[_HEADER + max(client_size, 0) + message.flexible(version) :]
         prefix: bytes = correlation_id.to_bytes(4, "big")
         tags = bytes(message.flexible(version))
         telemetry = self.cluster.telemetry
         if message in TELEMETRY and telemetry is not None:
             content = telemetry.answer(message, message.request(version).decode(body))
-            return prefix + tags + message.response(version).encode(content)
+            return KnownResponse(prefix + tags + message.response(version).encode(content))
         if message.key not in self.versions:
             self._misunderstand(f"{message.name}, which the broker does not offer")
         if message is API_VERSIONS:
-            return prefix + self._negotiate(body, version)
+            return KnownResponse(prefix + self._negotiate(body, version))
         low, high = self.versions[message.key]
         if not low <= version <= high:
             self._misunderstand(f"{message.name} {version}, and the broker supports {low} to {high}")
@@ -165,7 +162,7 @@ class SimulatedBroker:
         content = (
             self._metadata(request, version) if message is METADATA else self._coordinate(message, request, version)
         )
-        return prefix + tags + message.response(version).encode(content)
+        return KnownResponse(prefix + tags + message.response(version).encode(content))
 
     def _negotiate(self, body: bytes, version: int) -> bytes:
         """Return the response to ApiVersions, whose header never has tags."""
@@ -204,21 +201,20 @@ class SimulatedBroker:
             code=code,
         )
 
-    def _produce(self, request: ProduceRequest, version: int, prefix: bytes) -> bytes | None:
+    def _produce(self, request: ProduceRequest, version: int, prefix: bytes) -> Response:
+        """Return the response to Produce, which waits until the followers have the batches."""
         pending = PendingResponse()
         encode = PRODUCE.response(version).encode
         scripted = self.codes.popleft() if self.codes else ErrorCode.NONE
 
         def done(response: ProduceResponse | None) -> None:
-            self.muted_seconds = response.throttle_time_ms / 1000 if response is not None and self.mutes else 0.0
+            muted_seconds = response.throttle_time_ms / 1000 if response is not None and self.mutes else 0.0
             edited = None if response is None else self.edit(request, response)
-            pending.give(None if edited is None else prefix + encode(edited))
+            content = None if edited is None else prefix + encode(edited)
+            pending.give(KnownResponse(content, muted_seconds=muted_seconds))
 
         ProduceAnswer(self, request, scripted, version, done).begin()
-        if pending.known:
-            return pending.content
-        self._waits = pending
-        return None
+        return pending if pending.known is None else pending.known
 
     def edit(self, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
         """Return the response to send, None for none; a test may override it."""
@@ -265,15 +261,20 @@ class SimulatedCluster:
     """Brokers with ids from 1, and topics."""
 
     brokers: dict[int, SimulatedBroker] = attrs.field(factory=dict)
-    id: str | None = "simulated cluster"  # None: as before Kafka 0.10.1
+    id: str | None = "simulated cluster"
+    """None: as before Kafka 0.10.1."""
     topics: dict[str, SimulatedTopic] = attrs.field(factory=dict)
-    seed: int | None = None  # the broker behind the bootstrap server's name, by default the first
+    seed: int | None = None
+    """The broker behind the bootstrap server's name, by default the first."""
     metadata_code: ErrorCode = ErrorCode.NONE
-    unlisted: set[int] = attrs.field(factory=set)  # brokers that metadata leaves out: fenced, or about to shut down
-    address: tuple[str, int] | None = None  # what every broker advertises, if it has no own address
+    unlisted: set[int] = attrs.field(factory=set)
+    """Brokers that metadata leaves out: fenced, or about to shut down."""
+    address: tuple[str, int] | None = None
+    """What every broker advertises, if it has no own address."""
     transaction_version: int = 2
     features_epoch: int = 1
-    coordinator: int | None = None  # the broker that coordinates all transactions and groups, by default the first
+    coordinator: int | None = None
+    """The broker that coordinates all transactions and groups, by default the first."""
     coordinator_loads: bool = False
     """Whether the coordinator has not loaded its state yet."""
     denied_topics: set[str] = attrs.field(factory=set)

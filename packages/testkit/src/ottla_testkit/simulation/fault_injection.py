@@ -23,7 +23,7 @@ from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.network import SimulatedNetwork
-from ottla_testkit.simulation.pending_response import Response, when_known
+from ottla_testkit.simulation.pending_response import KnownResponse, Response, when_known
 from ottla_testkit.simulation.produce_requests import Scripted
 from ottla_testkit.simulation.refusals import RETRIABLE
 from ottla_testkit.simulation.transactions import TXN_V2
@@ -38,41 +38,38 @@ COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn
 DISTANCES = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 
 
+def _fault(rate: float) -> float:
+    """Declare a rate that `FaultRates.scaled` changes."""
+    declared: float = attrs.field(default=rate, metadata={"scaled": True})
+    return declared
+
+
 @attrs.frozen(kw_only=True)
 class FaultRates:
     """Probabilities of faults: for each request, and for brokers at each poll."""
 
-    lost_request: float = 0.02
-    lost_response: float = 0.02
-    torn_response: float = 0.01
-    late_request: float = 0.3  # share of the lost requests that arrive later
-    refused: float = 0.05
-    refusals: Sequence[Scripted] = RETRIABLE  # for Produce requests
+    lost_request: float = _fault(0.02)
+    lost_response: float = _fault(0.02)
+    torn_response: float = _fault(0.01)
+    late_request: float = 0.3
+    """Share of the lost requests that arrive later."""
+    refused: float = _fault(0.05)
+    refusals: Sequence[Scripted] = RETRIABLE
+    """Those of Produce requests."""
     delay: float = 0.3
     longest_delay: float = 0.5
-    closes_connection: float = 0.005
-    half_open: float = 0.002
-    freeze: float = 0.001
+    closes_connection: float = _fault(0.005)
+    half_open: float = _fault(0.002)
+    freeze: float = _fault(0.001)
     longest_freeze: float = 1.5
-    crash: float = 0.002
+    crash: float = _fault(0.002)
     longest_crash: float = 3.0
-    leader_moves: float = 0.01
-    coordinator_moves: float = 0.005
+    leader_moves: float = _fault(0.01)
+    coordinator_moves: float = _fault(0.005)
 
     def scaled(self, factor: float) -> FaultRates:
         """Return the same rates, with all faults *factor* times as likely."""
-        faults = (
-            "lost_request",
-            "lost_response",
-            "torn_response",
-            "refused",
-            "closes_connection",
-            "half_open",
-            "freeze",
-            "crash",
-            "leader_moves",
-            "coordinator_moves",
-        )
+        faults = [field.name for field in attrs.fields(FaultRates) if field.metadata.get("scaled")]
         return attrs.evolve(self, **{name: factor * getattr(self, name) for name in faults})
 
 
@@ -95,7 +92,6 @@ class FaultyNetwork(SimulatedNetwork):
 
     def __init__(self, cluster: SimulatedCluster, clock: ManualClock, seed: int, *, random_links: bool = True) -> None:
         super().__init__(cluster, clock, seed=seed)
-        self.random = self.chance
         self.fault_rates: FaultRates | None = None
         if random_links:
             self.wire = random_link_conditions(self.chance)
@@ -130,27 +126,29 @@ class FaultyNetwork(SimulatedNetwork):
             self._end_connection(link)
             if chance.happens(fault_rates.late_request) and not self._breaks_every_producer(frame):
                 seconds = chance.uniform(0, 2 * fault_rates.longest_delay)
-                self.schedule.later(seconds, lambda: broker.up and broker.answer(frame))  # its response is dropped
-            return None
+                self.schedule.later(seconds, lambda: broker.take_late(frame))
+            return KnownResponse()
         self._refuse(broker, fault_rates)
         response = super().take(link, frame)
         broker.codes.clear()
         broker.errors_by_request.clear()
-        when_known(response, lambda content: self._answer(link, content, draw - fault_rates.lost_request, fault_rates))
-        return None
+        when_known(response, lambda known: self._answer(link, known, draw - fault_rates.lost_request, fault_rates))
+        return KnownResponse()
 
-    def _answer(self, link: Link, answer: bytes | None, draw: float, fault_rates: FaultRates) -> None:
+    def _answer(self, link: Link, response: KnownResponse, draw: float, fault_rates: FaultRates) -> None:
         chance = self.chance
         if draw < fault_rates.lost_response:
             self._end_connection(link)
             return
-        if answer is None:
+        content = response.content
+        if content is None:
             return
         if draw < fault_rates.lost_response + fault_rates.torn_response:
-            self._send_part(link, answer)
+            self._send_part(link, content)
             return
         delay = chance.uniform(0, fault_rates.longest_delay) if chance.happens(fault_rates.delay) else 0.0
-        link.answer(answer, delay=delay)
+        link.answer(content, delay=delay)
+        link.mute(response.muted_seconds)
         if chance.happens(fault_rates.closes_connection):
             link.hang_up()
 
@@ -173,8 +171,8 @@ class FaultyNetwork(SimulatedNetwork):
     def _end_connection(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
-    def _send_part(self, link: Link, answer: bytes) -> None:
-        framed = len(answer).to_bytes(4, "big") + answer
+    def _send_part(self, link: Link, content: bytes) -> None:
+        framed = len(content).to_bytes(4, "big") + content
         link.speak(framed[: self.chance.randrange(len(framed))])
         link.reset()
 

@@ -19,7 +19,7 @@ from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.client_end import ClientEnd
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.login import HangUpError, Session
-from ottla_testkit.simulation.pending_response import Response, when_known
+from ottla_testkit.simulation.pending_response import KnownResponse, Response, when_known
 from ottla_testkit.simulation.schedule import Schedule
 from ottla_testkit.simulation.trace import Trace
 
@@ -45,18 +45,27 @@ class Link:
     takes: deque[int]
     """Numbers of bytes that the next writes take, in turn, instead of random ones."""
     session: Session = attrs.field(factory=Session)
-    out_lost: bool = False  # the client's bytes are lost
+    out_lost: bool = False
+    """Whether the client's bytes are lost."""
     back_lost: bool = False
-    used_at: float = 0.0  # when bytes left or arrived last
-    requests: int = 0  # that have arrived at the broker
-    responses: int = 0  # that the client has read
-    busy: bool = False  # the broker reads nothing before it has answered, as Kafka's do
+    """Whether the broker's bytes are lost."""
+    used_at: float = 0.0
+    """When bytes left or arrived last."""
+    requests: int = 0
+    """Requests that have arrived at the broker."""
+    responses: int = 0
+    """Responses that the client has read."""
+    busy: bool = False
+    """Whether the broker reads nothing before it has answered, as Kafka's do."""
     client: ClientEnd = attrs.field(init=False)
     channel: Channel = attrs.field(init=False)
+    _mutes: int = 0
     _reading: bool = False
     _broker_end: BrokerEnd = attrs.field(factory=BrokerEnd)
-    _out_at: float = 0.0  # when the last byte in flight to the broker arrives
+    _out_at: float = 0.0
+    """When the last byte in flight to the broker arrives."""
     _back_at: float = 0.0
+    """When the last byte in flight to the client arrives."""
 
     def __attrs_post_init__(self) -> None:
         self.client = ClientEnd(
@@ -103,6 +112,13 @@ class Link:
         self.client.received.clear()
         self.client.ended = error
 
+    def mute(self, seconds: float) -> None:
+        """Read nothing at the broker for some seconds: it throttles this client."""
+        if seconds:
+            self._mutes += 1
+            self.broker.muted_until = max(self.broker.muted_until, self.now() + seconds)
+            self.schedule.later(seconds, self._unmute)
+
     def freeze(self) -> None:
         """Stop reading at the broker, as in a stopped process."""
         self._broker_end.frozen = True
@@ -129,7 +145,10 @@ class Link:
     def _read_on(self) -> None:
         self._reading = True
         try:
-            while not (self.out_lost or self.busy) and (request := self._broker_end.next_request()) is not None:
+            while (
+                not (self.out_lost or self.busy or self._mutes)
+                and (request := self._broker_end.next_request()) is not None
+            ):
                 self._ask(request)
         except HangUpError:
             self.broker.hang_ups += 1
@@ -144,25 +163,22 @@ class Link:
         self.busy = True
         when_known(self.take(self, request), self._respond)
 
-    def _respond(self, response: bytes | None) -> None:
-        self.busy, muted, self.broker.muted_seconds = False, self.broker.muted_seconds, 0.0
-        if muted and self.broker.produce_version < PRODUCE_AT_ONCE:
-            self.busy = True
-            self.schedule.later(muted, lambda: self._respond(response))
+    def _respond(self, response: KnownResponse) -> None:
+        if response.muted_seconds and self.broker.produce_version < PRODUCE_AT_ONCE:
+            late = KnownResponse(response.content)
+            self.schedule.later(response.muted_seconds, lambda: self._respond(late))
             return
+        self.busy = False
         if not self.broker.up or self.client.ended is not None:
             return  # the connection is no more
-        if response is not None:
-            self.answer(response)
-        if muted:
-            self.busy = True
-            self.broker.muted_until = max(self.broker.muted_until, self.now() + muted)
-            self.schedule.later(muted, self._unmute)
-        elif not self._reading:
+        if response.content is not None:
+            self.answer(response.content)
+        self.mute(response.muted_seconds)
+        if not self._reading:
             self._read_on()
 
     def _unmute(self) -> None:
-        self.busy = False
+        self._mutes -= 1
         self._read_on()
 
     def _arrive_at_client(self, data: bytes) -> None:

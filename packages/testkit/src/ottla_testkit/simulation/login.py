@@ -137,8 +137,8 @@ class SimulatedLogin:
         if self.refusing or self.users.get(user) != password:
             return REFUSED
         if session.user not in (None, user):
-            response = f"Cannot change principals during re-authentication from {session.user} to {user}"
-            return attrs.evolve(REFUSED, error_message=response)
+            message = f"Cannot change principals during re-authentication from {session.user} to {user}"
+            return attrs.evolve(REFUSED, error_message=message)
         session.user = user
         return SaslAuthenticateResponse()
 

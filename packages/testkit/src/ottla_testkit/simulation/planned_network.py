@@ -5,19 +5,17 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 import attrs
 
 from ottla.errors import ConnectionFailedError
 from ottla.protocol import PRODUCE
 from ottla_testkit.manual_clock import ManualClock
-from ottla_testkit.simulation.brokers import SimulatedBroker, SimulatedCluster
+from ottla_testkit.simulation.brokers import SimulatedCluster
 from ottla_testkit.simulation.chance import Chance
 from ottla_testkit.simulation.link import Link
-from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.network import SimulatedNetwork
-from ottla_testkit.simulation.pending_response import PendingResponse, Response, changed, when_known
+from ottla_testkit.simulation.pending_response import KnownResponse, PendingResponse, Response, changed, when_known
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
 
 
@@ -80,36 +78,31 @@ class PlannedNetwork(SimulatedNetwork):
                 self._end_connection(link)
             case RequestFault.LATE:
                 self._end_connection(link)
-                self.schedule.later(planned.seconds, lambda: self._take_late(broker, frame))
+                self.schedule.later(planned.seconds, lambda: broker.take_late(frame))
             case RequestFault.IGNORED:
                 super().take(link, frame)
                 return PendingResponse()  # for good
             case RequestFault.UNANSWERED:
-                return changed(super().take(link, frame), lambda _response: self._end_connection(link))
+                return changed(super().take(link, frame), lambda _content: self._end_connection(link))
             case RequestFault.DELAYED:
                 return self._delayed(super().take(link, frame), planned.seconds)
             case RequestFault.TORN:
-                return changed(super().take(link, frame), lambda response: _send_part(link, response, planned.part))
-        return None
-
-    def _take_late(self, broker: SimulatedBroker, frame: bytes) -> None:
-        if broker.up:
-            with suppress(HangUpError):  # it would close the connection, which has ended
-                broker.answer(frame)
+                return changed(super().take(link, frame), lambda content: _send_part(link, content, planned.part))
+        return KnownResponse()
 
     def _delayed(self, response: Response, seconds: float) -> Response:
         late = PendingResponse()
-        when_known(response, lambda content: self.schedule.later(seconds, lambda: late.give(content)))
+        when_known(response, lambda known: self.schedule.later(seconds, lambda: late.give(known)))
         return late
 
     def _end_connection(self, link: Link) -> None:
         link.cut(ConnectionFailedError(f"broker {link.broker.id} closed the connection"))
 
 
-def _send_part(link: Link, response: bytes | None, part: float) -> None:
+def _send_part(link: Link, content: bytes | None, part: float) -> None:
     """Send a part of a response, and end the connection."""
-    if response is not None:
-        framed = len(response).to_bytes(4, "big") + response
+    if content is not None:
+        framed = len(content).to_bytes(4, "big") + content
         link.speak(framed[: int(part * len(framed))])
     link.reset()
 

@@ -225,6 +225,9 @@ class ReplicatedPartition:
         """Give a replica the log of the leader."""
         if replica.log is not self._log:
             common = replica.log.common_length(self._log)
+            for wait in [each for each in replica.waits if each.length > common]:
+                # Its batch is removed: a broker that becomes the leader again before it has noticed that it was none.
+                self._end_wait(replica, wait, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.truncations += len(replica.log.truncate(common))
             replica.log.replicate(self._log.entries[common:])
 

@@ -9,6 +9,7 @@ import attrs
 
 from ottla import Producer
 from ottla.concurrency.environment import Environment
+from ottla.config import ProducerConfig
 from ottla.errors.secret import hide_settings
 from ottla.interfaces import Mechanism
 from ottla.plugins.partitioners.murmur2 import Murmur2Partitioner
@@ -86,7 +87,7 @@ class Simulation:
         settings = {**_DEFAULTS, **(config or {}), **keywords}
         objects = PluginObjects(clock=self.clock)
         chosen, plugins = choose_plugins(hide_settings(settings), {}, registry=Registry(), objects=objects)
-        plugins = _with_simulated_choice(plugins, settings, chance.fork(), self.clock)
+        plugins = _with_simulated_choice(plugins, chosen, chance.fork(), self.clock)
         if mechanism is not None:
             assert not mechanism.blocking, "a mechanism that blocks has a thread of its own"
             plugins = attrs.evolve(plugins, mechanism=mechanism)
@@ -111,17 +112,18 @@ class Simulation:
 
 
 def _with_simulated_choice(
-    plugins: Plugins, settings: Mapping[str, Any], chance: Any, clock: Callable[[], float]
+    plugins: Plugins, config: ProducerConfig, chance: Any, clock: Callable[[], float]
 ) -> Plugins:
     """Replace the default partitioner by one whose sticky partitions depend on the seed and the simulated clock."""
     if type(plugins.partitioner) is not Murmur2Partitioner:
         return plugins
-    growing = settings.get("batch.growth.enable", True) not in (False, "false")
+    batching, partitioning = config.batching, config.partitioning
     choice = StickyChoice(
-        batch_size=int(settings.get("batch.size", 16_384)),
-        linger=float(settings.get("linger.ms", 5)) / 1000 if growing else 0.0,
-        adaptive=True,
+        batch_size=batching.batch_size,
+        linger=batching.linger if batching.growth else 0.0,
+        adaptive=partitioning.adaptive,
+        rack=partitioning.rack if partitioning.rack_aware else None,
         random=chance,
         clock=clock,
     )
-    return attrs.evolve(plugins, partitioner=Murmur2Partitioner(choice))
+    return attrs.evolve(plugins, partitioner=Murmur2Partitioner(choice, ignore_keys=partitioning.ignore_keys))

@@ -40,7 +40,7 @@ VARIANTS = [
     ("cost_not_counted", C, "self._memory + RECORD_COST + parts", "self._memory + parts", "bytes on the wire, and memory() said"),
     ("estimate_too_low", C, "_FRAME: Final = 34", "_FRAME: Final = 9", "bytes, and size_estimate() said"),
     ("estimate_slightly_low", C, "_FRAME: Final = 34", "_FRAME: Final = 20", None),
-    ("estimate_gone", C, "        return self._wire", "        return self._wire if self._keys else 0", "bytes are estimated as 0"),
+    ("estimate_gone", C, "        return self._wire", "        return self._wire if self._keys else 0", "size_estimate() said 0 after encode()"),
     ("memory_gone", C, "        return self._memory\n", "        return self._memory if self._keys else 0\n", None),
     ("delta_ignored", C, " or timestamp_ms - self._first_timestamp > _LATEST:", ":", "append() took timestamp"),
     ("delta_off_by_one", C, " or timestamp_ms - self._first_timestamp > _LATEST:", " or timestamp_ms - self._first_timestamp >= _LATEST:", "append() returned None for a key of -"),

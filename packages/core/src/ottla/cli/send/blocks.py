@@ -5,7 +5,6 @@ from __future__ import annotations
 from ottla import Producer
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import Block
-from ottla.producer.tables import send_table
 from ottla.tables.table_delivery import TableDelivery
 
 
@@ -15,21 +14,17 @@ def send_block(producer: Producer, topic: str, name: str, block: Block, counts: 
     The counts have its delivery before the first row is taken. That of `send_table` would be lost when an interrupt
     comes between its return and the assignment.
     """
-    engine = producer._engine
-    if engine.interceptors is not None:
-        engine.interceptors.check_tables()
     columns = dict(block.content.arguments)
     value_format = columns.pop("value_format", None)
     delivery = TableDelivery(topic)
     counts.add(delivery, name, block)
-    send_table(
-        engine,
-        producer._blocking_send.find_route,
+    calls = producer._table_calls
+    calls.send(
         topic,
         block.content.table,
         columns,
         value_format=value_format,
         timeout=None,
-        transaction=producer._permission.transaction,
+        transaction=calls.transaction,
         delivery=delivery,
     )

@@ -13,13 +13,13 @@ from ottla.cli.interruption import stopping_as_ctrl_c
 from ottla.cli.options import NumberRange, flush_timeout_option, json_option
 from ottla.cli.producer_settings import settings_options
 from ottla.cli.results import print_result
+from ottla.cli.send.formats import FORMATS
 from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.cli.send.counts import Counts
     from ottla.cli.send.plain import Ending
 
-_FORMATS: Final = ("lines", "ndjson", "csv", "parquet", "arrow")
 _SOME_FAILED: Final = 1
 
 
@@ -28,7 +28,7 @@ _SOME_FAILED: Final = 1
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @settings_options("required")
 @click.option(
-    "--format", "format_", type=click.Choice(_FORMATS), help="The format; by default that of the name, else lines."
+    "--format", "format_", type=click.Choice(FORMATS), help="The format; by default that of the name, else lines."
 )
 @click.option("--key", metavar="COLUMN", help='The keys; by default "key", if there is such a column.')
 @click.option("--value", metavar="COLUMN", help='The values; by default "value", else all other columns ("*") as JSON.')

@@ -68,9 +68,12 @@ def _header(raw: io.RawIOBase, name: str) -> tuple[bytes, list[str]]:
         start += piece
         if ended or b"\n" in piece or b"\r" in piece:
             try:
-                return bytes(start), _names(start, ended=ended, name=name)
+                names = _names(start, ended=ended, name=name)
             except _UnfinishedError:
                 pass
+            else:
+                # pyarrow cannot read a header alone without the end of its line.
+                return bytes(start + b"\n" if ended else start), names
         if len(start) >= _HEADER_BYTES:
             raise InputError(f"the header line of {name} is longer than {_HEADER_BYTES} bytes")
     raise AssertionError("at its end the header is finished")

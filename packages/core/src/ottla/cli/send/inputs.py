@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from ottla.cli.send.columns import InputError, Parts, SendableTable, sendable
 from ottla.cli.send.csv_tables import csv_tables
+from ottla.cli.send.formats import ARROW, CSV, LINES, NDJSON, PARQUET
 from ottla.cli.send.lines import json_table, line_blocks, line_table, split
 from ottla.errors.plurals import counted
+from ottla.tables.slicing import size_of
 from ottla.tables.sources import open_stream
 
-LINES, NDJSON, CSV, PARQUET, ARROW = "lines", "ndjson", "csv", "parquet", "arrow"
-FORMATS: Final = (LINES, NDJSON, CSV, PARQUET, ARROW)
 STDIN: Final = "-"
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 
@@ -222,7 +222,7 @@ def _batches(stream: Any) -> _Tables:
         if not batch.num_rows:
             continue
         gathered.append(batch)
-        size += batch.nbytes
+        size += size_of(batch)
         if size >= BLOCK_BYTES:
             yield pa.Table.from_batches(gathered), size
             gathered, size = [], 0

@@ -36,7 +36,7 @@ TRANSACTION_SECONDS: Final = 10.0
 """Far below `transaction.timeout.ms`, 60 s, which the transaction's last records need, too."""
 
 
-def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any]) -> State:
+def recover(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any]) -> State:
     """The state to continue from; a prepared transaction has been ended. Raises InputError if that is impossible."""
     found = State.load(path) if path.exists() else None
     if found is not None and (changed := differences(found.subject, subject)):
@@ -50,19 +50,24 @@ def recovered(path: Path, subject: Mapping[str, Any], settings: Mapping[str, Any
         return state
     _check_target(path, topic, found, target)
     state = attrs.evolve(found, target=target)
-    if state.prepared is None:
+    prepared = state.prepared
+    if prepared is None:
         return state
-    outcome = complete(settings, state.prepared.transaction, commit=True)
+    outcome = complete(settings, prepared.transaction, commit=True)
+    if prepared.in_doubt and outcome is Outcome.FENCED:
+        outcome = Outcome.UNKNOWN  # as in the run before, which sent the commit
     match outcome:
         case Outcome.COMMITTED | Outcome.ALREADY_COMMITTED:
-            state = attrs.evolve(state, position=state.prepared.position, prepared=None)
+            state = attrs.evolve(state, position=prepared.position, prepared=None)
         case Outcome.ALREADY_ABORTED | Outcome.ABORTED | Outcome.FENCED:
             # No other producer has this transactional id, and no transaction began after this one: it timed out.
             state = attrs.evolve(state, prepared=None)
         case Outcome.UNKNOWN:
+            attrs.evolve(state, prepared=attrs.evolve(prepared, in_doubt=True)).save(path)
             raise InputError(
                 f"the brokers have forgotten the transactional id {state.transactional_id!r} "
-                "(transactional.id.expiration.ms), so it is unknown whether the last transaction was committed: "
+                "(transactional.id.expiration.ms), or it was taken over while the last transaction was committed: "
+                "it is unknown whether it was; "
                 f"compare the end of the topic with record {state.position.record} of file {state.position.input}"
             )
     state.save(path)
@@ -108,7 +113,7 @@ def send_resumable(
             try:
                 producer.init_transactions()
                 for blocks in _transactions(inputs, state.position):
-                    state = _sent(producer, settings, topic, blocks, counts, path=path, state=state)
+                    state = _send(producer, settings, topic, blocks, counts, path=path, state=state)
                     mark = counts.mark()
             except BaseException as error:
                 _stop(producer, path, flush_timeout if isinstance(error, KeyboardInterrupt) else None)
@@ -118,8 +123,8 @@ def send_resumable(
         return _ending("interrupted", inputs, path, interrupted=True)
     except (OttlaError, InputError, OSError) as error:
         return _ending(reason(error), inputs, path)
-    done = state.position == already != Position()
-    return Ending(remark="nothing to do: runs before this one have committed all records" if done else None)
+    nothing_left = state.position == already and already != Position()
+    return Ending(remark="nothing to do: runs before this one have committed all records" if nothing_left else None)
 
 
 def continuation(inputs: Sequence[Input], state: State) -> str | None:
@@ -174,7 +179,7 @@ def _positioned(inputs: Sequence[Input], position: Position) -> Iterator[tuple[I
             yield given, block, Position(number, block.first + block.count)
 
 
-def _sent(
+def _send(
     producer: Producer,
     settings: Mapping[str, Any],
     topic: str,

@@ -16,7 +16,7 @@ from ottla.cli.send.inputs import STDIN, Input
 from ottla.cli.send.lines import encodable
 from ottla.cli.send.plain import Ending, send_all
 from ottla.cli.send.progress import progress_of
-from ottla.cli.send.resumable import continuation, recovered, send_resumable
+from ottla.cli.send.resumable import continuation, recover, send_resumable
 from ottla.cli.send.state import locked, subject_of
 
 __all__ = ["InputError", "Job"]
@@ -70,7 +70,7 @@ class Job:
         counts = Counts()
         with locked(path):
             subject = subject_of(self.topic, [given.name for given in self.inputs], self.choices)
-            state = recovered(path, subject, settings)
+            state = recover(path, subject, settings)
             if line := continuation(self.inputs, state):
                 click.echo(line, err=True)
             with progress_of(counts, seconds=self.progress_seconds):

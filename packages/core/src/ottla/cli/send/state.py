@@ -6,9 +6,11 @@ position that a disk or an editor changed would send records twice, or leave the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,10 +37,11 @@ class Position:
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """A prepared transaction, and the position after it."""
+    """A prepared transaction, and the position after it. *in_doubt*: whether it was committed is not known."""
 
     transaction: PreparedTransaction
     position: Position
+    in_doubt: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -73,11 +76,16 @@ class State:
             "transactional_id": self.transactional_id,
             "position": attrs.asdict(self.position),
             "prepared": self.prepared
-            and {"transaction": str(self.prepared.transaction), "position": attrs.asdict(self.prepared.position)},
+            and {
+                "transaction": str(self.prepared.transaction),
+                "position": attrs.asdict(self.prepared.position),
+                "in_doubt": self.prepared.in_doubt,
+            },
         }
         document |= {"form": _FORM, "checksum": _checksum(document)}
         scratch = path.with_name(f"{path.name}.new")
-        with open(scratch, "w", encoding="utf-8") as file:
+        scratch.unlink(missing_ok=True)  # it may be a link that another user of the folder has made
+        with open(scratch, "x", encoding="utf-8") as file:
             json.dump(document, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
@@ -110,6 +118,7 @@ class State:
             and Prepared(
                 transaction=PreparedTransaction.from_string(prepared["transaction"]),
                 position=Position(**prepared["position"]),
+                in_doubt=prepared.get("in_doubt", False),
             ),
         )
 
@@ -142,12 +151,35 @@ def locked(path: Path) -> Iterator[None]:
         return
     import fcntl
 
-    with open(path.with_name(f"{path.name}.lock"), "w", encoding="utf-8") as file:
+    descriptor = _opened(path.with_name(f"{path.name}.lock"))
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"another process uses {path}") from None
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """The descriptor of a regular file, which is made if there is none, and not changed.
+
+    Another user of the folder may have made a link there, or a pipe, of which `open` would wait for a writer.
+    """
+    assert sys.platform != "win32", "it has no locks"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR):
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    raise InputError(
+        f"{path} is not a regular file, and the lock of the state would be: remove it, or use another STATE"
+    )
 
 
 def _sync_folder(folder: Path) -> None:

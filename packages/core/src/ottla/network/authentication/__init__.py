@@ -3,13 +3,12 @@
 The first login imports the exchange: a producer without logins does not build its messages.
 """
 
-from ottla.network.authentication.authentication import LEAST_SESSION, SHORT_SESSION, Authentication, AuthExecutor
+from ottla.network.authentication.authentication import Authentication, AuthExecutor
+from ottla.network.authentication.login_session import LoginSession
 from ottla.network.authentication.steps import Ask, Compute, LoggedIn, LoginStep, Token
 from ottla.network.authentication.worker import AuthWorker, Computation
 
 __all__ = [
-    "LEAST_SESSION",
-    "SHORT_SESSION",
     "Ask",
     "AuthExecutor",
     "AuthWorker",
@@ -17,6 +16,7 @@ __all__ = [
     "Computation",
     "Compute",
     "LoggedIn",
+    "LoginSession",
     "LoginStep",
     "Token",
 ]

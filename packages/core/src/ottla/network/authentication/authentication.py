@@ -11,6 +11,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.interfaces import Mechanism, Step, SupportsConcurrentLogins, supports
+from ottla.network.authentication.login_session import LEAST_SESSION
 from ottla.network.authentication.steps import Compute
 from ottla.network.authentication.worker import Computation
 
@@ -22,20 +23,11 @@ _chance = SystemRandom()
 RENEWED_AFTER: Final = (0.85, 0.95)
 """The fraction of a session after which it is renewed, drawn from this range: connections must not log in together."""
 
-SHORT_SESSION: Final = 10.0
-"""Seconds. A shorter session is not renewed on its connection; a new connection follows after the backoff.
-
-Otherwise a broker could make us log in any number of times: sessions of 1 ms caused ten logins per second.
-"""
-
 FIRST_MESSAGE_THREADS: Final = 4
 """Threads for the first messages of concurrent logins, such as those that ask Kerberos for tickets of several brokers.
 
 Logins that wait for one result need only one: they are announced to the mechanism, which gives all of them the result.
 """
-
-LEAST_SESSION: Final = 0.1
-"""Minimum seconds between two logins, even if sessions are shorter: there must be time for a request."""
 
 
 class AuthExecutor(Protocol):

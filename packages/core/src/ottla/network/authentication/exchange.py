@@ -78,6 +78,11 @@ class Exchange:
         """Return whether the tokens have no header, so that a broker can refuse them only by closing the connection."""
         return not self._wrapped
 
+    @property
+    def keeps_credentials(self) -> bool:
+        """Return whether the mechanism keeps credentials for later logins, unless they are refused."""
+        return supports(self._authenticator, SupportsRefused)
+
     def refused(self, *, certain: bool) -> None:
         """Report to the mechanism that the broker refused its messages, or closed the connection after them."""
         if not self._started:

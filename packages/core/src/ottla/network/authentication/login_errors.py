@@ -71,6 +71,16 @@ def interrupted(mechanism: Mechanism, cause: ConnectionFailedError) -> Connectio
     return error
 
 
+def closed_after_login(mechanism: Mechanism, cause: ConnectionFailedError) -> ConnectionFailedError:
+    """The broker accepted the login, and closed the connection without a response to any request."""
+    error = ConnectionFailedError(
+        f"{cause} at the first request after it had accepted the login of {_login_of(mechanism)}; it may be stopping, "
+        "or the credentials have expired by its clock: check both clocks if this continues"
+    )
+    error.__cause__ = cause
+    return error
+
+
 def expired(peer: str, cause: ConnectionFailedError) -> SessionExpiredError:
     """The broker closed the connection after the session had expired."""
     error = SessionExpiredError(

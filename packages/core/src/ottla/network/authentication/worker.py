@@ -115,8 +115,8 @@ class AuthWorker:
         """The next computation; None if this thread was abandoned, or if others are enough."""
         with self._changed:
             if thread not in self._threads:
-                self._abandoned -= 1
-                if not self._closed:
+                if not self._closed:  # then all threads are forgotten, and not abandoned
+                    self._abandoned -= 1
                     self._start_thread()  # computations may wait because too many threads were abandoned
                 return None
             self._threads[thread] = None

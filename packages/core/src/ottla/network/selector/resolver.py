@@ -24,12 +24,19 @@ from ottla.network.selector_interface import Address
 _Found: TypeAlias = Sequence[Address] | NameResolutionError
 _Wanted: TypeAlias = tuple[str, int, bool]
 
+MAX_AGE_SECONDS: Final = 600.0
+"""A result that no call has wanted for so long is not returned any more: the broker may have moved.
+
+It counts from the end of the lookup, and is longer than pauses between connections (`reconnect.backoff.max.ms`), so
+that a lookup that takes longer than a connection may wait is of use to the next one.
+"""
+
 _PORTS: Final = range(1, 65_536)
 _NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class Resolver:
-    """Name lookups, for the I/O thread. A result is returned once: the next call for the name asks the system again.
+    """Name lookups, for the I/O thread. A result is returned once, and soon, or the next call asks the system again.
 
     The lookup's thread calls *wake* when it has finished.
     """
@@ -38,7 +45,8 @@ class Resolver:
         self._wake = wake
         self._make_thread = environment.thread
         self._asked: set[_Wanted] = set()
-        self._answers: dict[_Wanted, _Found] = {}
+        self._clock = environment.clock
+        self._answers: dict[_Wanted, tuple[_Found, float]] = {}  # with the time at which the lookup ended
 
     def resolve(self, host: str, port: int, *, canonical: bool) -> Sequence[Address] | None:
         """Every address of a name, in the system's order, or None while a lookup is running. Never blocks.
@@ -52,11 +60,12 @@ class Resolver:
         if not canonical and (found := _in_digits(host, port)):
             return found
         wanted = (host, port, canonical)
-        answer = self._answers.pop(wanted, None)
-        if answer is None:
+        answer, ended_at = self._answers.pop(wanted, (None, 0.0))
+        if answer is not None:
+            self._asked.discard(wanted)
+        if answer is None or self._clock() - ended_at > MAX_AGE_SECONDS:
             self._ask(wanted)
             return None
-        self._asked.discard(wanted)
         if isinstance(answer, NameResolutionError):
             raise answer
         return answer
@@ -71,7 +80,7 @@ class Resolver:
         self._asked.add(wanted)
 
     def _answer(self, wanted: _Wanted) -> None:
-        self._answers[wanted] = _look_up(*wanted)
+        self._answers[wanted] = _look_up(*wanted), self._clock()
         self._wake()
 
 

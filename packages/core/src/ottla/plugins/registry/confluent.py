@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.interfaces import Header
+from ottla.plugins.serializers.bytes import instead_of_bytes
 
 _MODULE: Final = "confluent_kafka.serialization"
 
@@ -37,5 +38,5 @@ class ConfluentSerializer:
         """The serializer's result, which must be bytes or None."""
         result = self._serializer(data, self._context(topic, self._field, headers))
         if result is not None and not isinstance(result, bytes):
-            raise TypeError(f"the serializer of confluent-kafka returned {type(result).__name__}, not bytes")
+            raise TypeError(f"the serializer of confluent-kafka {instead_of_bytes(result)}")
         return result

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from ottla.interfaces import Header, TopicView
+from ottla.plugins.serializers.bytes import instead_of_bytes
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -39,7 +40,7 @@ class FunctionSerializer:
         """The function's result, which must be bytes or None."""
         result = self.function(data)
         if result is not None and not isinstance(result, bytes):
-            raise TypeError(f"the serializer function returned {type(result).__name__}, not bytes")
+            raise TypeError(f"the serializer function {instead_of_bytes(result)}")
         return result
 
     @staticmethod

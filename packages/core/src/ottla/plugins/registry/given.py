@@ -68,7 +68,7 @@ class ProgramPlugin(Plugin):
         self.takes_inner = "inner" in self._arguments
 
     def config_keys(self) -> tuple[ConfigKey, ...]:
-        """Return None: a plugin that reads settings has hooks."""
+        """Return no key: a plugin that reads settings has hooks."""
         return ()
 
     def _call(self, hook: str, **arguments: object) -> Any:

@@ -21,8 +21,8 @@ def prefixes_of_name(name: str) -> tuple[str, ...]:
 
 
 def prefix_of(info: EntryInfo, key: str) -> str | None:
-    """The beginning of a key that names this plugin or its package; None if it names neither."""
-    return next((prefix for prefix in _prefixes(info) if key.startswith(prefix)), None)
+    """The longest beginning of a key that names this plugin or its package; None if it names neither."""
+    return max((prefix for prefix in _prefixes(info) if key.startswith(prefix)), key=len, default=None)
 
 
 def _prefixes(info: EntryInfo) -> Iterator[str]:

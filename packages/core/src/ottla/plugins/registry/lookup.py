@@ -5,10 +5,12 @@ A name is `name` or `package:name`. Names and packages are compared without case
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError
+from ottla.errors import InvalidPluginError, OttlaError, PluginError, PluginNotFoundError, quoted
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.similar_names import most_similar
 from ottla.interfaces import PluginConfig, RecordEncoder
@@ -120,12 +122,16 @@ class Registry:
     def likely_owner(self, key: str, known: Collection[str]) -> str | None:
         """The plugin, installed but not loaded, that a key seems to belong to by its first words; loads nothing.
 
-        None if a known key begins with the same words: then this one is misspelt.
+        None if a known key begins with the same words: then this one is misspelt. Of several plugins it is the one with
+        the most words in common, since those of a package may share the first ones.
         """
-        for info in self._with_keys():
-            if info not in self._plugins and not info.built_in and (prefix := prefix_of(info, key)) is not None:
-                return None if any(name.startswith(prefix) for name in known) else str(info)
-        return None
+        named = [
+            (len(prefix), prefix, str(info))
+            for info in self._with_keys()
+            if info not in self._plugins and not info.built_in and (prefix := prefix_of(info, key)) is not None
+        ]
+        _, prefix, owner = max(named, key=itemgetter(0), default=(0, "", None))
+        return None if any(name.startswith(prefix) for name in known) else owner
 
     def _with_keys(self) -> Iterator[EntryInfo]:
         for kind, infos in self._infos.items():
@@ -160,8 +166,8 @@ def _ambiguous(kind: KindName, name: str, matches: Sequence[EntryInfo]) -> str:
     listed = ", ".join(str(info) for info in matches)
     names = dict.fromkeys(info.qualified_name.lower() for info in matches)
     if len(names) == len(matches):
-        return f"more than one {kind} is named {name!r}; write {' or '.join(names)} ({listed})"
-    return f"more than one {kind} is named {name!r}; uninstall all but one of: {listed}"
+        return f"more than one {kind} is named {quoted(name)}; write {' or '.join(names)} ({listed})"
+    return f"more than one {kind} is named {quoted(name)}; uninstall all but one of: {listed}"
 
 
 def _log_left_out(info: PluginInfo, error: PluginError) -> None:
@@ -182,7 +188,10 @@ def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:
     package = kind.install.get(wanted.strip().lower())
     known = [*names, *(info.qualified_name for info in installed), *kind.install]
     close = most_similar(wanted.lower(), [name.lower() for name in known])
-    if package is not None:
+    if package is not None and getattr(sys, "frozen", False):  # by PyInstaller or cx_Freeze
+        module = package.strip('"').partition("[")[0].replace("-", "_")
+        remedy = f"a frozen program needs the package's metadata; with PyInstaller: --collect-all {module}"
+    elif package is not None:
         remedy = f"try: pip install {package}"
     elif groups := [entry.group for entry in misplaced() if entry.name.lower() == wanted.strip().lower()]:
         remedy = f"there is one in the group {groups[0]!r}, which its author must correct to {kind.group!r}"
@@ -190,4 +199,4 @@ def _missing(kind: Kind, wanted: str, installed: Sequence[EntryInfo]) -> str:
         remedy = f"did you mean {close!r}?"
     else:
         remedy = f"install a package with an entry point of this name in the group {kind.group}"
-    return f"no {kind.name} is named {wanted!r}; {remedy} (installed: {listed})"
+    return f"no {kind.name} is named {quoted(wanted)}; {remedy} (installed: {listed})"

@@ -293,13 +293,17 @@ def _generation(info: PluginInfo, loaded: object) -> int:
     supported = info.kind.generations
     newest = supported[-1]
     spec = _stated(info, loaded, "ottla_spec", newest if isinstance(info, GivenInfo) else 1)
-    if isinstance(info, GivenInfo) and not isinstance(spec, int):  # a mock has every attribute
+    if isinstance(info, GivenInfo) and not isinstance(spec, int | float | str | bytes):  # a mock has every attribute
         return newest
     if isinstance(spec, int) and spec in supported:
         return spec
-    older = f"upgrade {info.distribution}"
-    newer = f"upgrade ottla, or install an older {info.distribution}"
-    remedy = newer if isinstance(spec, int) and spec > newest else older
+    is_newer = isinstance(spec, int) and spec > newest
+    if isinstance(info, GivenInfo):
+        remedy = ("upgrade ottla, or " if is_newer else "") + f"write it for one of these: `ottla_spec = {newest}`"
+    else:
+        remedy = (
+            f"upgrade ottla, or install an older {info.distribution}" if is_newer else f"upgrade {info.distribution}"
+        )
     supports = " and ".join(map(str, supported))
     raise InvalidPluginError(
         f"{info} is made for hook specs {_shown(spec)}, but this version of ottla supports {supports}; {remedy}"

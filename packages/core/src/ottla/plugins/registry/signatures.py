@@ -81,12 +81,7 @@ def _mismatch(signature: inspect.Signature, call: inspect.Signature) -> str | No
     try:
         signature.bind(*by_position, **dict.fromkeys(by_name))
     except TypeError as error:
-        lacking = _lacking(signature, by_position, by_name)
-        required = [
-            each.name
-            for each in signature.parameters.values()
-            if each.default is each.empty and each.kind not in _VARIADIC and each.name not in call.parameters
-        ]
+        lacking, required = _lacking(signature, by_position, by_name), _excess(signature, by_position, by_name)
         if lacking:
             return f"lacks the argument {', '.join(lacking)}"
         return f"requires the argument {', '.join(required)}" if required else f"cannot be called: {error}"
@@ -101,6 +96,23 @@ def _lacking(signature: inspect.Signature, by_position: Sequence[str], by_name: 
     excess = [] if inspect.Parameter.VAR_POSITIONAL in kinds else by_position[taken:]
     unknown = [] if inspect.Parameter.VAR_KEYWORD in kinds else [name for name in by_name if name not in parameters]
     return [*excess, *unknown]
+
+
+def _excess(signature: inspect.Signature, by_position: Sequence[str], by_name: Sequence[str]) -> Sequence[str]:
+    """The parameters without a default that a call does not pass: those of other names, if there are no more of them.
+
+    The names of parameters that are passed by position are free, so otherwise it is the last ones.
+    """
+    required = [
+        each
+        for each in signature.parameters.values()
+        if each.default is each.empty and each.kind not in _VARIADIC and each.name not in by_name
+    ]
+    positional = [each.name for each in required if each.kind in _POSITIONAL]
+    last = positional[len(by_position) :]
+    others = [name for name in positional if name not in by_position]
+    keywords = [each.name for each in required if each.kind not in _POSITIONAL]
+    return [*(others if len(others) <= len(last) else last), *keywords]
 
 
 @cache

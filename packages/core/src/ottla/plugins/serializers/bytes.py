@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import attrs
@@ -36,3 +36,13 @@ def ottla_serializer(is_key: bool) -> Serializer:
 def plain_bytes(data: bytes | bytearray | memoryview) -> bytes:
     """The actual content as bytes: a class derived from bytes may return anything, for example as its length."""
     return bytes(memoryview(data))
+
+
+def instead_of_bytes(made: object) -> str:
+    """What a serializer returned in place of bytes, for an error. Closes a coroutine, which nothing would await."""
+    if isinstance(made, Coroutine):
+        made.close()
+        return (
+            "returned a coroutine, which nothing awaits; await it before send, or use a serializer that returns bytes"
+        )
+    return f"returned {type(made).__name__}, not bytes"

@@ -6,7 +6,6 @@ and numbers that JSON lacks are text.
 
 from __future__ import annotations
 
-import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.errors import PluginNotFoundError
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import Header, RecordEncoder, Serializer, SupportsJsonRows, supports
+from ottla.plugins.serializers.json_strings import quoted_text
 
 if TYPE_CHECKING:  # it needs pyarrow
     from ottla.plugins.serializers.json_columns import JsonRows
@@ -73,7 +73,7 @@ def json_text(data: Any, *, nulls: bool = False) -> str:
         case bool():
             return "true" if data else "false"
         case str():
-            return _quoted(data)
+            return quoted_text(data)
         case int():
             return int.__repr__(data)
         case float():
@@ -81,7 +81,10 @@ def json_text(data: Any, *, nulls: bool = False) -> str:
         case Decimal():
             return _digits(data) if data.is_finite() else _NON_FINITE[str(float(data))]
         case datetime() | time():
-            return f'"{data.isoformat(timespec="milliseconds").replace("+00:00", "Z")}"'
+            text = data.isoformat(timespec="milliseconds")
+            if text == "NaT":  # of pandas, which is a datetime, and none
+                raise ValueError("NaT is no time; write None in its place")
+            return f'"{text.replace("+00:00", "Z")}"'
         case date():
             return f'"{data.isoformat()}"'
         case bytes() | bytearray() | memoryview():
@@ -102,32 +105,21 @@ def json_text(data: Any, *, nulls: bool = False) -> str:
     raise TypeError(f"{type(data).__name__} has no JSON form; make it a dict, a list, text or a number first")
 
 
-_ESCAPES = {
-    **{code: f"\\u{code:04X}" for code in range(0x20)},
-    **str.maketrans({"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}),
-}
-
 _NON_FINITE = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def _name(name: Any) -> str:
     if isinstance(name, str):
-        return _quoted(name)
+        return quoted_text(name)
     if isinstance(name, (bytes, Mapping, list, tuple)) or name is None:
         raise TypeError(f"{type(name).__name__} cannot be the name of a JSON field")
-    return _quoted(json_text(name).strip('"'))
+    return quoted_text(json_text(name).strip('"'))
 
 
 def _digits(number: Decimal) -> str:
     if abs(number.adjusted()) > MOST_DIGITS:
         raise ValueError(f"a number with more than {MOST_DIGITS} digits is too long for JSON")
     return format(number, "f")
-
-
-def _quoted(text: str) -> str:
-    """The text as a JSON string, with escapes in upper case, as Jackson, Spark and columns write them."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return f'"{text.translate(_ESCAPES)}"' if "\\u" in quoted else quoted
 
 
 @hookimpl

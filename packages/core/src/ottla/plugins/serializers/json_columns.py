@@ -6,7 +6,6 @@ are text. The notation of floating-point numbers may differ from Java's or Pytho
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -16,6 +15,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.plugins.serializers.json_strings import quoted_text
 from ottla.plugins.serializers.json_times import dates, times, times_of_day
 from ottla.plugins.serializers.packed_columns import texts_of, unpacked, unpacked_type
 from ottla.protocol.binary_arrays import list_offsets, null, number, string, strings
@@ -85,7 +85,7 @@ def objects(names: Sequence[str], columns: Sequence[Any], *, count: int, rows: J
         if column.null_count == len(column):
             continue
         text, quote = _bare(column, None)
-        label = json.dumps(name, ensure_ascii=False) + ":" + quote
+        label = quoted_text(name) + ":" + quote
         if text.null_count:
             parts += [string(ending), pc.fill_null(_between("," + label, text, quote), _BETWEEN)]
             ending = ""

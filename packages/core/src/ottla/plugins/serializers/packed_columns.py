@@ -28,7 +28,7 @@ def unpacked(column: Any) -> Any:
     if pa.types.is_dictionary(kind):
         return decoded(column)
     if pa.types.is_run_end_encoded(kind):
-        return _without_runs(column)
+        return repeated(column, column.values)
     known = _EXTENSIONS.get(kind.extension_name)
     return column.storage if known is None else known[1](column.storage)
 
@@ -40,9 +40,8 @@ def texts_of(column: Any, shown: Callable[[Any], str]) -> Any:
     return pc.if_else(present, strings([text or "" for text in made]), null(pa.string()))
 
 
-def _without_runs(column: Any) -> Any:
-    """pyarrow repeats only values of simple types itself."""
-    values = column.values
+def repeated(column: Any, values: Any) -> Any:
+    """Return *values*, one for each run of a column, for the rows of the runs; pyarrow repeats only simple types."""
     places = pa.RunEndEncodedArray.from_arrays(column.run_ends, numbers(range(len(values)), pa.int32()))
     return plain(values).take(pc.run_end_decode(places.slice(column.offset, len(column))))
 

@@ -95,7 +95,7 @@ class RecordStory(ValueMethods):
             timeline.until(attempt.sent_at, rest, answer, node=attempt.node)
             timeline.until(attempt.answered_at, WaitKind.BROKER, str(attempt.node), among=_ANYWHERE)
             if attempt.answered_at is not None:
-                rest, answer = WaitKind.RETRY, f"broker {attempt.node}: {_short(attempt.response)}"
+                rest, answer = WaitKind.RETRY, _short(f"broker {attempt.node}", attempt.response)
         if self.retrying and self.tries[-1].answered_at is not None:
             timeline.until(None, rest, answer, node=self.wanted_node)
         timeline.until(None, WaitKind.PROCESS, node=self.wanted_node)
@@ -170,5 +170,7 @@ class RecordStory(ValueMethods):
         return picture(self.brief(), self.spans, self.causes, events)
 
 
-def _short(text: str) -> str:
-    return text.split(":")[0][:80]
+def _short(broker: str, response: str) -> str:
+    """A response without its explanation, after the broker's name if it does not begin with that."""
+    text = response.partition(": ")[0]
+    return (text if text.startswith(f"{broker} ") else f"{broker}: {text}")[:120]

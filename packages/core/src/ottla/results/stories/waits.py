@@ -7,7 +7,6 @@ batch was completed, as one tuple that all batches of that time share.
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
@@ -64,11 +63,11 @@ NO_NOTES: Final = Notes(0.0, ())
 
 
 class Journal:
-    """The waits of one producer, past and present. For the I/O thread, except `notes` and `clock`."""
+    """The waits of one producer, past and present. For the I/O thread, except `add`, `notes` and `clock`."""
 
     def __init__(self, *, linger: float, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._past: deque[Interval] = deque(maxlen=NOTED)
+        self._past: list[Interval] = []  # no deque: another thread may add while this one is read
         self._open: dict[Hashable, Interval] = {}
         self.notes = Notes(linger, ())
         """The waits so far; it is replaced, never changed."""
@@ -90,7 +89,7 @@ class Journal:
     ) -> None:
         """Note a wait that has ended, unless it was short."""
         if end - start >= SHORTEST:
-            self._past.append(Interval(kind, start, end, node, topic, detail))
+            self._keep(Interval(kind, start, end, node, topic, detail))
             self._publish()
 
     def update(self, now: float, waiting: dict[Hashable, Interval]) -> None:
@@ -107,9 +106,13 @@ class Journal:
             lasting[key] = before if same and before is not None else interval
         for key, interval in self._open.items():
             if lasting.get(key) is not interval and now - interval.start >= SHORTEST:
-                self._past.append(interval._replace(end=now))
+                self._keep(interval._replace(end=now))
         self._open = lasting
         self._publish()
+
+    def _keep(self, interval: Interval) -> None:
+        self._past.append(interval)
+        del self._past[:-NOTED]
 
     def _publish(self) -> None:
         self.notes = Notes(self.notes.linger, (*self._past, *self._open.values()))

@@ -31,6 +31,7 @@ from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.other_cluster import other_cluster
+from ottla.transactions.transaction_error_actions import MAYBE_WRITTEN
 from ottla.transactions.transaction_requests import FindCoordinator, coordinator_in, invalid_node
 
 DEFAULT_TIMEOUT = 60.0
@@ -62,6 +63,19 @@ def blocking_client(config: Mapping[str, Any], *, timeout: float) -> Iterator[Bl
         connections.close()
 
 
+@attrs.frozen
+class LastResponse:
+    """The response that ended the repetitions of a request, and its error code.
+
+    `in_doubt`: an attempt before it may have been carried out, because its response was lost, or has a code that
+    coordinators also send after they have written to their log.
+    """
+
+    response: Any
+    code: ErrorCode
+    in_doubt: bool
+
+
 class BlockingClient:
     """A client that sends requests on the caller's thread, with *timeout* seconds for all of them until a `restart`.
 
@@ -83,6 +97,18 @@ class BlockingClient:
         """Give the requests that follow *timeout* seconds of their own, and forget earlier errors."""
         self._deadline = self._clock() + self._timeout
         self._last_error = None
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """A context manager whose requests have at most *seconds*, and no more than they would have without it."""
+        before = self._deadline, self._timeout
+        until = self._clock() + seconds
+        if until < self._deadline:
+            self._deadline, self._timeout = until, seconds
+        try:
+            yield
+        finally:
+            self._deadline, self._timeout = before
 
     def level(self) -> int:
         """The cluster's `transaction.version`; 0 before the first response of a broker."""
@@ -176,14 +202,22 @@ class BlockingClient:
                 if error_code(found.error_code) is ErrorCode.NONE and invalid_node(found) is None:
                     self._coordinators[found.key, False] = found.node_id
 
-    def run(self, request: CoordinatorRequest, transactional_id: str) -> tuple[Any, ErrorCode]:
-        """Send a request until the response's error code is not retriable; return that response and its code."""
+    def run(self, request: CoordinatorRequest, transactional_id: str) -> LastResponse:
+        """Send a request until the response's error code is not retriable."""
+        in_doubt = False
 
         def one() -> Any:
-            return self.send(self.coordinator(transactional_id), request)
+            nonlocal in_doubt
+            try:
+                response = self.send(self.coordinator(transactional_id), request)
+            except _ConnectionLostError as lost:
+                in_doubt |= lost.sent
+                raise
+            in_doubt |= error_code(response.error_code) in MAYBE_WRITTEN
+            return response
 
         response = self.until_answered(transactional_id, one, lambda response: error_code(response.error_code))
-        return response, error_code(response.error_code)
+        return LastResponse(response, error_code(response.error_code), in_doubt)
 
     def until_answered(self, key: str, one: Callable[[], T], code_of: Callable[[T], ErrorCode]) -> T:
         """Call *one* until its error code is not retriable; return its result.
@@ -197,11 +231,11 @@ class BlockingClient:
                 code = code_of(response)
                 if not code.retriable:
                     return response
-                self._last_error = BrokerError(code)
+                self._last_error = error = BrokerError(code)
                 if code is ErrorCode.CONCURRENT_TRANSACTIONS:
                     # The coordinator is right: it still writes the markers of the previous transaction, which takes
                     # some milliseconds.
-                    self._wait(self._backoff.delay(0))
+                    self._wait(self._backoff.delay_after(error, 0))
                     continue
             except _ConnectionLostError as lost:
                 self._last_error = lost.error
@@ -245,7 +279,7 @@ class BlockingClient:
                 raise error
             self._last_error = error
             if node is not None:
-                raise _ConnectionLostError(error)
+                raise _ConnectionLostError(error, sent=True)
 
     def ask_each(
         self, message: Message[Any, Any], contents: Mapping[int, Callable[[int], Any]], code_of: Callable[[Any], int]
@@ -405,8 +439,9 @@ class _Question:
 
 
 class _ConnectionLostError(Exception):
-    """The connection to one broker was lost, or could not be made."""
+    """The connection to one broker was lost, or could not be made. *sent*: after a request."""
 
-    def __init__(self, error: OttlaError) -> None:
+    def __init__(self, error: OttlaError, *, sent: bool = False) -> None:
         self.error = error
+        self.sent = sent
         super().__init__(str(error))

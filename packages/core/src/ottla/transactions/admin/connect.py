@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -17,6 +17,8 @@ from ottla.network.metadata import Metadata
 from ottla.plugins.plugin_objects import PluginObjects, numbered
 from ottla.plugins.registry import Registry
 from ottla.plugins.selection import Plugins, choose_plugins
+
+_name_client: Final = numbered("ottla-transactions")
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +47,7 @@ def connect(settings: Mapping[str, Any]) -> ClientAndMetadata:
     Raises ConfigError or PluginError.
     """
     settings = hide_settings(settings)
-    objects = PluginObjects(name_client=numbered("ottla-transactions"), clock=SYSTEM.clock)
+    objects = PluginObjects(name_client=_name_client, clock=SYSTEM.clock)
     config, plugins = choose_plugins(settings, registry=Registry(), objects=objects)
     try:
         return _client_and_metadata(config, plugins)

@@ -41,7 +41,7 @@ Partitions = Mapping[str, Sequence[int]]
 
 
 def committed_offset(
-    config: Mapping[str, Any], group: str, topic: str, partition: int, *, timeout: float = DEFAULT_TIMEOUT
+    config: Mapping[str, Any], /, group: str, topic: str, partition: int, *, timeout: float = DEFAULT_TIMEOUT
 ) -> OffsetAndMetadata | None:
     """The offset that a group has committed for a partition; None if there is none.
 
@@ -52,7 +52,7 @@ def committed_offset(
 
 
 def end_offsets(
-    config: Mapping[str, Any], partitions: Partitions, *, timeout: float = DEFAULT_TIMEOUT
+    config: Mapping[str, Any], /, partitions: Partitions, *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[tuple[str, int], int]:
     """The current end offsets of partitions, including uncommitted records."""
     with blocking_client(config, timeout=timeout) as client:
@@ -60,7 +60,7 @@ def end_offsets(
 
 
 def partition_counts(
-    config: Mapping[str, Any], topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
+    config: Mapping[str, Any], /, topics: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT
 ) -> Mapping[str, int]:
     """The number of partitions of each topic. While a topic does not exist, asks again until the timeout."""
     with blocking_client(config, timeout=timeout) as client:

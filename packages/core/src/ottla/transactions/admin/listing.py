@@ -61,7 +61,7 @@ class TransactionListing:
 
 
 def list_transactions(
-    config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
+    config: Mapping[str, Any], /, prefix: str, *, timeout: float = DEFAULT_TIMEOUT
 ) -> FoundTransactions[TransactionListing]:
     """Every id that begins with *prefix*, as its coordinator describes it; those with an open transaction first.
 
@@ -70,10 +70,10 @@ def list_transactions(
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return log_missing(listed_transactions(client, prefix))
+        return log_missing(list_transactions_with(client, prefix))
 
 
-def listed_transactions(client: BlockingClient, prefix: str) -> FoundTransactions[TransactionListing]:
+def list_transactions_with(client: BlockingClient, prefix: str) -> FoundTransactions[TransactionListing]:
     """`list_transactions` over existing connections."""
     described = described_everywhere(client, prefix, only_open=False)
     found = [_inspected(client, state, described.missing) for state in described.states]

@@ -35,7 +35,7 @@ class OpenTransaction:
 
 
 def find_open_transactions(
-    config: Mapping[str, Any], prefix: str, *, timeout: float = DEFAULT_TIMEOUT
+    config: Mapping[str, Any], /, prefix: str, *, timeout: float = DEFAULT_TIMEOUT
 ) -> FoundTransactions[OpenTransaction]:
     """The open transactions whose ids begin with *prefix*, oldest first, including those of running producers.
 
@@ -44,10 +44,10 @@ def find_open_transactions(
     TransactionError when the cluster refuses.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return log_missing(found(client, prefix))
+        return log_missing(find_with(client, prefix))
 
 
-def found(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransaction]:
+def find_with(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransaction]:
     """`find_open_transactions` over existing connections."""
     client.brokers()  # metadata, which has the cluster's id
     cluster_id = client.known_cluster_id()
@@ -56,22 +56,22 @@ def found(client: BlockingClient, prefix: str) -> FoundTransactions[OpenTransact
     return FoundTransactions(sorted(still, key=lambda transaction: transaction.started_ms), described.missing)
 
 
-def abort(config: Mapping[str, Any], transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
+def abort(config: Mapping[str, Any], /, transaction: OpenTransaction, *, timeout: float = DEFAULT_TIMEOUT) -> Outcome:
     """Abort exactly this transaction, and fence its producer; a later transaction of the same id is not aborted.
 
     Raises TransactionTimeoutError, or TransactionError when the cluster refuses, or is not the transaction's.
     """
     with blocking_client(config, timeout=timeout) as client:
-        return aborted(client, transaction)
+        return abort_with(client, transaction)
 
 
-def aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
+def abort_with(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     """`abort` over existing connections."""
     with client.only_in_cluster_of(transaction):
-        return _aborted(client, transaction)
+        return _abort(client, transaction)
 
 
-def _aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
+def _abort(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
     producer_id_and_epoch = ProducerIdAndEpoch(id=transaction.producer_id, epoch=transaction.epoch)
     client.coordinator(transaction.transactional_id)
     txn_v2 = client.level() >= TXN_V2
@@ -81,8 +81,7 @@ def _aborted(client: BlockingClient, transaction: OpenTransaction) -> Outcome:
         commit=False,
         txn_v2=txn_v2,
     )
-    _answer, code = client.run(end, transaction.transactional_id)
-    outcome = outcome_of(code, commit=False, open_before=True)
+    outcome = outcome_of(client.run(end, transaction.transactional_id), commit=False, open_before=True)
     if outcome is Outcome.ABORTED and not txn_v2:
         # EndTxn left the epoch as it was, so the producer that has this epoch could write again.
         next_epoch = InitProducerId(

@@ -17,7 +17,8 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
-from ottla.transactions.admin.completion import Outcome, outcome_of
+from ottla.transactions.admin.completion import FENCED, Outcome, outcome_of
+from ottla.transactions.admin.descriptions import COMPLETE, EMPTY, described
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.offsets import OffsetsToSend
@@ -37,7 +38,7 @@ class Ended:
 
 
 @contextmanager
-def sharing(config: Mapping[str, Any], *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
+def sharing(config: Mapping[str, Any], /, *, timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sharing]:
     """A context manager with a client that begins and ends shared transactions: a `Sharing`.
 
     Each of its calls takes at most *timeout* seconds, however long the block lasts; *config* is a producer's
@@ -108,14 +109,15 @@ class Sharing:
 
         with self._client.only_in_cluster_of(shared):
             code = _deciding_code(self._client.until_answered(group, one, _deciding_code))
-        right = needed(code, group=group, read=sorted({topic for topic, _partition in offsets}))
+        right = needed(code, group=group, read=sorted({topic for topic, _partition in sending.offsets}))
         self._check(request, code, shared.transactional_id, right=right)
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         """Commit or abort the transaction. Safe to repeat until the id is used again.
 
         The outcome of a commit is ALREADY_ABORTED if the transaction had timed out. If it was committed before, the
-        outcome of an abort is ALREADY_COMMITTED.
+        outcome of an abort is ALREADY_COMMITTED. If nothing was written in it, the outcome is the one that was asked
+        for; but brokers before 3.0 cannot distinguish such a transaction from one that has ended the other way.
         """
         self._client.restart()
         request = EndTxn(
@@ -125,20 +127,33 @@ class Sharing:
             txn_v2=shared.level >= TXN_V2,
         )
         with self._client.only_in_cluster_of(shared):
-            response, code = self._client.run(request, shared.transactional_id)
-        outcome = outcome_of(code, commit=commit, open_before=True)
-        if outcome is Outcome.FENCED:
-            raise _fenced(code, shared.transactional_id)
+            last = self._client.run(request, shared.transactional_id)
+        if last.code in FENCED:
+            may_be = "; the transaction may have been committed before" if commit and last.in_doubt else ""
+            raise _fenced(last.code, shared.transactional_id, may_be)
+        if last.code is ErrorCode.INVALID_TXN_STATE and self._is_empty(shared):
+            outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
+        else:
+            outcome = outcome_of(last, commit=commit, open_before=True)
         following = None
-        if code is ErrorCode.NONE and response.producer_id >= 0:
-            following = attrs.evolve(shared, producer_id=response.producer_id, epoch=response.producer_epoch)
+        if last.code is ErrorCode.NONE and last.response.producer_id >= 0:
+            following = attrs.evolve(shared, producer_id=last.response.producer_id, epoch=last.response.producer_epoch)
         return Ended(outcome=outcome, following=following)
+
+    def _is_empty(self, shared: SharedTransaction) -> bool:
+        """Return whether nothing was written; False for brokers before 3.0, which cannot say."""
+        with self._client.only_in_cluster_of(shared):
+            found = described(self._client, shared.transactional_id)
+        if found is None or (found.producer_id, found.producer_epoch) != (shared.producer_id, shared.epoch):
+            return False
+        # From KIP-890 on, the end of a transaction gives the next one its epoch, and leaves the state of that end.
+        return found.transaction_state == EMPTY or (shared.level >= TXN_V2 and found.transaction_state in COMPLETE)
 
     def _run(self, request: CoordinatorRequest, transactional_id: str, *, of: SharedTransaction | None) -> Any:
         with self._client.only_in_cluster_of(of):
-            response, code = self._client.run(request, transactional_id)
-        self._check(request, code, transactional_id)
-        return response
+            last = self._client.run(request, transactional_id)
+        self._check(request, last.code, transactional_id)
+        return last.response
 
     def _check(self, request: CoordinatorRequest, code: ErrorCode, transactional_id: str, *, right: str = "") -> None:
         if code is ErrorCode.NONE:
@@ -167,11 +182,11 @@ def _deciding_code(response: TxnOffsetCommitResponse) -> ErrorCode:
     return next((code for code in wrong if not code.retriable), wrong[0] if wrong else ErrorCode.NONE)
 
 
-def _fenced(code: ErrorCode, transactional_id: str) -> ProducerFencedError:
+def _fenced(code: ErrorCode, transactional_id: str, more: str = "") -> ProducerFencedError:
     error = BrokerError(code)
     fenced = ProducerFencedError(
-        f"transactional id {quoted(transactional_id)} has another owner, or the coordinator fenced this one: {error}; "
-        "stop, unless this process is meant to be the owner"
+        f"transactional id {quoted(transactional_id)} has another owner, or the coordinator fenced this one: "
+        f"{error}{more}; stop, unless this process is meant to be the owner"
     )
     fenced.__cause__ = error
     return fenced

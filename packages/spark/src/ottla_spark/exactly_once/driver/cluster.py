@@ -1,4 +1,4 @@
-"""Interface of the Kafka cluster that the driver's decisions use: eight operations, and a clock.
+"""Interface of the Kafka cluster that the driver's decisions use: its operations, and a clock.
 
 `kafka.cluster_client` implements it over the network. All decisions use only this interface, so that tests can inject a
 crash, a lost response or a second driver between any two operations.
@@ -45,7 +45,7 @@ class TransactionStatus:
 
 
 @attrs.frozen(kw_only=True)
-class Open:
+class OpenTaskTransaction:
     """A transaction that a task began and that has not ended, and the id of its cluster if that has one."""
 
     transactional_id: str
@@ -69,7 +69,7 @@ class ClusterClient(Protocol):
     def now(self) -> float:
         """Seconds on a clock that never jumps, the same one in all processes of the driver's machine."""
 
-    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[OpenTaskTransaction]:
         """Return the open transactions of this name's tasks, except those with the transactional ids in *but*."""
 
     def take_lease(self, name: str) -> Lease:
@@ -90,8 +90,8 @@ class ClusterClient(Protocol):
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """Return the status of each transaction."""
 
-    def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
-        """End a transaction; repeated calls are safe."""
+    def end(self, prepared: PreparedTransaction, *, commit: bool, within: float | None = None) -> Outcome:
+        """End a transaction, *within* so many seconds if that is given; repeated calls are safe."""
 
-    def abort(self, found: Open) -> None:
+    def abort(self, found: OpenTaskTransaction) -> None:
         """Abort the transaction *found* if it is still open, and no later one of its transactional id."""

@@ -5,123 +5,103 @@ Until the entry is written, every transaction of the batch can be aborted; after
 
 from __future__ import annotations
 
-import enum
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import attrs
 
 from ottla.errors import OttlaError
-from ottla.transactions import PreparedTransaction
-from ottla_spark.exactly_once.driver.cluster import ClusterClient, TransactionStatus
+from ottla_spark.exactly_once.attempt import Attempt
+from ottla_spark.exactly_once.driver.cluster import ClusterClient, OpenTaskTransaction, TransactionStatus
 from ottla_spark.exactly_once.driver.recovery import finish
-from ottla_spark.exactly_once.errors import BatchNotCommittedError, LeaseLostError
+from ottla_spark.exactly_once.errors import BatchNotCommittedError, EntryNotWrittenError, LeaseLostError
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction, check_rows
 from ottla_spark.exactly_once.ledger.lease import Lease
+from ottla_spark.exactly_once.ledger.row_topics import check_topics, recorded_topics
 
 _log = logging.getLogger(__name__)
 
 ENOUGH_TIME: Final = 0.5
 """Share of each transaction's time-out that must remain when its batch is recorded."""
 
+ABORT_WITHIN: Final = 10.0
+"""Seconds to abort one transaction of a batch that is not committed."""
 
-@attrs.frozen(kw_only=True)
-class Attempt:
-    """The result of one attempt of a task; `prepared` is None if the task sent no row, or skipped them.
-
-    `rows` counts what Spark passed to the task. `rows_in_ledger` are those of the whole batch that the task skipped.
-    `planned_at` is that of its plan, and `seconds` passed in the task between the beginning of its transaction and its
-    preparation.
-    """
-
-    lease: Lease
-    query: str
-    batch: int
-    partition: int
-    step: Step
-    prepared: PreparedTransaction | None = None
-    records: int = 0
-    rows: int = 0
-    rows_in_ledger: int | None = None
-    planned_at: float | None = None
-    seconds: float = 0.0
-
-    def to_values(self) -> dict[str, Any]:
-        """Return the attempt as values that JSON can represent."""
-        return attrs.asdict(self, value_serializer=_plain)
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return the attempt that `to_values` was called on."""
-        prepared = values["prepared"]
-        parts = {
-            "lease": Lease(**values["lease"]),
-            "step": Step(values["step"]),
-            "prepared": None if prepared is None else PreparedTransaction(**prepared),
-        }
-        return cls(**{**values, **parts})
-
-
-def _plain(_owner: object, _field: object, value: Any) -> Any:
-    return value.value if isinstance(value, enum.Enum) else value
+ABORT_ALL_WITHIN: Final = 60.0
+"""Seconds after which no other transaction is tried once one could not be aborted: the next driver finds the rest."""
 
 
 def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
     """Make a batch visible as a whole and once.
 
     Raises BatchNotCommittedError if none of its rows will become visible, LeaseLostError, and LedgerMismatchError if
-    the batch that is in the ledger had other rows. After any other error the batch may be in the ledger or not; the
-    next driver reads it there.
+    the batch that is in the ledger had other rows or topics. After any other error the batch may be in the ledger or
+    not; the next driver reads it there.
     """
     if not attempts:
         return
     step = _agreed(attempts, batch=batch)
-    first, listed = attempts[0], _listed(attempts)
+    first, tasks = attempts[0], _with_transactions(attempts)
+    listed = tuple(transaction for _attempt, transaction in tasks)
     name = first.lease.name
     rows = sum(attempt.rows for attempt in attempts)
+    topics = {topic for attempt in attempts for topic in attempt.topics}
     if step is Step.SKIP:  # `plan` has finished or voided the recorded batch
+        check_topics(topics, first.topics_in_ledger, batch=batch, name=name)
         check_rows(rows, first.rows_in_ledger, batch=batch, name=name)
         return
+    what = f"batch {batch} of {name!r}"
     # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
-    _check_open(cluster, attempts, what=f"batch {batch} of {name!r}")
-    entry = Entry(query=first.query, batch=batch, status=Status.RECORDED, listed=listed, rows=rows)
+    since = cluster.now()
+    statuses = _check_open(cluster, first.lease, tasks, what=what)
+    entry = Entry(
+        query=first.query,
+        batch=batch,
+        status=Status.RECORDED,
+        listed=listed,
+        rows=rows,
+        topics=recorded_topics(topics),
+    )
     try:
         lease = cluster.append(first.lease, entry)
     except LeaseLostError as error:
         if error.refused:  # else the winner may be committing them
-            _abort_own(cluster, listed, what=f"batch {batch} of {name!r}")
+            _abort_all(cluster, listed, what=what)
         raise
-    finish(cluster, listed, what=f"batch {batch} of {name!r}")
-    for orphan in orphans:
-        cluster.abort(orphan)
+    except EntryNotWrittenError as error:
+        _abort_all(cluster, listed, what=what)
+        raise BatchNotCommittedError(f"{what} is not committed, and none of its rows is visible: {error}") from error
+    finish(cluster, entry, statuses, name=name, since=since)
     _note_done(cluster, lease, entry)
+    _abort_orphans(cluster, orphans, what=what)
 
 
 def abort_prepared(cluster: ClusterClient, attempts: Sequence[Attempt | None]) -> None:
-    """Abort the prepared transactions of a failed batch if at least one task failed.
+    """Abort the transactions of a failed batch if at least one task failed, and so what killed tasks left open.
 
     If every attempt succeeded, `commit` was called, and the batch may be in the ledger.
     """
-    if None not in attempts:
-        return
-    for attempt in attempts:
-        if attempt is not None and attempt.prepared is not None:
-            cluster.end(attempt.prepared, commit=False)
+    if None in attempts:
+        tasks = _with_transactions([attempt for attempt in attempts if attempt is not None])
+        batches = sorted({f"batch {attempt.batch} of {attempt.lease.name!r}" for attempt, _transaction in tasks})
+        _abort_all(cluster, [transaction for _attempt, transaction in tasks], what=" and ".join(batches))
+        for lease in {attempt.lease: None for attempt in attempts if attempt is not None}:
+            abort_left_open(cluster, lease)
 
 
 def abort_left_open(cluster: ClusterClient, lease: Lease) -> bool:
     """Abort what the tasks of a failed job left open, if `commit` was not called and no other driver has the lease.
 
-    Return whether no other driver has it.
+    Return whether no other driver has it. Raises an OttlaError if some could not be aborted.
     """
     # Listed before the lease is checked: if it is still held then, no other driver had begun any of them.
     found = cluster.open_transactions(lease.name)
     held = cluster.holds(lease)
-    if held:
-        for each in found:
-            cluster.abort(each)
+    if held and (failed := _errors_of(cluster, [partial(cluster.abort, each) for each in found])):
+        raise failed[0]
     return held
 
 
@@ -140,13 +120,33 @@ def abort_superseded(cluster: ClusterClient, name: str) -> None:
                 cluster.abort(each)
 
 
-def _abort_own(cluster: ClusterClient, listed: Sequence[TaskTransaction], *, what: str) -> None:
-    """Abort exactly these transactions, which no ledger entry will ever list. An error is only logged."""
-    try:
-        for each in listed:
-            cluster.end(each.prepared, commit=False)
-    except OttlaError as error:
-        _log.warning("the transactions of %s, which is not committed, could not all be aborted: %s", what, error)
+def _abort_all(cluster: ClusterClient, transactions: Sequence[TaskTransaction], *, what: str) -> None:
+    """Abort exactly these transactions, which no ledger entry will ever list. Errors are only logged."""
+    aborts = [partial(cluster.end, each.prepared, commit=False, within=ABORT_WITHIN) for each in transactions]
+    if failed := _errors_of(cluster, aborts):
+        _log.warning("the transactions of %s, which is not committed, could not all be aborted: %s", what, failed[0])
+
+
+def _abort_orphans(cluster: ClusterClient, orphans: Sequence[OpenTaskTransaction], *, what: str) -> None:
+    """Abort transactions of other attempts. Errors are only logged: the batch is visible, and the next plan does it."""
+    if failed := _errors_of(cluster, [partial(cluster.abort, orphan) for orphan in orphans]):
+        _log.warning(
+            "%s is visible, but not every transaction of its other attempts could be aborted: %s", what, failed[0]
+        )
+
+
+def _errors_of(cluster: ClusterClient, aborts: Sequence[Callable[[], object]]) -> Sequence[OttlaError]:
+    """Make these calls, also after one that fails, unless they take too long. Return the errors."""
+    end = cluster.now() + ABORT_ALL_WITHIN
+    failed: list[OttlaError] = []
+    for abort in aborts:
+        try:
+            abort()
+        except OttlaError as error:
+            failed.append(error)
+            if cluster.now() >= end:
+                break
+    return failed
 
 
 def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
@@ -173,16 +173,16 @@ def _agreed(attempts: Sequence[Attempt], *, batch: int) -> Step:
     return attempts[0].step
 
 
-def _prepared(attempts: Sequence[Attempt]) -> list[Attempt]:
-    return [attempt for attempt in attempts if attempt.prepared is not None]
-
-
-def _listed(attempts: Sequence[Attempt]) -> tuple[TaskTransaction, ...]:
-    return tuple(
-        TaskTransaction(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records)
+def _with_transactions(attempts: Sequence[Attempt]) -> Sequence[tuple[Attempt, TaskTransaction]]:
+    """Return the attempts that have a transaction, each with what an entry says of it."""
+    return [
+        (
+            attempt,
+            TaskTransaction(prepared=attempt.prepared, partition=attempt.partition, records=attempt.records),
+        )
         for attempt in attempts
         if attempt.prepared is not None
-    )
+    ]
 
 
 def _age(attempt: Attempt, status: TransactionStatus, now: float) -> float:
@@ -194,24 +194,26 @@ def _age(attempt: Attempt, status: TransactionStatus, now: float) -> float:
     return age if attempt.planned_at is None else min(age, now - attempt.planned_at)
 
 
-def _check_open(cluster: ClusterClient, attempts: Sequence[Attempt], *, what: str) -> None:
-    """Check that each transaction is open with enough time left.
+def _check_open(
+    cluster: ClusterClient, lease: Lease, tasks: Sequence[tuple[Attempt, TaskTransaction]], *, what: str
+) -> Sequence[TransactionStatus]:
+    """Check that each transaction is open with enough time left; return their statuses.
 
     Else abort all, and raise BatchNotCommittedError, or LeaseLostError if another driver has aborted them.
     """
-    lease, listed = attempts[0].lease, _listed(attempts)
-    statuses = cluster.statuses([each.prepared for each in listed])
-    ages = [_age(attempt, status, cluster.now()) for attempt, status in zip(_prepared(attempts), statuses, strict=True)]
-    late = [
-        f"{each} is {status.outcome.value}"
-        + (f", but close to its time-out: {age:.0f} of {status.timeout:.0f} s are over" if status.is_open else "")
-        for each, status, age in zip(listed, statuses, ages, strict=True)
-        if not status.is_open or age > status.timeout * ENOUGH_TIME
-    ]
+    statuses = cluster.statuses([transaction.prepared for _attempt, transaction in tasks])
+    late, checked = [], []
+    for (attempt, transaction), status in zip(tasks, statuses, strict=True):
+        age = _age(attempt, status, cluster.now())
+        checked.append(attrs.evolve(status, age=age))
+        if not status.is_open:
+            late.append(f"{transaction} is {status.outcome.value}")
+        elif age > status.timeout * ENOUGH_TIME:
+            over = f"{age:.0f} of {status.timeout:.0f} s are over"
+            late.append(f"{transaction} is {status.outcome.value}, but close to its time-out: {over}")
     if not late:
-        return
-    for each in listed:
-        cluster.end(each.prepared, commit=False)
+        return checked
+    _abort_all(cluster, [transaction for _attempt, transaction in tasks], what=what)
     if not all(status.is_open for status in statuses) and not cluster.holds(lease):
         raise LeaseLostError(
             f"{what} is not committed, and none of its rows is visible: another driver has taken the ledger over, and "

@@ -10,7 +10,7 @@ import attrs
 
 from ottla_spark.exactly_once.driver.cluster import ClusterClient
 from ottla_spark.exactly_once.driver.recovery import end_recorded_batch
-from ottla_spark.exactly_once.ledger.entry import Entry, Status
+from ottla_spark.exactly_once.ledger.entry import Entry, Ledger, Status
 from ottla_spark.exactly_once.ledger.lease import Lease
 
 
@@ -31,9 +31,8 @@ def plan(cluster: ClusterClient, name: str) -> Plan:
     """
     # Listed before the lease is taken, so each was begun under an earlier lease and can no longer be recorded.
     before = cluster.open_transactions(name)
-    lease = cluster.take_lease(name)
-    ledger = cluster.ledger(name)
-    lease, last = attrs.evolve(lease, after=ledger.end), ledger.certain()
+    lease, ledger = leased(cluster, name)
+    last = ledger.certain()
     if ledger.restate:
         lease = cluster.append(lease, last)
     if last is not None and last.status is Status.RECORDED:
@@ -43,3 +42,10 @@ def plan(cluster: ClusterClient, name: str) -> Plan:
         if not any(found.is_of(each.prepared) for each in listed):
             cluster.abort(found)
     return Plan(lease=lease, last=last, planned_at=cluster.now())
+
+
+def leased(cluster: ClusterClient, name: str) -> tuple[Lease, Ledger]:
+    """Take the lease, then read the ledger, which no other driver can change any more."""
+    lease = cluster.take_lease(name)
+    ledger = cluster.ledger(name)
+    return attrs.evolve(lease, after=ledger.end, partition=ledger.partition), ledger

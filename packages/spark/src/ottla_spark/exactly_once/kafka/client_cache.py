@@ -21,14 +21,14 @@ MAX_CLIENTS: Final = 4
 @contextmanager
 def connected(settings: Settings) -> Iterator[KafkaClusterClient]:
     """Yield this process's client for these settings, for the caller alone; it is closed after an error."""
-    kept = _of_process.setdefault(os.getpid(), ClientCache())
-    brokers = kept.take(settings)
+    cache = _caches.setdefault(os.getpid(), ClientCache())
+    client = cache.take(settings)
     try:
-        yield brokers
+        yield client
     except BaseException:
-        brokers.close()
+        client.close()
         raise
-    kept.put_back(settings, brokers)
+    cache.put_back(settings, client)
 
 
 class ClientCache:
@@ -46,14 +46,14 @@ class ClientCache:
                 self._waiting.remove(found)
         return found[1] if found is not None else KafkaClusterClient(settings)
 
-    def put_back(self, settings: Settings, brokers: KafkaClusterClient) -> None:
+    def put_back(self, settings: Settings, client: KafkaClusterClient) -> None:
         """Keep a client; if too many are idle then, close the oldest ones."""
         with self._lock:
-            self._waiting.append((settings, brokers))
+            self._waiting.append((settings, client))
             surplus = self._waiting[:-MAX_CLIENTS]
             del self._waiting[:-MAX_CLIENTS]
         for _, each in surplus:
             each.close()
 
 
-_of_process: dict[int, ClientCache] = {}
+_caches: dict[int, ClientCache] = {}

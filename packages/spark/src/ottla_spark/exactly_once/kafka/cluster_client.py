@@ -22,24 +22,24 @@ from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
-from ottla.transactions.admin.completion import ended
+from ottla.transactions.admin.completion import end_with
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, described_together, listed
-from ottla.transactions.admin.open_transactions import aborted
+from ottla.transactions.admin.open_transactions import abort_with
 from ottla.transactions.coordinator_request import InitProducerId
-from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
+from ottla_spark.exactly_once.acl_hints import naming_right, transactions_right
 from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
-from ottla_spark.exactly_once.driver.cluster import Open, TransactionOutcome, TransactionStatus
-from ottla_spark.exactly_once.errors import LedgerMismatchError
+from ottla_spark.exactly_once.driver.cluster import OpenTaskTransaction, TransactionOutcome, TransactionStatus
+from ottla_spark.exactly_once.errors import EntryNotWrittenError, LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
 from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 from ottla_spark.exactly_once.ledger.write_permissions import check_writers
 from ottla_spark.exactly_once.ledger.writer import write_entry
-from ottla_spark.exactly_once.settings import TIMEOUT, TWO_PHASE, Settings
+from ottla_spark.exactly_once.settings import TWO_PHASE, Settings
 from ottla_spark.exactly_once.transactional_ids import is_task_id
-from ottla_spark.options.shipped_files import with_shipped_files
+from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS, TRANSACTION_TIMEOUT
 
 _log = logging.getLogger(__name__)
 
@@ -55,14 +55,29 @@ ONE_AFTER_ANOTHER: Final = 30.0
 BRIEFLY: Final = 3.0
 """Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
 
-LEDGER_TIMEOUT_MS: Final = 30_000
-"""Limits how long a driver that dies while it writes an entry blocks readers of that partition."""
+LIMITS_VALID: Final = 30.0
+"""Seconds after which brokers are asked for their limits again: they may be restarted with others."""
+
+LEDGER_TIMEOUT_MS: Final = 150_000
+"""Time-out of the lease's transactions: longer than `RESPONSE_TIMEOUT`, for which the driver tries to write an entry.
+
+It limits how long a driver that dies while it writes one keeps the partition from being compacted.
+"""
 
 FIRST_WITH_TWO_PHASE: Final = 6
 """The first version of InitProducerId that can enable two-phase commit."""
 
-USUAL_MAXIMUM_MS: Final = 900_000
-"""Brokers' default of transaction.max.timeout.ms, used when brokers do not return it."""
+
+@attrs.frozen(kw_only=True)
+class TimeoutLimit:
+    """The longest time-out of a transaction that all brokers allow; after *valid_until* they are asked again.
+
+    Unless it is *known*, brokers have not said it, and their default is assumed.
+    """
+
+    longest_ms: int = BROKERS_MAX_TIMEOUT_MS
+    known: bool = False
+    valid_until: float = float("-inf")
 
 
 class KafkaClusterClient:
@@ -70,11 +85,12 @@ class KafkaClusterClient:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = connect(with_shipped_files(settings.connection))
+        self._connections = connect(settings.connection)
         self._lookup = LedgerLookup(settings)
-        self._place: LedgerPartition | None = None
-        self._longest_ms: int | None = None
+        self._checked = False
+        self._limit = TimeoutLimit()
         self._cluster_id: tuple[str | None] | None = None
+        """The cluster's id, which may be None; None as a whole until brokers have said it."""
         self._client = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT)
         self._client_since = self._connections.clock()
 
@@ -94,22 +110,18 @@ class KafkaClusterClient:
 
     def timeout_ms(self) -> int:
         """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
-        if self._longest_ms is None:
-            if self._settings.two_phase:
-                self._check_two_phase()
-            response = [self._allowed_by(node) for node in self._blocking_client().brokers()]
-            self._longest_ms = min((each for each in response if each is not None), default=USUAL_MAXIMUM_MS)
+        longest_ms = self._timeout_limit().longest_ms
         wanted = self._settings.timeout_ms
         if wanted is None:
-            return self._longest_ms
-        if wanted > self._longest_ms:
+            return longest_ms
+        if wanted > longest_ms:
             raise LedgerMismatchError(
-                f"kafka.{TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
-                f"{self._longest_ms}. Leave the option out to use all of it"
+                f"kafka.{TRANSACTION_TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
+                f"{longest_ms}. Leave the option out to use all of it"
             )
         return wanted
 
-    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[Open]:
+    def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[OpenTaskTransaction]:
         """See `ClusterClient`."""
         client = self._blocking_client()
         nodes, cluster_id = client.brokers(), client.known_cluster_id()
@@ -123,19 +135,22 @@ class KafkaClusterClient:
     def take_lease(self, name: str) -> Lease:
         """See `ClusterClient`. Creates the ledger topic when it is missing."""
         client = self._blocking_client()
-        self._where(client, name)
+        self._check_topic(client)
         transactional_id = lease_id(name)
-        timeout_ms = min(LEDGER_TIMEOUT_MS, self.timeout_ms())
+        limit = self._timeout_limit()
+        # If brokers do not say their limit, they have to refuse the time-out of the tasks here, before any task begins.
+        timeout_ms = min(LEDGER_TIMEOUT_MS, limit.longest_ms) if limit.known else self.timeout_ms()
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms)
         with _naming_rights(name):
             self._lookup.before_lease(client)
-            answer, code = client.run(request, transactional_id)
-            if code is not ErrorCode.NONE:
-                raise TransactionError(
-                    f"the ledger of {name!r} cannot be taken over: {BrokerError(code)}"
-                ) from BrokerError(code)
-        self._lookup.leased(answer.producer_id)
-        return Lease(name=name, producer_id=answer.producer_id, epoch=answer.producer_epoch, level=client.level())
+            ended = client.run(request, transactional_id)
+            if ended.code is not ErrorCode.NONE:
+                error = BrokerError(ended.code)
+                message = f"the ledger of {name!r} cannot be taken over: {error}"
+                raise TransactionError(message + self._help(ended.code, timeout_ms)) from error
+        assigned = ended.response
+        self._lookup.leased(assigned.producer_id)
+        return Lease(name=name, producer_id=assigned.producer_id, epoch=assigned.producer_epoch, level=client.level())
 
     def holds(self, lease: Lease) -> bool:
         """See `ClusterClient`."""
@@ -145,28 +160,34 @@ class KafkaClusterClient:
     def ledger(self, name: str) -> Ledger:
         """See `ClusterClient`."""
         client = self._blocking_client()
-        place = self._where(client, name)
+        self._check_topic(client)
         with _naming_rights(name):
-            return self._lookup.read(client, place)
+            return self._lookup.read(client)
 
     def append(self, lease: Lease, entry: Entry | None) -> Lease:
         """See `ClusterClient`."""
-        client, settings = self._blocking_client(), self._settings
-        place, forgotten = self._where(client, lease.name), FORGOTTEN if settings.earlier else None
+        client, settings, lookup = self._blocking_client(), self._settings, self._lookup
+        self._check_topic(client)
+        place, forgotten = lookup.place(lease.partition), FORGOTTEN if settings.earlier else None
         value = forgotten if entry is None else entry.to_bytes()
+        for each in lookup.unwanted if entry is None else lookup.outdated:
+            # Before the entry: as long as that is not deleted, a driver that dies here leaves the last one readable.
+            lease = _write_beside(client, each, lease, None)
+        lookup.outdated = lookup.unwanted = ()
         after = write_entry(client, place, lease, value)
         if settings.shared and after.producer_id != lease.producer_id:
             # The producer id has used all its epochs, and a later driver knows only the new producer id.
-            after = write_entry(client, place, after, value)
-        if self._lookup.taken_over_from is not None:
-            after = self._close_earlier(client, self._lookup.taken_over_from, after)
-            self._lookup.taken_over_from = None
+            with _entry_is_written():
+                after = write_entry(client, place, after, value)
+        for each in lookup.taken_over_from:
+            after = self._close_earlier(client, each, after)
+        lookup.taken_over_from = ()
         return after
 
     def _close_earlier(self, client: BlockingClient, place: LedgerPartition, lease: Lease) -> Lease:
         """Keep drivers of earlier versions from continuing with an entry that was taken over from their topic."""
         try:
-            after = write_entry(client, place, attrs.evolve(lease, sequence=0), MOVED)
+            return _write_beside(client, place, lease, MOVED)
         except OttlaError as error:
             _log.warning(
                 "the ledger of %r is now in the topic %r, but its entry in the topic of earlier ottla-spark versions "
@@ -177,8 +198,6 @@ class KafkaClusterClient:
                 error,
             )
             return lease
-        # Within an epoch, sequence numbers continue for each partition.
-        return lease if after.epoch == lease.epoch and after.producer_id == lease.producer_id else after
 
     def statuses(self, transactions: Sequence[PreparedTransaction]) -> Sequence[TransactionStatus]:
         """See `ClusterClient`."""
@@ -187,11 +206,13 @@ class KafkaClusterClient:
             states = described_together(client, [each.transactional_id for each in transactions])
             return [_status(client, each, state) for each, state in zip(transactions, states, strict=True)]
 
-    def end(self, prepared: PreparedTransaction, *, commit: bool) -> Outcome:
+    def end(self, prepared: PreparedTransaction, *, commit: bool, within: float | None = None) -> Outcome:
         """See `ClusterClient`."""
-        return ended(self._blocking_client(), prepared, commit=commit, open_before=True)
+        client = self._blocking_client()
+        with _naming_rights(self._settings.name), client.within(RESPONSE_TIMEOUT if within is None else within):
+            return end_with(client, prepared, commit=commit, open_before=True)
 
-    def abort(self, found: Open) -> None:
+    def abort(self, found: OpenTaskTransaction) -> None:
         """See `ClusterClient`."""
         transaction = OpenTransaction(
             transactional_id=found.transactional_id,
@@ -202,12 +223,39 @@ class KafkaClusterClient:
             partitions=(),
             cluster_id=found.cluster_id,
         )
-        aborted(self._blocking_client(), transaction)
+        abort_with(self._blocking_client(), transaction)
+
+    def _timeout_limit(self) -> TimeoutLimit:
+        """Return the limit that brokers said in the last `LIMITS_VALID` seconds.
+
+        If they do not say it, the same is assumed for as long as this client lives.
+        """
+        now = self._connections.clock()
+        if now >= self._limit.valid_until:
+            if self._settings.two_phase:
+                self._check_two_phase()
+            maximums = [self._allowed_by(node) for node in self._blocking_client().brokers()]
+            known = [each for each in maximums if each is not None]
+            self._limit = TimeoutLimit(
+                longest_ms=min(known, default=BROKERS_MAX_TIMEOUT_MS),
+                known=bool(known),
+                valid_until=now + LIMITS_VALID if known else float("inf"),
+            )
+        return self._limit
+
+    def _help(self, code: ErrorCode, timeout_ms: int) -> str:
+        """Return the end of an error message about a refused lease."""
+        if code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT or self._limit.known:
+            return ""
+        return (
+            f" A time-out of {timeout_ms} ms was assumed, because the user may not read the limit of the brokers, "
+            f"which needs DescribeConfigs for the cluster: set kafka.{TRANSACTION_TIMEOUT} to at most that limit"
+        )
 
     def _listed(self, node: int, name: str) -> Sequence[str]:
         """Return the transactional ids with open transactions that one broker coordinates.
 
-        None if the broker is down, because other brokers then coordinate its transactions.
+        None of them if the broker is down, because other brokers then coordinate its transactions.
         """
         try:
             return listed(self._briefly(), node, f"{name}/", only_open=True)
@@ -243,11 +291,12 @@ class KafkaClusterClient:
         """Return a client with a short timeout: for requests to every broker whose responses are not essential."""
         return BlockingClient(self._connections, timeout=BRIEFLY)
 
-    def _where(self, client: BlockingClient, name: str) -> LedgerPartition:
-        if self._place is None:
-            self._place = self._settings.topic.partition(client, name)
+    def _check_topic(self, client: BlockingClient) -> None:
+        """Create the ledger topic if it is missing, and check it, once."""
+        if not self._checked:
+            self._settings.topic.ensure(client)
             check_writers(self._briefly(), self._settings)
-        return self._place
+            self._checked = True
 
     def _blocking_client(self) -> BlockingClient:
         """Return a client whose requests share a deadline and the coordinators that it found, for some seconds."""
@@ -255,6 +304,25 @@ class KafkaClusterClient:
         if now - self._client_since > ONE_AFTER_ANOTHER:
             self._client, self._client_since = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT), now
         return self._client
+
+
+def _write_beside(client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
+    """Write to another partition than that of the lease; return the lease to use next for its own."""
+    after = write_entry(client, place, attrs.evolve(lease, sequence=0), value)
+    # Within an epoch, sequence numbers continue for each partition.
+    return lease if (after.producer_id, after.epoch) == (lease.producer_id, lease.epoch) else after
+
+
+@contextlib.contextmanager
+def _entry_is_written() -> Iterator[None]:
+    """Let an error not say that the entry is not in the ledger: it was written before, and is written once more."""
+    try:
+        yield
+    except EntryNotWrittenError as error:
+        raise TransactionError(str(error)) from error
+    except LeaseLostError as error:
+        error.refused = False
+        raise
 
 
 @contextlib.contextmanager
@@ -265,12 +333,12 @@ def _naming_rights(name: str) -> Iterator[None]:
     except TransactionError as refused:
         cause = refused.__cause__
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise TransactionError(f"{refused}{lacking(cause.code, transactions_right(name))}") from cause
+            raise TransactionError(naming_right(str(refused), cause.code, transactions_right(name))) from cause
         raise
 
 
-def _open(state: TransactionState, cluster_id: str | None) -> Open:
-    return Open(
+def _open(state: TransactionState, cluster_id: str | None) -> OpenTaskTransaction:
+    return OpenTaskTransaction(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
         epoch=state.producer_epoch,
@@ -292,7 +360,7 @@ def _status(client: BlockingClient, prepared: PreparedTransaction, state: Transa
             age=time.time() - state.transaction_start_time_ms / 1000,
             timeout=state.transaction_timeout_ms / 1000,
         )
-    return TransactionStatus(outcome=_OUTCOMES[ended(client, prepared, commit=True, open_before=False)])
+    return TransactionStatus(outcome=_OUTCOMES[end_with(client, prepared, commit=True, open_before=False)])
 
 
 _OUTCOMES: Final = {

@@ -28,7 +28,7 @@ COMPRESSORS: Final = {GZIP: Gzip(-1)}
 """The codec of entries. Entries may also be uncompressed; those with another codec are not read."""
 
 LARGEST_ENTRY: Final = 4 * 1024 * 1024
-"""Maximum bytes of an entry with its key, decompressed: a batch of fifty thousand tasks."""
+"""Maximum bytes of an entry with its key, decompressed: a batch of forty thousand tasks."""
 
 _GZIP_FRAMING: Final = 16 + zlib.MAX_WBITS
 _BEFORE_A_KEY: Final = 1 + 5 + 10 + 5 + 5

@@ -60,8 +60,9 @@ class Entry:
     """The state of one batch of one query; all its transactions become visible, or none.
 
     All transactions are of one cluster, whose id they have unless an earlier version wrote the entry. `rows` counts the
-    rows that Spark had for the batch. If it is None, Spark may have any number of them when it runs the batch again:
-    the entry is of an earlier version, or the user has accepted other rows.
+    rows that Spark had for the batch, and `topics` are theirs, by `recorded_topics`. If they are None, Spark may have
+    any number of rows, for any topics, when it runs the batch again: the entry is of an earlier version, or the user
+    has accepted other rows.
     """
 
     query: str
@@ -69,6 +70,7 @@ class Entry:
     status: Status
     listed: Sequence[TaskTransaction] = ()
     rows: int | None = None
+    topics: Sequence[str] | None = None
 
     def with_status(self, status: Status) -> Entry:
         """Return the same entry with another status."""
@@ -90,6 +92,8 @@ class Entry:
         fields: dict[str, Any] = {"form": _FORM, "query": self.query, "batch": self.batch, "status": self.status.value}
         if self.rows is not None:
             fields["rows"] = self.rows
+        if self.topics is not None:
+            fields["topics"] = list(self.topics)
         if self.listed and self.listed[0].prepared.cluster_id is not None:
             fields["cluster"] = self.listed[0].prepared.cluster_id
         return json.dumps({**fields, "transactions": transactions}, separators=(",", ":")).encode()
@@ -110,6 +114,7 @@ class Entry:
                 status=Status(fields["status"]),
                 listed=tuple(_listed(name, cluster_id, *each) for each in fields["transactions"]),
                 rows=_number(fields["rows"], _INT64) if "rows" in fields else None,
+                topics=tuple(_as(str, each) for each in _as(list, fields["topics"])) if "topics" in fields else None,
             )
         except (ValueError, TypeError, KeyError) as cause:
             raise _no_entry(cause) from cause
@@ -133,13 +138,14 @@ def read_value(value: bytes | None, *, name: str) -> Entry | None:
 class Ledger:
     """One name's last ledger entry, and where the topic ended when it was read.
 
-    `doubt` says why *last* may not be the entry that the name's drivers wrote last. `restate`: the driver must write
-    the entry again first, or later drivers could not verify its writer. `has_open_entry`: an entry's transaction is
-    still open.
+    `partition` is the one for the next entry, -1 for any. `doubt` says why *last* may not be the entry that the name's
+    drivers wrote last. `restate`: the driver must write the entry again first, or later drivers could not verify its
+    writer, or would find two entries. `has_open_entry`: an entry's transaction is still open.
     """
 
     last: Entry | None
     end: int
+    partition: int = -1
     doubt: str = ""
     restate: bool = False
     has_open_entry: bool = False

@@ -9,8 +9,9 @@ import attrs
 class Lease:
     """The right to write one name's ledger: a producer id and epoch of the name's own transactional id.
 
-    `sequence` numbers its next record, `level` is the cluster's `transaction.version`, and `after` is the ledger's end
-    when the lease was taken, which orders leases whose producer ids differ.
+    `sequence` numbers its next record in `partition` of the ledger topic, -1 before the ledger was read. `level` is the
+    cluster's `transaction.version`, and `after` is the ledger's end when the lease was taken, which orders leases whose
+    producer ids differ.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Lease:
     level: int
     sequence: int = 0
     after: int = -1
+    partition: int = -1
 
     @property
     def transactional_id(self) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeoutError, error_code
 from ottla.protocol import METADATA, Message, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.transactions.admin.blocking_client import BlockingClient
-from ottla_spark.exactly_once.acl_hints import lacking
+from ottla_spark.exactly_once.acl_hints import naming_right
+
+MISSING_FOR: Final = 20.0
+"""Seconds for a topic to exist: a broker learns of a new topic with a delay."""
 
 _FIRST_WITHOUT_CREATION: Final = 4
 
@@ -45,14 +49,19 @@ class LedgerPartition:
                 self._leader = node
             return found
 
-        found = client.until_answered("", one, lambda found: error_code(found.error_code))
+        try:
+            found = client.until_answered("", one, lambda found: error_code(found.error_code))
+        except TransactionTimeoutError as error:
+            raise TransactionTimeoutError(
+                f"partition {self.partition} of the ledger topic {self.topic!r}: {error}"
+            ) from error
         return found, error_code(found.error_code)
 
     def refused(self, code: ErrorCode, what: str, *, right: str) -> TransactionError:
         """Return the error for a request that the leader refused; *right* is the one it needs, Read for instance."""
         error = BrokerError(code)
-        response = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
-        refusal = TransactionError(response + lacking(code, f"{right} for topic {self.topic!r}"))
+        message = f"partition {self.partition} of the ledger topic {self.topic!r}: {what}: {error}"
+        refusal = TransactionError(naming_right(message, code, f"{right} for topic {self.topic!r}"))
         refusal.__cause__ = error
         return refusal
 
@@ -60,7 +69,13 @@ class LedgerPartition:
         if self._leader >= 0:
             return self._leader
         partitions = existing(client, self.topic).topics[0].partitions
-        return next(each.leader_id for each in partitions if each.partition_index == self.partition)
+        for each in partitions:
+            if each.partition_index == self.partition:
+                return each.leader_id
+        raise TransactionError(
+            f"the ledger topic {self.topic!r} has {len(partitions)} partitions, but partition {self.partition} of it "
+            "was in use: the topic was created again. Start the query again"
+        )
 
 
 def described(client: BlockingClient, topic: str) -> MetadataResponse:
@@ -71,14 +86,28 @@ def described(client: BlockingClient, topic: str) -> MetadataResponse:
 
 
 def existing(client: BlockingClient, topic: str) -> MetadataResponse:
-    """Return a topic's metadata once the topic exists and every partition has a leader."""
-    found = client.until_answered("", lambda: described(client, topic), _code_of)
+    """Return a topic's metadata once the topic exists and every partition has a leader.
+
+    Raises TransactionError if the topic does not exist for `MISSING_FOR` seconds.
+    """
+    asked_since = time.monotonic()
+
+    def code_of(found: MetadataResponse) -> ErrorCode:
+        code = _code_of(found)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and time.monotonic() - asked_since > MISSING_FOR:
+            raise TransactionError(
+                f"the ledger topic {topic!r} does not exist: it was deleted, and the entries of its queries and jobs "
+                "with it. Restore the topic, or start the query again, which creates an empty one. Without its entry, "
+                "a batch that is in Kafka is written again if Spark repeats it, and so is a job"
+            ) from BrokerError(code)
+        return code
+
+    found = client.until_answered("", lambda: described(client, topic), code_of)
     code = _code_of(found)
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
-        raise TransactionError(
-            f"the ledger topic {topic!r} cannot be used: {error}" + lacking(code, f"Describe for topic {topic!r}")
-        ) from error
+        message = f"the ledger topic {topic!r} cannot be used: {error}"
+        raise TransactionError(naming_right(message, code, f"Describe for topic {topic!r}")) from error
     return found
 
 

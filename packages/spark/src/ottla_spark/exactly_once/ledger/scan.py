@@ -61,13 +61,14 @@ class LedgerScan:
     """A scan of the batches of one partition, in the order of their offsets, for the last committed entry of a name.
 
     `answered`: whether such an entry was found; a tombstone counts. If so, `last` is its content, None for a tombstone,
-    and `written_by` is its producer id. If it cannot be read, `problem` says why.
+    and `written_by` and `epoch` are of its batch. If it cannot be read, `problem` says why.
     """
 
     name: str
     _of_lease: Callable[[int], bool]
     last: Entry | None = attrs.field(default=None, init=False)
     written_by: int = attrs.field(default=-1, init=False)
+    epoch: int = attrs.field(default=-1, init=False)
     answered: bool = attrs.field(default=False, init=False)
     problem: str = attrs.field(default="", init=False)
     foreign_entry: ForeignEntry | None = attrs.field(default=None, init=False)
@@ -83,6 +84,11 @@ class LedgerScan:
     def has_open_entry(self) -> bool:
         """Whether an entry of the name was read without the marker that ends its transaction."""
         return bool(self._open)
+
+    @property
+    def has_entry(self) -> bool:
+        """Whether the last one is an entry, readable or not, and no deletion."""
+        return self.last is not None or bool(self.problem)
 
     def take(self, batch: LedgerBatch) -> None:
         """Add the next batch of the log."""
@@ -141,7 +147,7 @@ class LedgerScan:
             )
         if candidate is not None:
             self.last, self.problem = candidate.entry, candidate.problem
-            self.written_by, self.answered = producer_id, True
+            self.written_by, self.epoch, self.answered = producer_id, candidate.epoch, True
             # From transaction.version 2 on, each transaction has its own epoch, and its marker has the next one
             # (KIP-890); its first batch has sequence 0. Another sequence means that compaction removed our entry:
             # another client wrote a batch with our key into our open transaction, and that batch replaced it.

@@ -1,6 +1,6 @@
 """The topic of the ledger: created when it is missing, and checked, because deleted entries would be lost unnoticed.
 
-The topic is compacted, so that the last entry of every name stays. A name's entries are in one partition.
+The topic is compacted, so that the last entry of every name stays.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any, Final
 import attrs
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code, printable
-from ottla.plugins.partitioners.murmur2 import positive
-from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla.protocol.messages.create_topics import (
     CREATE_TOPICS,
     CreatableTopic,
@@ -23,18 +21,24 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.describe_configs import TOPIC
 from ottla.transactions.admin.blocking_client import BlockingClient
-from ottla_spark.exactly_once.acl_hints import lacking
+from ottla_spark.exactly_once.acl_hints import naming_right
 from ottla_spark.exactly_once.broker_limits import setting
 from ottla_spark.exactly_once.errors import LedgerMismatchError
-from ottla_spark.exactly_once.ledger.partition import LedgerPartition, described, existing
+from ottla_spark.exactly_once.ledger.batches import LARGEST_ENTRY
+from ottla_spark.exactly_once.ledger.partition import described, existing
 
 _log = logging.getLogger(__name__)
 
+_POLICY: Final = "cleanup.policy"
+_COMPRESSION: Final = "compression.type"
+_READABLE: Final = frozenset({"producer", "gzip", "uncompressed"})
+
 CONFIG: Final = {
-    "cleanup.policy": "compact",
+    _POLICY: "compact",
     "segment.bytes": str(4 * 1024 * 1024),  # only closed segments are compacted, and a start reads all of the rest
     "min.cleanable.dirty.ratio": "0.1",
-    "compression.type": "producer",
+    _COMPRESSION: "producer",
+    "max.message.bytes": str(LARGEST_ENTRY),  # an entry of many tasks is hardly compressible: their ids are random
 }
 OWN: Final = "ottla-exactly-once-"
 """Prefix of the default name of a ledger topic."""
@@ -43,11 +47,6 @@ _FIRST_WITH_DEFAULTS: Final = 4
 _LONGEST: Final = 249
 _DIGEST: Final = 16
 _PLAIN: Final = re.compile("[A-Za-z0-9_-]*")
-
-
-def partition_of(name: str, count: int) -> int:
-    """Return the partition with a name's entries, in a topic of *count* partitions."""
-    return positive(murmur2(name.encode())) % count
 
 
 def own_topic(prefix: str) -> str:
@@ -70,23 +69,30 @@ class LedgerTopic:
     partitions: int
     replication: int
 
-    def partition(self, client: BlockingClient, name: str) -> LedgerPartition:
-        """Return the partition of a name; create the topic if it is missing."""
+    def ensure(self, client: BlockingClient) -> None:
+        """Check the topic; create it if it is missing."""
         found = described(client, self.name)
         if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._create(client, controller=found.controller_id)
         else:
             self._check(client)
-        count = len(existing(client, self.name).topics[0].partitions)
-        return LedgerPartition(topic=self.name, partition=partition_of(name, count))
+        existing(client, self.name)
 
     def _check(self, client: BlockingClient) -> None:
-        """Raise LedgerMismatchError for a topic that deletes entries after some time."""
-        found = setting(client, None, kind=TOPIC, of=self.name, name="cleanup.policy")
-        if found is not None and found != "compact":
+        """Raise LedgerMismatchError for a topic that deletes entries after some time, or makes them unreadable."""
+        found = setting(client, None, kind=TOPIC, of=self.name, name=_POLICY)
+        if found is None:  # the user may not see it
+            return
+        if found != CONFIG[_POLICY]:
             raise LedgerMismatchError(
-                f"the ledger topic {self.name!r} has cleanup.policy={printable(found)}: entries would be deleted, "
+                f"the ledger topic {self.name!r} has {_POLICY}={printable(found)}: entries would be deleted, "
                 "and their batches written again. Set it to compact, or set the option ledger.topic to another topic"
+            )
+        codec = setting(client, None, kind=TOPIC, of=self.name, name=_COMPRESSION)
+        if codec is not None and codec not in _READABLE:
+            raise LedgerMismatchError(
+                f"the ledger topic {self.name!r} has {_COMPRESSION}={printable(codec)}: brokers would compress entries "
+                f"again, and drivers could not read them. Set it to {CONFIG[_COMPRESSION]} for this topic"
             )
 
     def _create(self, client: BlockingClient, *, controller: int) -> None:
@@ -114,10 +120,11 @@ class LedgerTopic:
         code = error_code(result.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             error = BrokerError(code)
-            response = f" ({printable(result.error_message)})" if result.error_message else ""
-            right = lacking(code, f"Create for topic {self.name!r}")
+            reason = f" ({printable(result.error_message)})" if result.error_message else ""
+            message = f"the ledger topic {self.name!r} could not be created: {error}{reason}"
+            message = naming_right(message, code, f"Create for topic {self.name!r}")
             raise TransactionError(
-                f"the ledger topic {self.name!r} could not be created: {error}{response}{right}. Create it yourself "
-                "with cleanup.policy=compact, or set the options ledger.topic and ledger.replication.factor"
+                f"{message.rstrip('.')}. Create it yourself with {_POLICY}=compact and {_COMPRESSION}=producer, or set "
+                "the options ledger.topic and ledger.replication.factor"
             ) from error
         _log.info("created the ledger topic %r", self.name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode, TransactionError, error_code
+from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeoutError, error_code
 from ottla.protocol import PRODUCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.recordbatch.header_v2 import batch_header
@@ -22,8 +22,8 @@ from ottla.recordbatch.records_v2 import encode_records
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.current_transaction import TXN_V2
 from ottla.transactions.transaction_requests import AddPartitionsToTxn, EndTxn
-from ottla_spark.exactly_once.acl_hints import lacking, transactions_right
-from ottla_spark.exactly_once.errors import LeaseLostError, LedgerMismatchError
+from ottla_spark.exactly_once.acl_hints import naming_right, transactions_right
+from ottla_spark.exactly_once.errors import EntryNotWrittenError, LeaseLostError
 from ottla_spark.exactly_once.ledger.batches import COMPRESSORS, GZIP, LARGEST_ENTRY
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.ledger.partition import LedgerPartition
@@ -43,33 +43,49 @@ _LOST: Final = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
+_EXPIRED: Final = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND})
+
+
+_HELP: Final = {
+    ErrorCode.MESSAGE_TOO_LARGE: " The batch has too many tasks for the max.message.bytes of the ledger topic: use "
+    f"fewer tasks, for example with coalesce, or raise this setting of the topic, up to {LARGEST_ENTRY}"
+}
 
 
 def write_entry(client: BlockingClient, place: LedgerPartition, lease: Lease, value: bytes | None) -> Lease:
     """Write an entry, committed; return the lease to use next.
 
-    After LeaseLostError the entry may be written or not, unless the error says that it was refused.
+    Raises EntryNotWrittenError if it is not written. After LeaseLostError the entry may be written or not, unless the
+    error says that it was refused.
     """
     if value is not None and len(value) > LARGEST_ENTRY - _RESERVED_FOR_KEY:
-        raise LedgerMismatchError(
+        raise EntryNotWrittenError(
             f"an entry of {lease.name!r} has {len(value)} bytes, more than the {LARGEST_ENTRY - _RESERVED_FOR_KEY} "
             "that drivers read: the batch has too many tasks. Use fewer tasks, for example with coalesce; nothing was "
             "recorded"
         )
     txn_v2 = lease.level >= TXN_V2
-    if not txn_v2:
-        code = _join(client, place, lease)
-        _check(lease, code, "join its transaction", right=transactions_right(lease.name), refused=True)
-    code = _append(client, place, lease, value, txn_v2=txn_v2)
+    try:
+        if not txn_v2:
+            code = _join(client, place, lease)
+            _check(lease, code, "join its transaction", right=transactions_right(lease.name), refused=True)
+        code = _append(client, place, lease, value, txn_v2=txn_v2)
+    except TransactionTimeoutError as error:
+        # A record that was appended all the same is in an open transaction of the lease, which only we would commit.
+        raise EntryNotWrittenError(
+            f"an entry of the ledger of {lease.name!r} could not be written in time: {error}. With fewer replicas in "
+            f"sync than min.insync.replicas, the ledger topic {place.topic!r} takes no entry"
+        ) from error
     if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # written by an attempt whose response was lost
         _check(lease, code, "be written", right=f"Write for topic {place.topic!r}", refused=True)
     end = EndTxn(
         transactional_id=lease.transactional_id, producer_id_and_epoch=_producer(lease), commit=True, txn_v2=txn_v2
     )
-    answer, code = client.run(end, lease.transactional_id)
-    _check(lease, code, "be committed", right=transactions_right(lease.name))
-    if answer.producer_id >= 0:
-        return attrs.evolve(lease, producer_id=answer.producer_id, epoch=answer.producer_epoch, sequence=0)
+    last = client.run(end, lease.transactional_id)
+    _check(lease, last.code, "be committed", right=transactions_right(lease.name))
+    following = last.response
+    if following.producer_id >= 0:
+        return attrs.evolve(lease, producer_id=following.producer_id, epoch=following.producer_epoch, sequence=0)
     return attrs.evolve(lease, sequence=lease.sequence + 1)
 
 
@@ -115,16 +131,22 @@ def _producer(lease: Lease) -> ProducerIdAndEpoch:
 def _check(lease: Lease, code: ErrorCode, what: str, *, right: str, refused: bool = False) -> None:
     """Raise the error for a code. *refused*: no request that commits the entry has been sent."""
     if code in _LOST:
+        cause = (
+            "its lease expired, as the batch took longer than transactional.id.expiration.ms of the brokers"
+            if code in _EXPIRED
+            else "this driver paused for too long"
+        )
         lost = LeaseLostError(
             f"an entry of {lease.name!r} could not {what} ({code.name}): another driver has taken the ledger over, or "
-            "this driver paused for too long. The next driver reads what was written; if two drivers run, stop this one"
+            f"{cause}. The next driver reads what was written; if two drivers run, stop this one"
         )
         lost.refused = refused
         raise lost
     if code is not ErrorCode.NONE:
         error = BrokerError(code)
-        response = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
-        raise TransactionError(response + lacking(code, right)) from error
+        message = f"an entry of the ledger of {lease.name!r} could not {what}: {error}"
+        kind = EntryNotWrittenError if refused else TransactionError
+        raise kind(naming_right(message, code, right) + _HELP.get(code, "")) from error
 
 
 def _batch(lease: Lease, value: bytes | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Optional abilities whose names are misspelt: the core finds none of them, and says nothing."""
+"""Optional abilities whose names are misspelt, which the core does not find, and methods that it refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 
 from ottla.interfaces import Authenticator, SupportsClose, SupportsRefused
 from ottla.plugins.registry import KINDS
-from ottla_testkit.conformance.harness.checked_layer import fail
+from ottla.plugins.registry.signatures import wrong_signatures
+from ottla_testkit.conformance.harness.checked_layer import check, fail
 
 _ABILITIES: Final[Mapping[type, Sequence[type]]] = {
     **{kind.protocol: kind.abilities for kind in KINDS.values()},
@@ -34,6 +35,14 @@ def check_spelling(plugin: object, contract: type) -> None:
                 f"{type(plugin).__name__} has `{name}`, which the core does not use; is it meant to be `{right}`? A "
                 "name that begins with an underscore is the plugin's own"
             )
+
+
+def check_methods(plugin: object, contract: type) -> None:
+    """Fail for a method, required or optional, that the core refuses because of its arguments, `async` or `yield`."""
+    for kind in KINDS.values():
+        if kind.protocol is contract:
+            wrong = wrong_signatures(plugin, kind, contract)
+            check(not wrong, f"the core refuses {type(plugin).__name__}: {'; '.join(wrong)}")
 
 
 def _defines(plugin: object, name: str, abilities: Iterable[type]) -> bool:

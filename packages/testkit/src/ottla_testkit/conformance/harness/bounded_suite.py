@@ -19,7 +19,7 @@ import attrs
 import pytest
 
 from ottla.interfaces import SupportsClose
-from ottla_testkit.conformance.harness.abilities import check_spelling
+from ottla_testkit.conformance.harness.abilities import check_methods, check_spelling
 from ottla_testkit.conformance.harness.checked_layer import check, fail, has_ability, needed
 from ottla_testkit.conformance.harness.closing import close_plugin
 from ottla_testkit.conformance.harness.concurrent_calls import NotBackError, within
@@ -66,6 +66,8 @@ class BoundedSuite:
     """The fixture that returns the plugin under test."""
     contract: ClassVar[type] = object
     """The plugin's protocol."""
+    seed: ClassVar[int | None] = None
+    """What the random inputs are made from; None takes a new number for each test, which a failed test prints."""
     usage: ClassVar[Usage]
 
     def __init_subclass__(cls) -> None:
@@ -81,9 +83,9 @@ class BoundedSuite:
 
     @pytest.fixture
     def chance(self) -> random.Random:
-        """Random numbers; their seed is printed."""
-        seed = random.randrange(1 << 32)
-        print(f"seed {seed}")
+        """Random numbers; what makes them the same again is printed."""
+        seed = random.randrange(1 << 32) if self.seed is None else self.seed
+        print(f"random inputs; `seed = {seed}` in {type(self).__name__} makes the same again")
         return random.Random(seed)
 
     @pytest.fixture
@@ -135,12 +137,16 @@ def _add_common_tests(suite: type[BoundedSuite]) -> None:
     def test_no_optional_ability_is_misspelt(self: BoundedSuite, **fixtures: Any) -> None:
         check_spelling(fixtures[subject], self.contract)
 
+    def test_the_core_can_call_all_methods(self: BoundedSuite, **fixtures: Any) -> None:
+        check_methods(fixtures[subject], self.contract)
+
     def test_close_is_possible_without_any_use(self: BoundedSuite, **fixtures: Any) -> None:
         plugin = needed(fixtures[subject], SupportsClose)
         self._close(plugin, used=False)
         fixtures["started_threads"].check_gone("close()", self.timeout)
 
     _add_test(suite, test_no_optional_ability_is_misspelt, subject)
+    _add_test(suite, test_the_core_can_call_all_methods, subject)
     if "close" not in vars(suite.contract):  # a reporter is closed only after its start
         _add_test(suite, test_close_is_possible_without_any_use, "started_threads", subject)
 

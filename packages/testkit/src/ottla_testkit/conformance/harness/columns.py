@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ottla.interfaces import Columns, ColumnsKind, Encoded, Facts, RecordEncoder
@@ -11,6 +11,7 @@ from ottla_testkit.conformance.harness.checked_layer import check, fail
 from ottla_testkit.conformance.harness.rows import Row, shown, size
 
 ENOUGH_BYTES: Final = 1 << 40
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def columns_of(encoder: RecordEncoder, limit: int = ENOUGH_BYTES) -> Columns:
@@ -22,6 +23,8 @@ def columns_of(encoder: RecordEncoder, limit: int = ENOUGH_BYTES) -> Columns:
         callable(getattr(columns, "append", None)),
         f"columns(OBJECTS) returned an object of type {type(columns).__name__}, which has no method append()",
     )
+    count: object = len(columns)
+    check(count == 0, f"columns(OBJECTS) returned columns with {count} records; new ones are empty")
     return columns
 
 
@@ -53,6 +56,19 @@ def encode(columns: Columns, magic: int) -> Encoded:
         fail(f"encode({magic}) of {len(columns)} records raised {error!r}", error)
     check(isinstance(encoded, Encoded), f"encode() returned {encoded!r}, which is not of type Encoded")
     assert isinstance(encoded, Encoded)
+    chunks: Any = encoded.chunks
+    check(
+        isinstance(chunks, Sequence) and not isinstance(chunks, (str, *_BYTES)),
+        f"encode() returned chunks of type {type(chunks).__name__}; they must be a list, which can be read twice",
+    )
+    for chunk in chunks:
+        check(
+            isinstance(chunk, _BYTES) and len(chunk) == memoryview(chunk).nbytes,
+            f"encode() returned a chunk of type {type(chunk).__name__}, which is not bytes",
+        )
+    for field in ("first_timestamp", "max_timestamp", "count"):
+        number: object = getattr(encoded, field)
+        check(type(number) is int, f"encode() returned {number!r} as {field}; it must be an int")
     return encoded
 
 
@@ -82,6 +98,8 @@ def check_facts(columns: Columns, rows: Sequence[Row], when: str) -> None:
     facts: Any = columns.facts()
     check(isinstance(facts, Facts), f"facts() returned {facts!r}, which is not of type Facts")
     times, keys, values = facts
+    for numbers in (times, values) if keys is None else (times, keys, values):
+        check(isinstance(numbers, Iterable), f"facts() {when} has {numbers!r} where there must be numbers")
     check(
         list(times) == [row.timestamp_ms for row in rows],
         f"facts() {when} has other timestamps than were appended",

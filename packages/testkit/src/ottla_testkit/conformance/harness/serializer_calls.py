@@ -92,6 +92,49 @@ class SerializerCalls(BoundedSuite):
             fail(f"serialize() of {shown(data)} raised {error!r}; it must be a TypeError or a ValueError", error)
         fail(f"serialize() took {shown(data)}, and made {made!r} of it; it must be refused")
 
+    def _serialize_column(self, serializer: Serializer, column: Any) -> list[bytes | None]:
+        """Return the rows of a serialized column."""
+        made = self._made_of_column(serializer, column).to_pylist()
+        return [row.encode() if isinstance(row, str) else row for row in made]
+
+    def _made_of_column(self, serializer: Serializer, column: Any) -> Any:
+        import pyarrow as pa  # only a serializer of columns needs it
+
+        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
+        try:
+            made = self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
+        except Exception as error:
+            fail(f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}", error)
+        is_array = isinstance(made, pa.Array)
+        result = f"{with_article(type(made).__name__)}" + (
+            f" of {len(made)} rows of {made.type}" if hasattr(made, "type") else ""
+        )
+        check(
+            is_array
+            and len(made) == len(column)
+            and made.type in (pa.binary(), pa.large_binary(), pa.string(), pa.large_string()),
+            f"serialize_column() of {len(column)} rows of {column.type} returned {result}, and must return an Arrow "
+            "array of as many bytes or texts: of type binary, large_binary, string or large_string",
+        )
+        return made
+
+    def _column_refusal(self, serializer: Serializer, column: Any) -> None:
+        serialize_column = needed(serializer, SupportsSerializeColumn).serialize_column
+        try:
+            self._looked_up(serializer, column, (), lambda: serialize_column("orders", column))
+        except TypeError as error:
+            check(bool(str(error).strip()), f"a column of {column.type} was refused without words")
+        except Exception as error:
+            fail(
+                f"serialize_column() of {len(column)} rows of {column.type} raised {error!r}; it must be a TypeError",
+                error,
+            )
+        else:
+            fail(
+                f"serialize_column() took {len(column)} rows of {column.type}; it must refuse the type, even with no "
+                "row"
+            )
+
 
 A_HEADER: Final = "a header is a pair of a str, and of bytes or None"
 

@@ -20,7 +20,7 @@ from ottla_testkit.conformance.harness.wire import PIECE, Wire
 
 _NEVER_FULL: Final = 64 * 1024 * 1024
 _MAX_WRITES: Final = 100
-"""Maximum bytes in one turn: a layer that takes one byte at a time must not make a test endless."""
+"""Maximum calls of `write` in one turn: a layer that takes one byte at a time must not make a test endless."""
 
 
 class LayerSession:

@@ -63,11 +63,13 @@ class ReplacedCluster(Fault):
         topic.append_time, topic.max_message_bytes = before.append_time, before.max_message_bytes
         for partition in range(len(topic.leaders)):
             for number in range(self.others):
-                topic.append(partition, _batch(b"%d:%d:" % (OTHER, number), producer_id=other, sequence=number))
+                topic.append(
+                    partition, batch_of_one(b"%d:%d:" % (OTHER, number), producer_id=other, epoch=0, sequence=number)
+                )
 
 
-def _batch(value: bytes, *, producer_id: int, sequence: int) -> RecordBatch:
-    """A batch of one record."""
+def batch_of_one(value: bytes, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1) -> RecordBatch:
+    """A batch of one record, by default without a producer id."""
     return RecordBatch(
         magic=2,
         base_offset=0,
@@ -77,7 +79,7 @@ def _batch(value: bytes, *, producer_id: int, sequence: int) -> RecordBatch:
         first_timestamp=0,
         max_timestamp=0,
         producer_id=producer_id,
-        epoch=0,
+        epoch=epoch,
         sequence=sequence,
         size=100,
         records=(Record(offset=0, timestamp_ms=0, key=None, value=value),),

@@ -1,0 +1,66 @@
+"""Which exceptions of delivery callbacks are logged. A callback with a fault raises for each record, on the I/O thread.
+
+So there is one line with a traceback for each fault in half a minute, and it counts those that were left out. They are
+for the process, not for a producer: the fault is in the program. There is no lock, which a forked child might find
+taken; a count may be too low if two threads raise at the same moment.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from ottla.errors import counted
+from ottla.errors.log_throttle import SILENCE_SECONDS
+
+_FRAMES: Final = 8
+"""The frames of a traceback by which faults differ; the first ones are those of the callback."""
+
+_MAX_FAULTS: Final = 1_000
+"""Faults that are remembered: code that is made at run time may have any number of file names."""
+
+Fault: TypeAlias = tuple[type[BaseException] | None, bool, tuple[tuple[str, int], ...]]
+
+
+class RaisingCallbacks:
+    """The faults of callbacks that were logged recently, by the places of their tracebacks."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._silent: dict[Fault, tuple[float, int]] = {}  # when the next line may come, and how many were left out
+
+    def line(self, *, failed: bool) -> str | None:
+        """Return None if the exception that is handled now is left out of the log, else what its line ends with.
+
+        *failed*: it is the callback of a record that failed.
+        """
+        kind, _error, traceback = sys.exc_info()
+        fault, now = (kind, failed, _places(traceback)), self._clock()
+        until, left_out = self._silent.get(fault, (now, 0))
+        if now < until:
+            self._silent[fault] = (until, left_out + 1)
+            return None
+        if len(self._silent) >= _MAX_FAULTS:
+            self._silent.clear()
+        self._silent[fault] = (now + SILENCE_SECONDS, 0)
+        return f"; {counted(left_out, 'more callback')} raised there since the last line" if left_out else ""
+
+    def forget(self) -> None:
+        """Log the next exception of each fault."""
+        self._silent.clear()
+
+
+raising_callbacks: Final = RaisingCallbacks()
+"""Those of this process."""
+
+
+def _places(traceback: TracebackType | None) -> tuple[tuple[str, int], ...]:
+    """The file and line of each of the first frames."""
+    places: list[tuple[str, int]] = []
+    while traceback is not None and len(places) < _FRAMES:
+        places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return tuple(places)

@@ -1,0 +1,148 @@
+"""A delivery callback with a fault raises for each record: it is logged seldom, and what is left out is counted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from machine import columns
+from ottla import Delivery, DeliveryError
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.delivery_counts import DeliveryCounts
+from ottla.accumulator.event_loops import LoopCallback
+from ottla.accumulator.raising_callbacks import RaisingCallbacks
+from ottla.errors.log_throttle import SILENCE_SECONDS
+from ottla_testkit.manual_clock import ManualClock
+
+RECORDS = 200
+REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def batch_of(callback: object) -> ProducerBatch:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(100_000), now=0.0)
+    for _ in range(RECORDS):
+        batch.append(None, b"v", (), 0, callback)  # type: ignore[arg-type]  # a callback of one argument
+    return batch
+
+
+@pytest.mark.parametrize("outcome", [Acknowledged(base_offset=0, log_append_time_ms=-1), Failed(error=REFUSED)])
+def test_a_callback_that_raises_for_each_record_is_logged_once(
+    outcome: Acknowledged | Failed, caplog: pytest.LogCaptureFixture
+) -> None:
+    def faulty(delivery: Delivery) -> None:
+        raise KeyError(delivery)
+
+    batch_of(faulty).complete_and_call_back(outcome)
+    batch_of(faulty).complete_and_call_back(outcome)
+
+    [line] = lines(caplog)
+    assert "a delivery callback for topic 't', partition 0 raised" in line
+    assert "in faulty" in caplog.text
+
+
+def test_callbacks_that_raise_on_an_event_loop_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    batch = batch_of(None)
+    batch.complete_and_call_back(Failed(error=REFUSED))
+    for index in range(RECORDS):
+        LoopCallback(lambda delivery: delivery.metadata.offset).run(Delivery(batch, index))
+
+    [line] = lines(caplog)
+    assert "raised when it got this error, and the producer continues: refused" in line
+
+
+def fails(kind: str, callback: Callable[[Any], object]) -> DeliveryCounts:
+    """The counts after a batch has failed whose callbacks are of this kind."""
+    counts, loop = DeliveryCounts(), kind == "on a loop"
+    batch = batch_of(None if loop else callback)
+    batch.complete_and_call_back(Failed(error=REFUSED))
+    for index in range(RECORDS if loop else 0):
+        batch.mark_error_retrieved(index, expected=True)
+    counts.add([batch])
+    for index in range(RECORDS if loop else 0):
+        LoopCallback(callback).run(Delivery(batch, index))
+    return counts
+
+
+@pytest.mark.parametrize("kind", ["on the I/O thread", "on a loop"])
+@pytest.mark.parametrize("reads", [False, True])
+def test_flush_raises_the_errors_that_raising_callbacks_have_not_read(kind: str, reads: bool) -> None:
+    def faulty(delivery: Delivery) -> None:
+        raise KeyError(delivery.error if reads else "it is not read")
+
+    assert fails(kind, faulty).take_report([])[1:] == ((0, None) if reads else (RECORDS, REFUSED))
+
+
+@pytest.mark.parametrize("kind", ["on the I/O thread", "on a loop"])
+def test_an_error_that_the_program_has_stays_so_if_a_callback_raises(kind: str) -> None:
+    def faulty(delivery: Delivery) -> None:
+        raise KeyError("after the others")
+
+    def handled_first(delivery: Delivery) -> None:
+        delivery._batch.mark_error_retrieved(delivery._index)  # as by an earlier callback of the same record
+
+    counts, batch = DeliveryCounts(), batch_of(None if kind == "on a loop" else handled_first)
+    for index in range(RECORDS):
+        batch.call_when_complete(index, faulty if kind != "on a loop" else handled_first)
+    batch.complete_and_call_back(Failed(error=REFUSED))
+    for index in range(RECORDS if kind == "on a loop" else 0):
+        LoopCallback(faulty).run(Delivery(batch, index))
+    counts.add([batch])
+
+    assert counts.take_report([])[1] == 0
+
+
+def test_a_later_line_counts_the_callbacks_in_between() -> None:
+    clock = ManualClock()
+    raising = RaisingCallbacks(clock=clock)
+
+    def line() -> str | None:
+        try:
+            raise ValueError("a fault")
+        except ValueError:
+            return raising.line(failed=False)
+
+    assert [line() for _ in range(100)] == ["", *[None] * 99]
+    clock.advance(SILENCE_SECONDS)
+    assert line() == "; 99 more callbacks raised there since the last line"
+    clock.advance(SILENCE_SECONDS)
+    assert line() == ""
+
+
+def test_each_place_that_raises_has_its_own_line(caplog: pytest.LogCaptureFixture) -> None:
+    def faulty(delivery: Delivery) -> None:
+        if delivery._index % 2:
+            raise KeyError("one fault")
+        raise KeyError("another fault")
+
+    batch_of(faulty).complete_and_call_back(Acknowledged(base_offset=0, log_append_time_ms=-1))
+
+    assert len(lines(caplog)) == 2
+    assert "one fault" in caplog.text
+    assert "another fault" in caplog.text
+
+
+def test_an_error_that_only_the_log_has_is_never_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    batch = batch_of(lambda delivery: delivery.metadata.offset)
+    batch.counted = True
+    batch.complete_and_call_back(Failed(error=REFUSED))
+
+    assert len(lines(caplog)) == RECORDS
+
+
+def test_faults_of_any_number_of_places_do_not_fill_the_memory() -> None:
+    raising = RaisingCallbacks()
+    for number in range(3_000):
+        try:
+            exec(compile("1 / 0", f"made-{number}", "exec"))
+        except ZeroDivisionError:
+            assert raising.line(failed=False) == ""
+
+    assert len(raising._silent) <= 1_000

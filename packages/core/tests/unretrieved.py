@@ -1,0 +1,10 @@
+"""The errors of a batch that the program has not read."""
+
+from __future__ import annotations
+
+from ottla.accumulator.batch import ProducerBatch
+
+
+def unretrieved_errors(batch: ProducerBatch) -> int:
+    """The number of records whose errors were not retrieved: in no report but that of their producer."""
+    return batch.count - len(batch._retrieved or ())
