@@ -19,6 +19,8 @@ from published import PAGES, Published, rendered
 from published_tables import TABLES
 
 HERE: Final = Path(__file__).parent
+PICTURES: Final = HERE.parent / "tools" / "pictures.py"
+"""Draws the pictures of the documentation from its tables."""
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "clients": ("suite.py", "--no-latency"),
     "latency": ("suite.py", "--no-rates"),
@@ -43,7 +45,7 @@ ON_REQUEST: Final = ("distance-pythons",)
 @click.option("--pages", "only_pages", is_flag=True, help="Measure nothing; write the pages from the kept results.")
 @click.option("--check", is_flag=True, help="Write nothing; fail if a page does not have the kept results.")
 def main(names: Sequence[str], only_pages: bool, check: bool) -> None:
-    """Measure, keep the results, and write the tables of the documentation."""
+    """Measure, keep the results, and write the tables of the documentation and its pictures."""
     if not (only_pages or check):
         for name in names or (name for name in COMMANDS if name not in ON_REQUEST):
             measured(COMMANDS[name]).write(name)
@@ -55,6 +57,8 @@ def main(names: Sequence[str], only_pages: bool, check: bool) -> None:
         outdated.append(page.name)
         if not check:
             page.write_text(new, encoding="utf-8")
+    if not check:
+        subprocess.run([sys.executable, str(PICTURES)], check=True)
     if check and outdated:
         sys.exit(f"not as measured: {', '.join(outdated)}; run `python benchmarks/publish.py --pages`")
 
