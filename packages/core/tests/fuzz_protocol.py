@@ -23,7 +23,7 @@ INPUTS: Final = inputs(default=100_000)
 
 EACH: Final = 1 + INPUTS // sum(2 * (1 + message.max_version - message.min_version) for message in MESSAGES)
 
-BOUNDS: Final = Bounds(steps=1_000, steps_per_byte=32, memory=12_000, memory_per_byte=160)
+BOUNDS: Final = Bounds(steps=1_000, steps_per_byte=40, memory=12_000, memory_per_byte=160)
 """An empty topic of a few bytes is the dearest: lengths to check, an object with its lists, a place in a list."""
 
 DRAWN: Final = 8
@@ -48,6 +48,15 @@ def targets(message: Message[Any, Any]) -> Iterator[Target]:
     )
     if message is API_VERSIONS:
         yield _target("peek_error_code", peek_error_code, [b"\0\0", b"\0#\0\0\0\0"])
+
+
+def crowded(message: Message[Any, Any]) -> Iterator[tuple[Target, bytes]]:
+    """Every decoder of a message, with the bytes that cost it most."""
+    for kind in KINDS:
+        for version in range(message.min_version, message.max_version + 1):
+            codec = codec_of(message, kind, version)
+            data = codec.encode(_crowded(root_of(message, kind), version))
+            yield _target(codec.label, _reader(codec), [data]), data
 
 
 def _golden(message: Message[Any, Any], kind: str, version: int) -> Iterator[bytes]:

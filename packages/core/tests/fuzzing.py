@@ -87,7 +87,7 @@ def fuzz(target: Target, *, seed: int, inputs: int) -> Outcome:
     for number in range(inputs):
         data = target.spoiled(chance)
         try:
-            with _within_bounds(target, data) if number % MEASURED_EACH == MEASURED_EACH - 1 else nullcontext():
+            with within_bounds(target, data) if number % MEASURED_EACH == MEASURED_EACH - 1 else nullcontext():
                 refusal = _refusal(target, data)
         except Exception as error:
             raise AssertionError(
@@ -161,8 +161,8 @@ def _refusal(target: Target, data: bytes) -> str | None:
 
 
 @contextmanager
-def _within_bounds(target: Target, data: bytes) -> Iterator[None]:
-    """Count the steps and measure the memory of what is done in the block."""
+def within_bounds(target: Target, data: bytes) -> Iterator[None]:
+    """Count the steps and measure the memory of what is done in the block. Raises AssertionError if it is too much."""
     steps = 0
 
     def step(_frame: FrameType, _event: str, _argument: object) -> Any:
