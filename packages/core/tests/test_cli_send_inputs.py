@@ -97,6 +97,44 @@ def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
         json_table([b'{"k": 1}', line], Parts(key="k"), 7)
 
 
+@pytest.mark.parametrize("part", ["key", "value", "headers", "partition", "timestamp"])
+def test_a_field_that_no_record_of_a_file_has_is_refused(part: str, tmp_path: Path) -> None:
+    """With a misspelled --value, all records would be tombstones."""
+    file = tmp_path / "a.ndjson"
+    file.write_text('{"id": 1, "deep": {"idd": 2}}\n{"id": 2}\n')
+
+    with pytest.raises(InputError) as caught:
+        list(Input.of(str(file), None, Parts(**{part: "idd"}), None).blocks())
+
+    assert str(caught.value) == (
+        f"{file}: no record has the field 'idd' that --{part} names; fields of the first one: 'id', 'deep'"
+    )
+
+
+@pytest.mark.parametrize("second", ['{"k": null}', '{"k": "x"}'])
+def test_a_field_may_be_absent_from_some_records_of_a_file(second: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('{"id": 1}\n' + second)
+
+    blocks = list(Input.of(str(file), None, Parts(key="k"), None).blocks())
+
+    assert [block.count for block in blocks] == [2]
+
+
+def test_a_pipe_whose_records_lack_a_field_is_sent_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first lines of a pipe may be few, and those with the field come later."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": 1}\n')))
+
+    blocks = list(Input.of("-", "ndjson", Parts(key="k"), None).blocks())
+
+    assert [block.count for block in blocks] == [1]
+    assert capsys.readouterr().err == (
+        "Up to now no record has the field 'k' that --key names; fields of the first one: 'id'\n"
+    )
+
+
 def test_reading_imports_no_pandas(tmp_path: Path) -> None:
     """It would take most of the time of a command that sends a few lines."""
     (tmp_path / "a.csv").write_text("id,name\n1,a\n")

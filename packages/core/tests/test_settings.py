@@ -143,6 +143,21 @@ def test_a_file_that_cannot_be_read_is_an_error_without_values(
     assert caught.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.json", '{"bootstrap.servers": "localhost:9092", "sasl.password": "sesame"}', "JSON"),
+        ("a.ini", "[default]\nsasl.password = sesame", "an INI file or JSON"),
+        ("a.txt", "\n  [kafka]\nlinger.ms = 5", "an INI file or JSON"),
+    ],
+)
+def test_a_file_that_has_json_or_sections_is_refused(name: str, text: str, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"it begins as {kind}; it must be a properties file, or TOML") as caught:
+        settings.from_file(written(tmp_path, name, text))
+
+    assert "sesame" not in str(caught.value)
+
+
 def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml cannot be read: No such file or directory"):
         settings.from_file(tmp_path / "none.toml")

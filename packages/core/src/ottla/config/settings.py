@@ -47,6 +47,7 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
         if is_toml:
             entries = _entries(_table(tomllib.loads(content.decode().replace("\r\n", "\n")), table))
             return _protected(entries, dict.fromkeys(entries, source))
+        _refuse_other_formats(content)
         _warn_of_utf_8(content, file)
         numbered = list(numbered_settings(content.decode("iso-8859-1")))  # as java.util.Properties
         return _protected(
@@ -59,6 +60,14 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
         text = error.strerror if isinstance(error, OSError) else str(error)
         problem = f"{printable(str(file))} cannot be read: {printable(text or type(error).__name__)}"
     raise ConfigError([problem])  # outside the except block: the frames of the cause hold the file's text
+
+
+def _refuse_other_formats(content: bytes) -> None:
+    """Raise ValueError for JSON and INI, whose lines would be settings with strange names."""
+    start = content.lstrip()[:1]
+    if start in (b"{", b"["):
+        kind = "JSON" if start == b"{" else "an INI file or JSON"
+        raise ValueError(f"it begins as {kind}; it must be a properties file, or TOML with a name that ends in .toml")
 
 
 def _warn_of_utf_8(content: bytes, file: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import attrs
+import click
 import pyarrow as pa
 
 from ottla.cli.send.columns import InputError, Parts, SendableTable, sendable
 from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.formats import ARROW, CSV, LINES, NDJSON, PARQUET
-from ottla.cli.send.lines import json_table, line_blocks, line_table, split
+from ottla.cli.send.lines import absent_field, json_table, line_blocks, line_table, split
 from ottla.errors.plurals import counted
 from ottla.tables.slicing import size_of
 from ottla.tables.sources import open_stream
@@ -169,8 +170,18 @@ def _ndjson(given: Input, skip: int) -> _Tables:
         if lines:
             # Records that are left out are not parsed.
             parts = given.parts if first + len(lines) > skip else Parts()
-            yield json_table(lines, parts, first), len(block) + 1
+            table = json_table(lines, parts, first)
+            if not first and (absent := absent_field(lines, parts, table)):
+                _report_absent(given, absent)
+            yield table, len(block) + 1
         first += len(lines)
+
+
+def _report_absent(given: Input, absent: str) -> None:
+    """Raise InputError for a file, whose first block has many records; those of a pipe may be few, so only say it."""
+    if _is_file(given):
+        raise InputError(f"{given.name}: {absent}")
+    click.echo(f"Up to now {absent}", err=True)
 
 
 def _line_blocks(given: Input) -> Iterator[bytes]:
@@ -180,7 +191,13 @@ def _line_blocks(given: Input) -> Iterator[bytes]:
         yield from line_blocks(stream, max_bytes=BLOCK_BYTES, read=getattr(stream, "read1", None))
         return
     with open(given.name, "rb", buffering=0) as file:
-        yield from line_blocks(file, max_bytes=BLOCK_BYTES)
+        # A raw file returns what is there, too.
+        yield from line_blocks(file, max_bytes=BLOCK_BYTES, read=None if _is_file(given) else file.read)
+
+
+def _is_file(given: Input) -> bool:
+    """Whether it is a file of a known end, and no pipe: a pipe may have a name, too, such as that of `<(...)`."""
+    return given.name != STDIN and Path(given.name).is_file()
 
 
 def _standard_input() -> TextIO:

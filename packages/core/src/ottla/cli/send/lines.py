@@ -14,18 +14,24 @@ from ottla.protocol.binary_arrays import binary_array
 
 _LONGEST: Final = 64 * 1024 * 1024
 """Bytes of a line; `max.request.size` is far less."""
+_NAMES: Final = 20
+_LONGEST_NAME: Final = 60
+"""Of the fields that a message names: how many, and the characters of each."""
 
 
 def line_blocks(stream: BinaryIO, *, max_bytes: int, read: Callable[[int], bytes] | None = None) -> Iterator[bytes]:
     """Yield the stream in blocks of whole lines, each of about *max_bytes*, without the newline of its last line.
 
     *read*, such as `BufferedReader.read1`, gets the maximum of bytes to return; it returns fewer instead of waiting
-    for more.
+    for more. Without it, all blocks but the last one are read up to the maximum, and the last one has all that remains.
     """
-    read = read or stream.read
+    fill = read is None
     rest: list[bytes] = []
     size = 0
-    while data := read(max_bytes):
+    while data := _filled(stream, max_bytes) if read is None else read(max_bytes):
+        if fill and len(data) < max_bytes:
+            yield b"".join((*rest, data.removesuffix(b"\n")))
+            return
         end = data.rfind(b"\n")
         if end < 0:
             rest.append(data)
@@ -37,6 +43,15 @@ def line_blocks(stream: BinaryIO, *, max_bytes: int, read: Callable[[int], bytes
         rest, size = [data[end + 1 :]], len(data) - end - 1
     if last := b"".join(rest):
         yield last
+
+
+def _filled(stream: BinaryIO, size: int) -> bytes:
+    """Read that many bytes, fewer only at the end: a raw file may return fewer at any time."""
+    parts: list[bytes] = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def split(block: bytes, *, blank: bool) -> list[bytes]:
@@ -66,9 +81,7 @@ def json_table(lines: Sequence[bytes], parts: Parts, first: int) -> Any:
 
     The result's columns are named as the parts. Raises InputError with the number of a record that is no object.
     """
-    fields = {
-        part: name for part in ("key", "value", "headers", "partition", "timestamp") if (name := _of(parts, part))
-    }
+    fields = _named_fields(parts)
     columns: dict[str, Any] = {}
     if "value" not in fields:
         columns["value"] = binary_array(lines)
@@ -77,9 +90,29 @@ def json_table(lines: Sequence[bytes], parts: Parts, first: int) -> Any:
     return pa.Table.from_arrays([*columns.values()], [*columns])
 
 
-def _of(parts: Parts, part: str) -> str | None:
-    found: str | None = getattr(parts, part)
-    return found
+def absent_field(lines: Sequence[bytes], parts: Parts, table: Any) -> str | None:
+    """A sentence about a field that *parts* name and none of the lines has; None if there is no such field.
+
+    *table* is what `json_table` has made of the lines. A field that is null is there.
+    """
+    for part, name in _named_fields(parts).items():
+        if table[part].null_count == len(lines) and not any(name in fields for fields in map(_names, lines)):
+            names = ", ".join(repr(each)[:_LONGEST_NAME] for each in _names(lines[0])[:_NAMES]) or "none"
+            return f"no record has the field {name!r} that --{part} names; fields of the first one: {names}"
+    return None
+
+
+def _names(line: bytes) -> list[str]:
+    """The names of an object's fields, which pyarrow has read; none if Python's json finds it nested too deeply."""
+    try:
+        return list(json.loads(line))
+    except RecursionError:
+        return []
+
+
+def _named_fields(parts: Parts) -> dict[str, str]:
+    named = ((part, getattr(parts, part)) for part in ("key", "value", "headers", "partition", "timestamp"))
+    return {part: name for part, name in named if name}
 
 
 def _text(lines: Sequence[bytes], name: str, first: int) -> Any:
