@@ -146,3 +146,8 @@ def test_control_characters_of_a_client_id_do_not_reach_a_terminal() -> None:
     values[Name(NODE, "request-total", (("client-id", "a\x1b[2Jb"), ("node-id", "node-1")))] = 1.0
 
     assert "\x1b" not in str(values)
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with simulated(1) as simulation, pytest.raises(TypeError, match=r"^the name of a metric is text, not int$"):
+        simulation.producer.metrics(3)  # type: ignore[call-overload]

@@ -130,3 +130,13 @@ def test_a_key_that_cannot_be_made_is_refused_in_words(options: dict[str, Any], 
 def test_the_plugin_of_a_key_format_must_be_installed() -> None:
     with pytest.raises(PluginNotFoundError, match="no serializer is named 'nothing'"):
         sent(value="customer", key="id", key_format="nothing")
+
+
+@pytest.mark.parametrize("key", ["typo", ["typo"]])
+def test_an_error_lists_the_columns_of_the_table_only(key: str | list[str]) -> None:
+    """Not the column of values that is made of them."""
+    table = pa.table({"id": [1], "name": ["a"]})
+    options = {"key": key} if isinstance(key, str) else {"key": key, "key_format": "json"}
+
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match=r"it has 'id', 'name'(;|$)"):
+        producer.send_table("t", table, value=["id"], value_format="json", **options)

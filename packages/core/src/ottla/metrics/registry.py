@@ -111,8 +111,10 @@ class MetricValues:
         """The current value of one metric: of the producer, or of a topic or node, which may be unknown so far.
 
         Metrics of plugins and of the program count as the producer's. Raises ValueError if there is no such metric, or
-        if several of these have the name.
+        if several of these have the name, and TypeError for a name that is no text.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a metric is text, not {type(name).__name__}")
         if topic is not None and node is not None:
             raise ValueError("a metric is of a topic or of a node: give only one of them")
         group = TOPIC if topic is not None else NODE if node is not None else PRODUCER

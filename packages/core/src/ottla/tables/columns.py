@@ -134,7 +134,19 @@ class UsedColumns:
         return [name for name in names if name in used] or None
 
 
+_ADDED: Final = b"ottla.added"
 ALL_COLUMNS: Final = UsedColumns(columns=None)
+
+
+def added_field(name: str, kind: Any) -> Any:
+    """The field of a column that the caller's table does not have, so errors do not list it."""
+    return pa.field(name, kind, metadata={_ADDED: b""})
+
+
+def given_names(schema: Any) -> str:
+    """The names of the caller's columns, for an error."""
+    names = [repr(field.name) for field in schema if _ADDED not in (field.metadata or ())]
+    return ", ".join(names) or "none"
 
 
 def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> int | None:
@@ -149,10 +161,7 @@ def _place(schema: Any, part: str, name: str | None, allowed: ColumnTypes) -> in
     places = schema.get_all_field_indices(name)
     if not places:
         help_ = f"; name one, or set value={OTHERS!r} and a value_format for all of them" if part == "value" else ""
-        raise InvalidRecordError(
-            f"{part}={name!r}: the table has no such column; it has {', '.join(map(repr, schema.names)) or 'none'}"
-            f"{help_}"
-        )
+        raise InvalidRecordError(f"{part}={name!r}: the table has no such column; it has {given_names(schema)}{help_}")
     if len(places) > 1:
         raise InvalidRecordError(f"{part}={name!r}: the table has {len(places)} columns of this name; rename them")
     kind = schema.field(places[0]).type

@@ -23,7 +23,7 @@ from ottla.interfaces import Header, SupportsPrepare, SupportsSerializeColumn, s
 from ottla.plugins.column_headers import column_headers
 from ottla.plugins.serializer_failures import serialization_failure
 from ottla.plugins.serializer_lookups import Lookup, LookupWait
-from ottla.tables.columns import OTHERS, is_bytes
+from ottla.tables.columns import OTHERS, added_field, given_names, is_bytes
 from ottla.tables.no_rows import no_rows
 from ottla.tables.private_copy import checked_copy
 from ottla.tables.slicing import cut
@@ -61,7 +61,7 @@ class Formatted:
     @cached_property
     def schema(self) -> Any:
         """The stream's columns, and the added one. Raises InvalidRecordError for columns that cannot be used."""
-        return self.stream.schema.append(pa.field(self.name, self._made_of_no_rows.type))
+        return self.stream.schema.append(added_field(self.name, self._made_of_no_rows.type))
 
     @cached_property
     def headers(self) -> Sequence[Header]:
@@ -131,7 +131,7 @@ class Formatted:
                 problem = (
                     f"column {name!r} occurs more than once"
                     if found
-                    else f"the table has no column {name!r}; it has {', '.join(map(repr, schema.names)) or 'none'}; "
+                    else f"the table has no column {name!r}; it has {given_names(schema)}; "
                     f"name those that the {self.part} is made of{_ALL_OTHERS if self.part == 'value' else ''}"
                 )
                 raise InvalidRecordError(f"{self.part}={self.source!r}: {problem}")
