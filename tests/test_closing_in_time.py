@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import threading
 import time
@@ -25,6 +26,7 @@ from ottla import (
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.mock_cluster import MockCluster
 from ottla_testkit.pytest_plugin import MakeTopic
+from program_runs import HANG_GUARD, program
 
 kafka = near_or_distant
 
@@ -398,3 +400,37 @@ def _close(producer: Producer, timeout: float | None) -> None:
     """Close, and ignore errors of records that were lost."""
     with contextlib.suppress(OttlaError):
         producer.close(timeout)
+
+
+# Stopped itself
+
+
+STOPPED = """
+    import os, signal, sys, time
+    from ottla import Producer
+
+    producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=0)
+    producer.send("t", b"first", partition=0).result(60)
+    deliveries = [producer.send("t", b"%d" % number, partition=0) for number in range(5)]
+    time.sleep(0.2)
+    print("closing", flush=True)
+    print(producer.close(1.5))
+    print([delivery.exception(0) for delivery in deliveries])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs the signals of POSIX")
+def test_a_process_that_is_stopped_while_it_closes_keeps_what_was_acknowledged(mock_cluster: MockCluster) -> None:
+    """As a container that is frozen until after the time-out: responses have arrived meanwhile."""
+    mock_cluster.create_topic("t")
+    mock_cluster.set_rtt(1, 1.0)
+    with program(STOPPED, mock_cluster.bootstrap_servers) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "closing\n"
+        time.sleep(0.1)
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(3.0)
+        child.send_signal(signal.SIGCONT)
+        out, log = child.communicate(timeout=HANG_GUARD)
+
+    assert out == "6 acknowledged, 0 failed, 0 pending\n[None, None, None, None, None]\n", log

@@ -948,6 +948,37 @@ def test_the_error_of_a_future_wrapped_for_a_closed_loop_counts_as_read() -> Non
     assert unretrieved_errors(failing._place()[0]) == 0
 
 
+def test_the_error_of_a_future_whose_wrapped_one_was_cancelled_is_not_read() -> None:
+    batches = Batches()
+    failing = batches.send()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(failing.future()), 0.01)
+
+    run(give_up())
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+
+    assert unretrieved_errors(failing._place()[0]) == 1
+
+
+def test_a_wrapped_future_that_is_not_cancelled_still_reads_the_error() -> None:
+    batches = Batches()
+    failing = batches.send()
+
+    async def give_up_one_of_two() -> None:
+        cancelled, kept = (asyncio.wrap_future(failing.future()) for _ in range(2))
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        with pytest.raises(type(REFUSED)):
+            await kept
+
+    run(give_up_one_of_two())
+
+    assert unretrieved_errors(failing._place()[0]) == 0
+
+
 @pytest.mark.parametrize("reads", [lambda future: future.result(0), lambda future: future.exception(0), None])
 def test_an_error_counts_as_retrieved_once_the_future_is_read(reads: Callable[[Any], object] | None) -> None:
     batches = Batches()

@@ -7,7 +7,7 @@ import pytest
 
 from machine import Machine
 from ottla.accumulator.delivery import Delivery
-from ottla.errors import DeliveryTimeoutError
+from ottla.errors import DeliveryTimeoutError, ProducerClosedError
 from ottla.network.client_side_throttling import FIRST_VERSIONS, pause
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE
 from ottla.protocol.catalogue import MESSAGES
@@ -287,6 +287,17 @@ def test_a_process_stopped_in_a_poll_reads_what_has_arrived_meanwhile(
 
     assert [delivery.exception() for delivery in deliveries] == [None] * 3
     assert machine.network.connects == connects
+
+
+@pytest.mark.rule("sender.expire.arrived")
+def test_responses_that_have_arrived_are_read_before_a_close_fails_records() -> None:
+    machine = machine_with_topic(1, 1, 1, request_timeout=30.0, delivery_timeout=40.0)
+    machine.network.held.add(1)
+    deliveries = one_request_each(machine, 3)
+    machine.network.held.clear()  # they come while the process is stopped, until after the deadline of the close
+    machine.sender.abort(ProducerClosedError("closed"), machine.clock())
+
+    assert [delivery.exception(0) for delivery in deliveries] == [None] * 3
 
 
 @pytest.mark.rule("sender.expire.arrived")

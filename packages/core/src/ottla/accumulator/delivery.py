@@ -166,7 +166,8 @@ class Delivery:
         """A future of `concurrent.futures` with the record's metadata or error, for `wait` and `as_completed`.
 
         `asyncio.wrap_future` takes it, too. It cannot be cancelled. `result` and `exception` of the future retrieve an
-        error, and so does the failure itself if the future has a callback by then, as that of `asyncio.wrap_future`.
+        error, and so does the failure itself if the future has a callback by then, as that of `asyncio.wrap_future`;
+        but not if the future of asyncio was cancelled.
         """
         from ottla.accumulator.delivery_future import DeliveryFuture  # here: its base class takes long to import
 

@@ -27,7 +27,16 @@ class DeliveryFuture(Future[RecordMetadata]):
         self._outcome = outcome
         self._retrieve = retrieve
         self._has_callback = False
-        self.set_running_or_notify_cancel()  # a record that is sent cannot be called back
+        self.set_running_or_notify_cancel()  # so that `cancel` returns False
+
+    def cancel(self) -> bool:
+        """Cancel nothing and return False: a record that is sent cannot be called back.
+
+        `asyncio.wrap_future` calls this if its own future was cancelled, which then ignores the outcome. So callbacks
+        until now count no more as readers of an error.
+        """
+        self._has_callback = False
+        return super().cancel()
 
     def complete(self) -> None:
         """Set the outcome of the delivery, which has one."""

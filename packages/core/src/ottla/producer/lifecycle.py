@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
@@ -31,6 +31,10 @@ AT_EXIT_SECONDS = 30.0
 
 GRACE_SECONDS = 0.5
 """Time in which the I/O thread may end, beyond the time-out of `close`."""
+
+_MAX_GRACES: Final = 10
+_LATE_SECONDS: Final = 0.05
+"""If a wait takes so much longer than it was asked to, the process was stopped, or gets little processor time."""
 
 _NOTHING: Report = (DeliveryReport({}), 0, None)
 
@@ -141,11 +145,23 @@ class Lifecycle:
         else:
             deadline = time.monotonic() + seconds
             self.begin_close(seconds)
-            if not self._io_thread.join(seconds + GRACE_SECONDS):
+            if not self._joined(seconds):
                 self._abort_remaining()
             self._close_plugins(max(deadline - time.monotonic(), 0.0))
         _open.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
         return self._report()
+
+    def _joined(self, seconds: float) -> bool:
+        """Wait for the I/O thread, longer if this process was stopped during the wait: that thread was, too."""
+        wait = seconds + GRACE_SECONDS
+        for _ in range(_MAX_GRACES):
+            until = time.monotonic() + wait
+            if self._io_thread.join(wait):
+                return True
+            if time.monotonic() < until + _LATE_SECONDS:
+                return False
+            wait = GRACE_SECONDS
+        return False
 
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""

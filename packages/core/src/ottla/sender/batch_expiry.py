@@ -57,7 +57,12 @@ class BatchExpiry:
                 return
 
     def abort(self, cause: OttlaError, now: float) -> None:
-        """Fail all batches at the end of the producer; those that expire at the same time have expired."""
+        """Fail all batches at the end of the producer, after responses that have arrived were read.
+
+        Those that expire at the same time have expired.
+        """
+        if self.in_flight:
+            self._read_responses(now)
         self.expire(now)
         self.accumulator.abort(cause, obstacle=lambda batch: self._obstacle(batch, now))
 
