@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -146,3 +149,27 @@ def test_faults_of_any_number_of_places_do_not_fill_the_memory() -> None:
             assert raising.line(failed=False) == ""
 
     assert len(raising._silent) <= 1_000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_logs_the_fault_that_its_parent_has_logged() -> None:
+    program = """
+import logging, os
+from ottla_testkit.mock_producer import MockProducer
+
+logging.basicConfig()
+def faulty(delivery):
+    raise KeyError("fault")
+def send():
+    with MockProducer() as producer:
+        producer.send("t", b"v", on_delivery=faulty)
+send()
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    send()
+    os._exit(0)
+"""
+    log = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr
+
+    assert log.count("a delivery callback for topic 't', partition 0 raised") == 2

@@ -176,6 +176,20 @@ def test_retries_end_with_the_configured_number() -> None:
     assert not isinstance(error, DeliveryTimeoutError)
 
 
+@pytest.mark.rule("sender.retry.attempts")
+@pytest.mark.parametrize("others", [2, 3])
+def test_waits_for_the_end_of_a_transaction_are_no_retries(others: int) -> None:
+    machine = machine_with_topic(1, retries=2)
+    concurrent, other = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS
+    machine.cluster.brokers[1].codes.extend([concurrent] * 4 + [other] + [concurrent] * 4 + [other] * (others - 1))
+    delivery = machine.send(b"a")
+
+    machine.run_until_idle()
+
+    error = delivery.exception()
+    assert (error is None) == (others == 2)
+
+
 @pytest.mark.rule("sender.answer.refresh")
 def test_a_new_leader_is_found() -> None:
     machine = machine_with_topic(1, 2)

@@ -73,6 +73,32 @@ def test_a_cancelled_wait_leaves_the_errors_to_another_task_that_waits() -> None
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("reads", "unretrieved"), [(False, 6), (True, 0)])
+def test_what_a_raising_callback_has_not_read_is_left_to_others(reads: bool, unretrieved: int) -> None:
+    table = Table()
+
+    def faulty(delivery: TableDelivery) -> None:
+        if reads:
+            delivery.exception(0)
+        raise KeyError("fault")
+
+    table.delivery.add_done_callback(faulty)
+    table.complete(0)
+    assert table.unretrieved() == 0
+    table.complete(1)
+
+    assert table.unretrieved() == unretrieved
+
+
+def test_a_callback_that_returns_has_the_errors() -> None:
+    table = Table()
+    table.delivery.add_done_callback(lambda _delivery: None)
+    for number in range(2):
+        table.complete(number)
+
+    assert table.unretrieved() == 0
+
+
 def test_a_callback_that_has_run_keeps_no_table() -> None:
     table = Table()
     table.delivery.add_done_callback(lambda _delivery: None)

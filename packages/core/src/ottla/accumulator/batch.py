@@ -82,6 +82,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "sealed_at",
         "sent_at",
         "sequence",
+        "unlimited_retries",
         "waited",
         "wanted_node",
     )
@@ -98,6 +99,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.full = False
         self.closed = False
         self.attempts = 0
+        self.unlimited_retries = 0  # those that `retries` does not limit
         self.retry_at = now
         self.in_flight = False
         self._since = now  # when it was queued, or sent
@@ -191,7 +193,8 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
 
     def inherit(self, batch: ProducerBatch) -> None:
         """Take over the attempts, errors and times of the batch that had these records before."""
-        self.attempts, self.last_node, self.last_error = batch.attempts, batch.last_node, batch.last_error
+        self.attempts, self.unlimited_retries = batch.attempts, batch.unlimited_retries
+        self.last_node, self.last_error = batch.last_node, batch.last_error
         self.response_lost, self.maybe_written = batch.response_lost, batch.maybe_written
         self.leader_epoch = batch.leader_epoch
         self.drained_at, self.sealed_at, self.sent_at = batch.drained_at, batch.sealed_at, batch.sent_at

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.topic_routes import Routes
 from ottla.concurrency import io_threads
 from ottla.errors import OttlaError, ProducerClosedError
@@ -299,6 +300,7 @@ def _refuse_in_child() -> None:
         each.refuse_after_fork()
     _open.clear()
     io_threads.forget()
+    raising_callbacks.forget()  # the log has lines of the parent
 
 
 atexit.register(_close_at_exit)

@@ -121,7 +121,8 @@ class ProduceResponseHandler:
         *consequence*: the error follows from that of an earlier batch, which has its own log line.
         """
         # While a broker ends the previous transaction, attempts follow each other faster than after other errors.
-        if batch.attempts > self._retries and not ends_transaction(error):
+        unlimited = ends_transaction(error)
+        if not unlimited and batch.attempts - batch.unlimited_retries > self._retries:
             return failed(batch, error, now)
         if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
             batch.last_error = error
@@ -130,6 +131,7 @@ class ProduceResponseHandler:
         if not consequence:
             self.log.will_retry(batch, error, now)
         count_retry(self._counters, batch)
+        batch.unlimited_retries += unlimited
         self._accumulator.requeue(batch, error, now)
         return None
 

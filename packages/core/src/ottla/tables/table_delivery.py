@@ -130,14 +130,17 @@ class TableDelivery:
         """Call *callback* with this delivery once it is done, on the I/O thread.
 
         If the delivery is done already, *callback* runs immediately, on this thread. An exception that it
-        raises is logged and stops nothing. Raises TypeError for a coroutine function, which nothing would await.
+        raises is logged and stops nothing; errors that it has not read by then are not retrieved. Raises TypeError for
+        a coroutine function, which nothing would await.
         """
         require_plain_function(callback, "the callback")
 
         def done() -> None:
-            self._retrieve_errors()
-            self._expecting.discard(progress)
-            self._call(callback)
+            if self._call(callback):
+                self._retrieve_errors()
+                self._expecting.discard(progress)
+            else:  # errors that it has not read are for others
+                progress.give_up()
 
         progress = _Progress(self._chunks, expecting=self._expecting)
         progress.begin(done)
@@ -164,9 +167,11 @@ class TableDelivery:
         if self._progress is not None:
             self._progress.report(lambda: self._completed_rows.count(self._chunks), last=last)
 
-    def _call(self, callback: Callable[[TableDelivery], object]) -> None:
+    def _call(self, callback: Callable[[TableDelivery], object]) -> bool:
+        """Call it, and log what it raises. Return whether it has returned."""
         try:
             callback(self)
+            return True
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
             if (error := self._counts()[1]) is None:
                 logger.exception(
@@ -179,6 +184,7 @@ class TableDelivery:
                     self._target,
                     error,
                 )
+            return False
 
     def _wait(self, timeout: float | None) -> tuple[TableResult, TableDeliveryError | None]:
         if timeout is not None:
