@@ -116,6 +116,16 @@ class Mute(Brokers):
         pass
 
 
+class Stopped(Brokers):
+    """The process is stopped in the first poll, for longer than the client's time; responses arrive meanwhile."""
+
+    def poll(self, timeout: float, now: float) -> float:
+        if now == 0.0:
+            self.now = 2 * TIMEOUT
+            return self.now
+        return super().poll(timeout, now)
+
+
 def names(transactions: FoundTransactions[OpenTransaction]) -> list[str]:
     return [each.transactional_id for each in transactions]
 
@@ -192,6 +202,14 @@ def test_a_broker_that_does_not_answer_is_named(node: int) -> None:
 
     with pytest.raises(TransactionTimeoutError, match=f"broker {node} did not answer ListTransactions"):
         asked.ask(node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+
+
+def test_a_process_that_was_stopped_reads_what_has_arrived_before_it_gives_up() -> None:
+    asked = Stopped({1: ["orders-a"]}).client()
+
+    response = asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+
+    assert [each.transactional_id for each in response.transaction_states] == ["orders-a"]
 
 
 def test_a_request_may_get_less_time_than_the_client_has() -> None:

@@ -26,6 +26,7 @@ from ottla.accumulator.locked_columns import first
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
 from ottla.concurrency import io_threads, signals
+from ottla.concurrency.copies import copy_of
 from ottla.concurrency.locks import Latch
 from ottla.errors import DeliveryError, IllegalStateError
 from ottla.errors.robust_logger import robust_logger
@@ -403,7 +404,7 @@ def expect_callbacks(batch: BatchResult[Any]) -> None:
 
 def give_up_callbacks(batch: BatchResult[Any]) -> None:
     """Undo `expect_callbacks` for the callbacks that have not run so far."""
-    for index, callback in list(batch._callbacks_to_run or ()):
+    for index, callback in copy_of(batch._callbacks_to_run or deque()):  # another thread may run them
         if isinstance(callback, ObservingCallback):
             callback.give_up_errors(batch, index)
         else:

@@ -274,6 +274,11 @@ class NetworkClient:
         return now
 
     @property
+    def has_completions(self) -> bool:
+        """Return whether requests have ended whose completions the next poll runs; it then reads nothing."""
+        return bool(self._completions)
+
+    @property
     def awaits_events(self) -> bool:
         """Return whether only events, or the time, bring work: no connection is being made, or has unread bytes."""
         if self._completions or self._writer.written:

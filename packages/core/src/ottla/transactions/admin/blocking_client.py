@@ -89,6 +89,7 @@ class BlockingClient:
         self._backoff: Backoff = connections.backoff
         self._timeout = timeout
         self._deadline = self._clock() + timeout
+        self._polled_at = float("-inf")  # when the last poll began
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
         self._wanted: OfCluster | None = None
@@ -374,13 +375,14 @@ class BlockingClient:
         fatal = self._metadata.fatal_error
         if fatal is not None:
             raise TransactionError(f"no broker can be reached: {fatal}") from fatal
-        if now >= self._deadline:
+        if now >= self._deadline <= self._polled_at:  # else the process may have been stopped since the poll began
             error = self._last_error or self._metadata.last_error
             last = f"; last error: {error}" if error is not None else ""
             raise TransactionTimeoutError(
                 f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated"
             )
-        self._client.poll(min(0.1, self._deadline - now), now)
+        self._polled_at = now
+        self._client.poll(max(0.0, min(0.1, self._deadline - now)), now)
 
     def _wait(self, seconds: float) -> None:
         end = self._clock() + seconds
