@@ -315,7 +315,7 @@ class SteppedCluster:
         self.actor.step(what, lambda: found.append(self.brokers.end(prepared, commit=commit)))
         return found[0]
 
-    def abort(self, found: OpenTaskTransaction) -> None:
+    def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
         self.actor.step("sweep", lambda: self.brokers.end(found, commit=False))
 
 

@@ -30,7 +30,13 @@ from ottla_spark.errors import InvalidWriteError
 from ottla_spark.exactly_once import writer
 from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.cluster import OpenTaskTransaction
-from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_prepared, abort_superseded, commit
+from ottla_spark.exactly_once.driver.commit import (
+    ABORT_WITHIN,
+    abort_left_open,
+    abort_prepared,
+    abort_superseded,
+    commit,
+)
 from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.driver.recovery import GIVE_UP_AFTER, ROUNDS, end_recorded_batch
 from ottla_spark.exactly_once.errors import (
@@ -212,10 +218,10 @@ def test_a_driver_that_another_one_is_just_taking_over_names_the_prefix(spark: S
     class Begun(Direct):
         aborted = 0
 
-        def abort(self, found: OpenTaskTransaction) -> None:
+        def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
             self.aborted += 1
             if self.aborted == 1:
-                super().abort(found)
+                super().abort(found, within=within)
 
     attempts = written(spark, cluster)
     plan(Begun(spark), NAME)
@@ -291,21 +297,21 @@ def test_an_abort_that_fails_does_not_hide_a_lost_lease(
 def test_a_visible_batch_fails_by_no_transaction_of_another_attempt(
     spark: Spark, cluster: Direct, caplog: pytest.LogCaptureFixture
 ) -> None:
-    aborts: list[int] = []
+    aborts: list[float | None] = []
 
     class FirstUnreachable(Direct):
-        def abort(self, found: OpenTaskTransaction) -> None:
-            aborts.append(found.producer_id)
+        def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
+            aborts.append(within)
             if len(aborts) == 1:
                 raise TransactionTimeoutError("no broker answered")
-            super().abort(found)
+            super().abort(found, within=within)
 
     given = plan(cluster, NAME)
     written(spark, cluster, given=given)  # by tasks that were killed
     spark.new_workers()
     commit(FirstUnreachable(spark), written(spark, cluster, given=given), batch=0)
 
-    assert len(aborts) == 2
+    assert aborts == [ABORT_WITHIN] * 2
     assert len(cluster.open_transactions(NAME)) == 1
     assert spark.brokers.visible == Counter(["0.0", "0.1"])
     last = cluster.ledger(NAME).certain()
@@ -349,7 +355,7 @@ def test_a_finished_job_aborts_none_of_its_own_transactions(spark: Spark, cluste
             commit(cluster, attempts, batch=0)
             return listed
 
-        def abort(self, found: OpenTaskTransaction) -> None:
+        def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
             aborted.append(found)
 
     abort_superseded(Earlier(spark), NAME)
@@ -434,10 +440,10 @@ class OneUnreachable(Direct):
             raise TransactionTimeoutError("no broker answered")
         return super().end(prepared, commit=commit)
 
-    def abort(self, found: OpenTaskTransaction) -> None:
+    def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
         if found.producer_id == self.unreachable:
             raise TransactionTimeoutError("no broker answered")
-        super().abort(found)
+        super().abort(found, within=within)
 
     unreachable = -1
 
@@ -784,7 +790,7 @@ def test_the_open_transactions_of_a_forgotten_batch_are_aborted(
     spark: Spark, cluster: Direct, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unreachable(Direct):
-        def abort(self, found: OpenTaskTransaction) -> None:
+        def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
             raise TransactionTimeoutError("no broker answered")
 
     recorded(spark, cluster)

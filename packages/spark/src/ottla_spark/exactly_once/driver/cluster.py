@@ -93,5 +93,8 @@ class ClusterClient(Protocol):
     def end(self, prepared: PreparedTransaction, *, commit: bool, within: float | None = None) -> Outcome:
         """End a transaction, *within* so many seconds if that is given; repeated calls are safe."""
 
-    def abort(self, found: OpenTaskTransaction) -> None:
-        """Abort the transaction *found* if it is still open, and no later one of its transactional id."""
+    def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
+        """Abort the transaction *found* if it is still open, and no later one of its transactional id.
+
+        *within* is as for `end`.
+        """

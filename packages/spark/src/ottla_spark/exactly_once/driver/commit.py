@@ -27,7 +27,7 @@ ENOUGH_TIME: Final = 0.5
 """Share of each transaction's time-out that must remain when its batch is recorded."""
 
 ABORT_WITHIN: Final = 10.0
-"""Seconds to abort one transaction of a batch that is not committed."""
+"""Seconds to abort one transaction of a batch that is not committed, or of other attempts of one that is."""
 
 ABORT_ALL_WITHIN: Final = 60.0
 """Seconds after which no other transaction is tried once one could not be aborted: the next driver finds the rest."""
@@ -100,7 +100,7 @@ def abort_left_open(cluster: ClusterClient, lease: Lease) -> bool:
     # Listed before the lease is checked: if it is still held then, no other driver had begun any of them.
     found = cluster.open_transactions(lease.name)
     held = cluster.holds(lease)
-    if held and (failed := _errors_of(cluster, [partial(cluster.abort, each) for each in found])):
+    if held and (failed := _errors_of(cluster, [partial(cluster.abort, each, within=ABORT_WITHIN) for each in found])):
         raise failed[0]
     return held
 
@@ -129,7 +129,7 @@ def _abort_all(cluster: ClusterClient, transactions: Sequence[TaskTransaction], 
 
 def _abort_orphans(cluster: ClusterClient, orphans: Sequence[OpenTaskTransaction], *, what: str) -> None:
     """Abort transactions of other attempts. Errors are only logged: the batch is visible, and the next plan does it."""
-    if failed := _errors_of(cluster, [partial(cluster.abort, orphan) for orphan in orphans]):
+    if failed := _errors_of(cluster, [partial(cluster.abort, orphan, within=ABORT_WITHIN) for orphan in orphans]):
         _log.warning(
             "%s is visible, but not every transaction of its other attempts could be aborted: %s", what, failed[0]
         )

@@ -212,7 +212,7 @@ class KafkaClusterClient:
         with _naming_rights(self._settings.name), client.within(RESPONSE_TIMEOUT if within is None else within):
             return end_with(client, prepared, commit=commit, open_before=True)
 
-    def abort(self, found: OpenTaskTransaction) -> None:
+    def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
         """See `ClusterClient`."""
         transaction = OpenTransaction(
             transactional_id=found.transactional_id,
@@ -223,7 +223,9 @@ class KafkaClusterClient:
             partitions=(),
             cluster_id=found.cluster_id,
         )
-        abort_with(self._blocking_client(), transaction)
+        client = self._blocking_client()
+        with contextlib.nullcontext() if within is None else client.within(within):
+            abort_with(client, transaction)
 
     def _timeout_limit(self) -> TimeoutLimit:
         """Return the limit that brokers said in the last `LIMITS_VALID` seconds.
