@@ -16,11 +16,10 @@ from typing import Final
 
 import click
 from published import PAGES, Published, rendered
-from published_tables import TABLES
+from published_tables import TABLES, WORDS
 
 HERE: Final = Path(__file__).parent
 PICTURES: Final = HERE.parent / "tools" / "pictures.py"
-"""Draws the pictures of the documentation from its tables."""
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "clients": ("suite.py", "--no-latency"),
     "latency": ("suite.py", "--no-rates"),
@@ -52,15 +51,20 @@ def main(names: Sequence[str], only_pages: bool, check: bool) -> None:
     outdated = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if (new := rendered(text, TABLES)) == text:
+        if (new := rendered(text, TABLES, WORDS)) == text:
             continue
         outdated.append(page.name)
         if not check:
             page.write_text(new, encoding="utf-8")
     if not check:
-        subprocess.run([sys.executable, str(PICTURES)], check=True)
+        draw_pictures()
     if check and outdated:
         sys.exit(f"not as measured: {', '.join(outdated)}; run `python benchmarks/publish.py --pages`")
+
+
+def draw_pictures() -> None:
+    """Draw the pictures of the documentation, which have figures of its tables."""
+    subprocess.run([sys.executable, str(PICTURES)], check=True)
 
 
 def measured(command: Sequence[str]) -> Published:

@@ -4,6 +4,11 @@ The pages have a place for each table, between two comments:
 
     <!-- figures: memory -->
     <!-- end of figures -->
+
+or for sentences with figures, in the text of an item of a list:
+
+    <!-- in words: clients -->
+    <!-- end of words -->
 """
 
 from __future__ import annotations
@@ -23,9 +28,12 @@ import attrs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "published"
-PAGES: Final = (ROOT / "docs" / "performance.md",)
+PAGES: Final = (ROOT / "docs" / "performance.md", ROOT / "README.md")
 PLACE: Final = re.compile(
     r"(?P<begin><!-- figures: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
+)
+SENTENCES: Final = re.compile(
+    r"(?P<begin>(?P<indent> *)<!-- in words: (?P<name>[\w-]+) -->\n).*?(?P<end> *<!-- end of words -->)", re.DOTALL
 )
 PAGE_WIDTH: Final = 120
 PACKAGES: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "uvloop")
@@ -83,8 +91,10 @@ class Published:
         )
 
 
-def rendered(page: str, tables: Mapping[str, Callable[[Any], Lines]]) -> str:
-    """Return the text of a page with the tables of the kept results in their places; others stay as they are."""
+def rendered(
+    page: str, tables: Mapping[str, Callable[[Any], Lines]], words: Mapping[str, Callable[[Any], str]] | None = None
+) -> str:
+    """Return the text of a page with the kept results in their places, as tables and in *words*; others stay."""
 
     def table(place: re.Match[str]) -> str:
         if not (RESULTS / f"{place['name']}.json").exists():
@@ -93,7 +103,13 @@ def rendered(page: str, tables: Mapping[str, Callable[[Any], Lines]]) -> str:
         lines = [*tables[place["name"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
         return place["begin"] + "\n" + "\n".join(lines) + "\n\n" + place["end"]
 
-    return PLACE.sub(table, page)
+    def sentences(place: re.Match[str]) -> str:
+        indent = place["indent"]
+        text = (words or {})[place["name"]](Published.read(place["name"]).figures)
+        lines = wrap(text, PAGE_WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        return place["begin"] + "\n".join(lines) + "\n" + place["end"]
+
+    return SENTENCES.sub(sentences, PLACE.sub(table, page))
 
 
 def _versions() -> Iterator[tuple[str, str]]:

@@ -72,6 +72,21 @@ def test_a_figure_that_was_typed_by_hand_is_replaced(
     assert published.rendered(rendered, {"memory": lambda figures: [f"| {figures[0]} |"]}) == rendered
 
 
+def test_figures_in_sentences_are_those_that_were_measured(
+    published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "RESULTS", tmp_path)
+    kept = published.Published(
+        command=[], day="2026-01-01", python="", machine="", processors=2, versions={}, figures=[1.23]
+    )
+    kept.write("clients")
+    page = "- **Fast.**\n  <!-- in words: clients -->\n  It is 9 times as fast.\n  <!-- end of words -->\n  More.\n"
+
+    rendered = published.rendered(page, {}, {"clients": lambda figures: f"It is {figures[0]} times as fast."})
+
+    assert rendered == page.replace("9 times", "1.23 times")
+
+
 def test_rates_and_latencies_are_results_of_their_own(
     published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +135,7 @@ def test_a_comparison_of_two_pythons_is_measured_on_request(monkeypatch: pytest.
     monkeypatch.syspath_prepend(BENCHMARKS)
     publish, measured = importlib.import_module("publish"), list[str]()
     monkeypatch.setattr(publish, "PAGES", ())
+    monkeypatch.setattr(publish, "draw_pictures", lambda: None)
     monkeypatch.setattr(publish, "measured", lambda command: Kept(command, measured))
 
     publish.main([], standalone_mode=False)

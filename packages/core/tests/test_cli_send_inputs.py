@@ -103,8 +103,10 @@ def test_a_field_that_no_record_of_a_file_has_is_refused(part: str, tmp_path: Pa
     file = tmp_path / "a.ndjson"
     file.write_text('{"id": 1, "deep": {"idd": 2}}\n{"id": 2}\n')
 
+    named: dict[str, Any] = {part: "idd"}
+
     with pytest.raises(InputError) as caught:
-        list(Input.of(str(file), None, Parts(**{part: "idd"}), None).blocks())
+        list(Input.of(str(file), None, Parts(**named), None).blocks())
 
     assert str(caught.value) == (
         f"{file}: no record has the field 'idd' that --{part} names; fields of the first one: 'id', 'deep'"
