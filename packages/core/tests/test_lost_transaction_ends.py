@@ -76,6 +76,27 @@ def test_an_id_that_was_taken_over_before_the_first_request_is_fenced(place: Pla
 
 
 @pytest.mark.rule("producer.transactions.in-doubt")
+def test_a_producer_whose_commit_was_lost_is_not_assured_that_it_failed(place: Place) -> None:
+    with begun(place) as producer:
+        place.broker.loses = TakenOver(place)
+        with pytest.raises(ProducerFencedError, match="; the transaction may have been committed before; close"):
+            producer.commit_transaction()
+
+    assert list(place.cluster.topics["t"].committed(0)) == [b"of only"]
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
+def test_a_producer_that_is_fenced_before_its_commit_has_no_doubt(place: Place) -> None:
+    with begun(place) as producer:
+        with made(place.servers, **{"transactional.id": "mine"}) as other:
+            other.init_transactions()
+        with pytest.raises(ProducerFencedError) as fenced:
+            producer.commit_transaction()
+
+    assert "may have been committed" not in str(fenced.value)
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
 def test_an_owner_whose_commit_was_lost_is_not_assured_that_it_failed(place: Place) -> None:
     shared = opened(place)
     with made(place.servers, **{"transactional.id": "mine"}) as producer:

@@ -385,6 +385,33 @@ def test_a_commit_that_is_called_fenced_again_fails_the_producer() -> None:
     assert setup.manager.state is State.FATAL_ERROR
 
 
+def test_a_commit_that_is_called_fenced_is_asked_once_more_whatever_comes_between() -> None:
+    setup = called_fenced(version=2)
+    setup.now += 10.0
+    find = setup.requests.next_request(setup.now, all_complete=lambda: True)
+    assert isinstance(find, FindCoordinator)
+    setup.requests.begin(find)
+    setup.answer(find, FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    again = setup.next()
+    assert isinstance(again, EndTxn)
+    setup.answer(again, EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+def test_a_later_commit_that_is_called_fenced_is_asked_once_more_too() -> None:
+    setup = called_fenced(version=2)
+    setup.answer(setup.next(), EndTxnResponse(producer_id=5, producer_epoch=1))
+    setup.claim()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=True)
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
+    setup.answer(setup.next(), EndTxnResponse(producer_id=5, producer_epoch=2))
+
+    assert setup.manager.state is State.READY
+
+
 def test_before_kip_890_a_commit_that_is_called_fenced_fails_the_producer() -> None:
     assert called_fenced(version=1).manager.state is State.FATAL_ERROR
 

@@ -101,7 +101,7 @@ class CoordinatorRequestSender:
                 return self._client.ready_at(node, now)
             self._metadata.request_update()
             error = self._client.failure(node) or ConnectionFailedError(f"broker {node} cannot be reached")
-            self._request_source.on_disconnect(coordinator_request, error, now)
+            self._request_source.on_disconnect(coordinator_request, error, now, written=False)
             self._log.note(coordinator_request.message.name, self._request_source, now)
             return self._request_source.due_at()
         if self._client.supported_versions(node, coordinator_request.message) is None:
@@ -130,7 +130,7 @@ class CoordinatorRequestSender:
         A bootstrap server may be no broker of the cluster: idempotence would be off because of one wrong address.
         """
         if node < 0:
-            self._request_source.on_disconnect(request, error, now)
+            self._request_source.on_disconnect(request, error, now, written=False)
             return self._request_source.due_at()
         self._request_source.on_unsupported_version(request, error)
         return now
@@ -139,7 +139,7 @@ class CoordinatorRequestSender:
         if isinstance(completion.error, UnsupportedVersionError):
             self._on_unsupported_version(request, completion.error, completion.node, completion.now)
         elif completion.error is not None:
-            self._request_source.on_disconnect(request, completion.error, completion.now)
+            self._request_source.on_disconnect(request, completion.error, completion.now, written=completion.written)
         else:
             self._request_source.on_response(request, completion.response, completion.now)
         self._log.note(request.message.name, self._request_source, completion.now)

@@ -20,6 +20,8 @@ class CurrentTransaction:
     `prepared`: `prepare_transaction` was called for it.
     `all_records_queued`: the call that ends it has queued every record.
     `needs_new_epoch`: the next transaction must not begin in this epoch.
+    `maybe_committed`: a commit of it may have been carried out, because its response was lost.
+    `called_fenced`: a broker that may be no coordinator any more has called its commit fenced.
     """
 
     version: int | None = None
@@ -28,6 +30,8 @@ class CurrentTransaction:
     prepared: bool = False
     all_records_queued: bool = False
     needs_new_epoch: bool = False
+    maybe_committed: bool = False
+    called_fenced: bool = False
 
     @property
     def uses_v2(self) -> bool:
@@ -69,6 +73,14 @@ class CurrentTransaction:
         """Return the transaction as one that brokers may have, because a response was lost."""
         return attrs.evolve(self, maybe_started=True)
 
+    def after_lost_commit(self) -> Self:
+        """Return the transaction as one that may be committed, because a response was lost."""
+        return attrs.evolve(self, maybe_committed=True)
+
+    def call_fenced(self) -> Self:
+        """Return the transaction as one whose commit was called fenced once."""
+        return attrs.evolve(self, called_fenced=True)
+
     def end_later(self, *, prepare: bool = False) -> Self:
         """Return the transaction as one that a call ends, or prepares, once all its records are queued."""
         return attrs.evolve(self, all_records_queued=False, prepared=self.prepared or prepare)
@@ -90,6 +102,8 @@ class CurrentTransaction:
             self,
             started=False,
             maybe_started=False,
+            maybe_committed=False,
+            called_fenced=False,
             needs_new_epoch=self.needs_new_epoch or self._may_begin_late or (self.uses_v2 and not next_epoch_assigned),
         )
 
@@ -103,5 +117,7 @@ class CurrentTransaction:
             started=False,
             maybe_started=False,
             prepared=False,
+            maybe_committed=False,
+            called_fenced=False,
             needs_new_epoch=self.needs_new_epoch or uncertain or self._may_begin_late or not reusable,
         )

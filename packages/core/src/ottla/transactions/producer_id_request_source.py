@@ -115,7 +115,9 @@ class ProducerIdRequestSource:
                     )
                 )
 
-    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
+    def on_disconnect(
+        self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
+    ) -> None:
         """Retry after a backoff."""
         self._in_flight = self._outdated = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)

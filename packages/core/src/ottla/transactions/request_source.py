@@ -59,8 +59,10 @@ class RequestSource(Protocol):
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Handle a response."""
 
-    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
-        """Handle a request that did not reach a broker, or whose response did not arrive."""
+    def on_disconnect(
+        self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
+    ) -> None:
+        """Handle a request whose response did not arrive; one that was not *written* has not reached a broker."""
 
     def on_unsupported_version(self, request: CoordinatorRequest, error: OttlaError) -> None:
         """Handle a request that the broker does not support, in any suitable version."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
@@ -116,10 +116,11 @@ class ResponseActionHandler:
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
         if action is TransactionErrorAction.FENCED and self._may_be_outdated(request, error):
+            state.current = state.current.call_fenced()
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
-        if request.kind in ADDING and isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
-            state.current = state.current.after_lost_response()
+        if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
+            self.note_maybe_written(request)
         match action:
             case TransactionErrorAction.RETRY:
                 self.retry(request, error, now)
@@ -147,8 +148,16 @@ class ResponseActionHandler:
         PRODUCER_FENCED (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and
         asked once more. It says the same if the producer is fenced.
         """
-        commits = isinstance(request, EndTxn) and request.commit and request.txn_v2
-        return commits and _says_fenced(error) and not _says_fenced(self._state.last_error)
+        fenced = isinstance(error, BrokerError) and error.code is ErrorCode.PRODUCER_FENCED
+        return fenced and _commits(request) and request.txn_v2 and not self._state.current.called_fenced
+
+    def note_maybe_written(self, request: CoordinatorRequest) -> None:
+        """Note that a coordinator may have carried out a request, although no response says so."""
+        state = self._state
+        if request.kind in ADDING:
+            state.current = state.current.after_lost_response()
+        elif _commits(request):
+            state.current = state.current.after_lost_commit()
 
     def retry(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
         """Have a request repeated after a backoff."""
@@ -165,5 +174,5 @@ class ResponseActionHandler:
         )
 
 
-def _says_fenced(error: OttlaError | None) -> bool:
-    return isinstance(error, BrokerError) and error.code is ErrorCode.PRODUCER_FENCED
+def _commits(request: CoordinatorRequest) -> TypeGuard[EndTxn]:
+    return isinstance(request, EndTxn) and request.commit

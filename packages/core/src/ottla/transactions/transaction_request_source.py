@@ -16,7 +16,7 @@ from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.response_action_handler import ResponseActionHandler
 from ottla.transactions.state_table import CAN_FAIL, State
-from ottla.transactions.transaction_error_actions import ADDING, CoordinatorRequestKind
+from ottla.transactions.transaction_error_actions import CoordinatorRequestKind
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, TxnOffsetCommit
 from ottla.transactions.transaction_state import TransactionState
 
@@ -122,7 +122,9 @@ class TransactionRequestSource:
             if self._state.state is not State.FATAL_ERROR:
                 self._action_handler.apply(request.handle(response), request, now)
 
-    def on_disconnect(self, request: CoordinatorRequest, error: OttlaError, now: float) -> None:
+    def on_disconnect(
+        self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
+    ) -> None:
         """Forget the coordinator, and repeat the request after a backoff."""
         state = self._state
         with state.lock:
@@ -130,8 +132,8 @@ class TransactionRequestSource:
             if state.state is State.FATAL_ERROR:
                 return
             self._coordinators.forget(request)
-            if request.kind in ADDING:
-                state.current = state.current.after_lost_response()
+            if written:
+                self._action_handler.note_maybe_written(request)
             self._action_handler.retry(request, error, now)
             self._due_at = min(self._retries.next_at(request.kind), state.offsets.expire_at(self._delivery_timeout))
 

@@ -195,9 +195,10 @@ class TransactionState:
 
     def transition_to_fenced(self, cause: OttlaError) -> None:
         """Fail the producer, because its transactional id was taken over."""
+        maybe = "; the transaction may have been committed before" if self.current.maybe_committed else ""
         error = ProducerFencedError(
             f"another producer has taken over transactional.id {self.transactional_id!r}, or the coordinator fenced "
-            f"this one, for example after transaction.timeout.ms: {cause}; close this producer"
+            f"this one, for example after transaction.timeout.ms: {cause}{maybe}; close this producer"
         )
         self._fail_for_good(error, cause)
 
@@ -206,9 +207,10 @@ class TransactionState:
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.PRODUCER_FENCED:
             self.transition_to_fenced(cause)
             return
+        maybe = ". The transaction may have been committed before" if self.current.maybe_committed else ""
         error = FatalTransactionError(
             f"the producer with transactional.id {self.transactional_id!r} failed permanently: {cause}; it was "
-            f"{self.state.value}. Close it and make a new one"
+            f"{self.state.value}{maybe}. Close it and make a new one"
         )
         self._fail_for_good(error, cause)
 
