@@ -33,7 +33,7 @@ from ottla.network.connection_stage import Stage
 from ottla.protocol import API_VERSIONS
 from ottla.protocol.messages.sasl_authenticate import SASL_AUTHENTICATE, SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SASL_HANDSHAKE
-from ottla_testkit.simulation import KnownResponse, Session, SimulatedCluster, SimulatedLogin
+from ottla_testkit.simulation import KnownResponse, LinkConditions, Session, SimulatedCluster, SimulatedLogin
 from ottla_testkit.simulation.login import HangUpError
 from ottla_testkit.simulation.pending_response import Response, content_of
 from third_party_mechanism import Plain, Scripted
@@ -1122,6 +1122,18 @@ def test_short_sessions_are_warned_about_once(caplog: pytest.LogCaptureFixture) 
     assert len(lines) == 1
     assert "ends sessions after 2.000 s" in lines[0]
     assert "connections.max.reauth.ms" in lines[0]
+
+
+def test_a_late_response_does_not_shorten_the_session_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    machine = secured(login={"lifetime": 2.0}, linger=0.0)
+    machine.network.wire = LinkConditions(round_trip=0.2)
+    learn(machine)
+    for _ in range(20):
+        delivered(machine, b"x")
+        pass_time(machine, 1.0)
+
+    [line] = [record.getMessage() for record in caplog.records if "ends sessions after" in record.getMessage()]
+    assert "ends sessions after 2.000 s" in line
 
 
 def test_a_tiny_session_lifetime_allows_requests() -> None:

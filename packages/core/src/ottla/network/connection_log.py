@@ -65,7 +65,7 @@ class ConnectionLog:
         if ended_at is not None:
             logger.info("%s: %s is connected again, after %.1f s", self._client_id, connection.broker, now - ended_at)
 
-    def short_session(self, connection: Connection, now: float) -> None:
+    def short_session(self, connection: Connection) -> None:
         """Warn once that sessions are so short that each needs its own connection."""
         if self._short_sessions_logged:
             return
@@ -76,7 +76,7 @@ class ConnectionLog:
             "broker, or the lifetime of the tokens",
             self._client_id,
             connection.broker,
-            connection.session.ends_at - now,
+            connection.session.seconds,
         )
 
     def answered(self, connection: Connection, now: float) -> None:

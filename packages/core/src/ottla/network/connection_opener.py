@@ -232,4 +232,4 @@ class ConnectionOpener:
         if opened:
             self._cluster_check.begin(connection, now)
         if connection.session.short_sessions > 1:  # a single one may be the end of a token's lifetime
-            self._log.short_session(connection, now)
+            self._log.short_session(connection)

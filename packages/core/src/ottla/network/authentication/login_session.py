@@ -22,6 +22,8 @@ class LoginSession:
 
     renew_at: float = float("inf")
     ends_at: float = float("inf")
+    # The lifetime that the broker stated at the last login.
+    seconds: float = 0.0
     # When the last message of the connection's setup was written.
     asked_at: float = 0.0
     renewing_since: float = float("-inf")
@@ -30,6 +32,7 @@ class LoginSession:
 
     def begin(self, seconds: float, *, renewal_after: float, now: float) -> None:
         """Note a successful login; a session of 0 seconds does not expire."""
+        self.seconds = seconds
         self.short_sessions = self.short_sessions + 1 if 0 < seconds < SHORT_SESSION else 0
         # The broker's session began between our last message and its response. Counted from the response, as in Java,
         # it would seem to end a part of the round trip too late, and requests would arrive after its end.
