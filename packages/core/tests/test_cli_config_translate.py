@@ -78,6 +78,37 @@ def test_the_default_time_out_of_a_record_is_named_where_it_is_used(tmp_path: Pa
     assert "a record fails after" not in given
 
 
+@pytest.mark.parametrize(
+    ("client", "given", "changes"),
+    [
+        (
+            "kafka-python",
+            "",
+            ["records without a key", "a batch waits", "the producer is idempotent", "a record waits"],
+        ),
+        ("kafka-python", "acks=1\nlinger.ms=0\n", ["records without a key"]),
+        ("kafka-python", "retries=0\n", ["records without a key", "a batch waits", "a record waits"]),
+        ("aiokafka", "linger.ms=5\nenable.idempotence=true\n", ["records without a key", "a record fails", "a record"]),
+        ("aiokafka", "transactional.id=a\n", ["records without a key", "a batch waits", "a record fails"]),
+        ("librdkafka", "enable.idempotence=false\n", ["librdkafka's default partitioner", "a record fails"]),
+        ("librdkafka", "partitioner=murmur2\nacks=1\nmessage.timeout.ms=60000\n", []),
+    ],
+)
+def test_a_change_is_named_only_where_the_settings_leave_it(
+    client: str, given: str, changes: list[str], tmp_path: Path
+) -> None:
+    found = document(f"bootstrap.servers=k:1\n{given}", "--from", client, tmp_path=tmp_path)["warnings"]
+
+    assert len(found) == len(changes), found
+    assert all(one.startswith(other) for one, other in zip(found, changes, strict=True)), found
+
+
+def test_no_changes_have_no_heading(tmp_path: Path) -> None:
+    text = "metadata.broker.list=k:1\npartitioner=murmur2\nacks=1\nmessage.timeout.ms=60000\n"
+
+    assert "What changes" not in translated(text, tmp_path=tmp_path).stdout
+
+
 def test_a_setting_that_is_left_out_is_so_once(tmp_path: Path) -> None:
     text = "metadata.broker.list=k:1\nsocket.keepalive.enable=true\nclient.software.name=x\ngroup.id=g\n"
     lines = translated(text, tmp_path=tmp_path).stdout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.foreign_program import settings_of_program
-from ottla.config.translation import Decided, Outcome
+from ottla.config.translation import Client, Decided, Outcome
 
 
 class MadeError(Exception):
@@ -183,6 +183,29 @@ def test_the_first_producer_in_the_text_is_read_and_others_are_named() -> None:
     assert found[1].value == Decided(
         outcome=Outcome.LEFT_OUT, remark="only the first producer of a program is translated"
     )
+
+
+@pytest.mark.parametrize(
+    ("program", "client", "key"),
+    [
+        ("from confluent_kafka import Producer as KafkaProducer\nKafkaProducer({'a': 1})", Client.LIBRDKAFKA, "a"),
+        ("from confluent_kafka import Producer as Theirs\nclass Producer: ...\nProducer(b=1)\nTheirs({'a': 1})",
+         Client.LIBRDKAFKA, "a"),
+        ("from kombu import Producer\nfrom kafka import KafkaProducer\nProducer(b=1)\nKafkaProducer(a=1)",
+         Client.KAFKA_PYTHON, "a"),
+        ("import kombu, kafka.producer\nkombu.Producer(b=1)\nkafka.producer.KafkaProducer(a=1)",
+         Client.KAFKA_PYTHON, "a"),
+        ("import aiokafka as client\nclient.AIOKafkaProducer(a=1)", Client.AIOKAFKA, "a"),
+        ("from shop.kafka import Producer\nProducer({'a': 1})", Client.LIBRDKAFKA, "a"),
+        ("from confluent_kafka.aio import AIOProducer as Producer\nProducer({'a': 1}, max_workers=3)",
+         Client.LIBRDKAFKA, "a"),
+    ],
+)  # fmt: skip
+def test_classes_that_are_imported_from_a_client_are_its_producers(program: str, client: Client, key: str) -> None:
+    found, found_client = settings_of_program(program)
+
+    assert (found_client, found[0].key) == (client, key)
+    assert all(isinstance(other.value, Decided) for other in found[1:])
 
 
 def test_the_size_of_a_pool_of_threads_is_left_out() -> None:

@@ -547,6 +547,17 @@ def test_a_refused_producer_id_may_be_requested_again() -> None:
         assert manager(simulation).state is State.READY
 
 
+def test_a_time_below_zero_is_over_at_once_and_the_error_says_what_to_write() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(
+            TransactionTimeoutError, match=r"-1 s \(timeout, which does not wait; pass None to wait for"
+        ):
+            producer.commit_transaction(-1)
+        assert producer.commit_transaction().acknowledged == 1
+
+
 @pytest.mark.parametrize(
     ("call", "request_name"),
     [

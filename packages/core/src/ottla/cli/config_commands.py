@@ -124,7 +124,8 @@ def _properties(translation: Translation, *, guessed: bool, secrets: bool) -> It
     yield f"# From the configuration of {client}." + (
         " If that is wrong, name the client with --from." if guessed else ""
     )
-    yield "# What changes without an error:"
+    if translation.warnings:
+        yield "# What changes without an error:"
     yield from (f"# - {warning}." for warning in translation.warnings)
     yield ""
     for key, value in translation.added.items():

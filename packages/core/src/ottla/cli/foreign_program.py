@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -25,6 +25,7 @@ PRODUCERS: Final = {
     "KafkaProducer": Client.KAFKA_PYTHON,
     "AIOKafkaProducer": Client.AIOKAFKA,
 }
+_PACKAGES: Final = frozenset({"confluent_kafka", "kafka", "aiokafka"})
 _CONFIGURATIONS: Final = frozenset({"conf", "config", "producer_conf"})
 """Names of the first argument of confluent-kafka's classes."""
 _OF_POOL: Final = frozenset({"max_workers", "executor", "batch_size", "buffer_timeout"})
@@ -40,9 +41,12 @@ def settings_of_program(text: str | bytes) -> tuple[Sequence[Given], Client]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the program's own, such as of an invalid escape sequence
             module = ast.parse(text)
-        first, *others = _calls(module)
-        client = PRODUCERS[function_name(first.func)]
+        calls = _calls(module)
+        (first, name), *others = calls.items()
+        client = PRODUCERS[name]
         settings = _of_call(first, module, client)
+        if name == "AIOProducer":
+            _leave_pool_out(settings)
     except (RecursionError, MemoryError):  # CPython's parser raises MemoryError
         raise ValueError("its expressions are nested too deeply") from None
     except SyntaxError as error:
@@ -50,16 +54,47 @@ def settings_of_program(text: str | bytes) -> tuple[Sequence[Given], Client]:
     only_first = Decided(outcome=Outcome.LEFT_OUT, remark="only the first producer of a program is translated")
     return [
         *settings.given(),
-        *(Given(key=function_name(call.func), value=only_first, line=call.lineno) for call in others),
+        *(Given(key=name, value=only_first, line=call.lineno) for call, name in others),
     ], client
 
 
-def _calls(module: ast.Module) -> Sequence[ast.Call]:
-    """The calls that make producers, of which there is at least one, as they are in the text."""
-    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call) and function_name(node.func) in PRODUCERS]
+def _calls(module: ast.Module) -> Mapping[ast.Call, str]:
+    """The calls that make producers, of which there is at least one, in the order of the text, and the class of each.
+
+    If some of them are of classes that the program imports from other clients, the others are no producers of Kafka:
+    they are of the program's own classes, or of other packages.
+    """
+    imported = _imported(module)
+    nodes = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    calls = {node: name for node in nodes if (name := _class_imported(node.func, imported)) in PRODUCERS}
+    if not calls:
+        calls = {node: name for node in nodes if (name := function_name(node.func)) in PRODUCERS}
     if not calls:
         raise ValueError(f"it makes no producer: no call of {', '.join(PRODUCERS)}")
-    return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+    return dict(sorted(calls.items(), key=lambda call: (call[0].lineno, call[0].col_offset)))
+
+
+def _imported(module: ast.Module) -> Mapping[str, str]:
+    """The names that imports from other clients bind, and what each of them is there; no text for a module."""
+    found: dict[str, str] = {}
+    for node in ast.walk(module):
+        match node:
+            case ast.ImportFrom(module=str(package), level=0) if package.partition(".")[0] in _PACKAGES:
+                found |= {each.asname or each.name: each.name for each in node.names}
+            case ast.Import():
+                names = (each for each in node.names if each.name.partition(".")[0] in _PACKAGES)
+                found |= {each.asname or each.name.partition(".")[0]: "" for each in names}
+    return found
+
+
+def _class_imported(function: ast.expr, imported: Mapping[str, str]) -> str:
+    """The name of a class in the client from which the program imports it, also by a module; no text for others."""
+    if isinstance(function, ast.Name):
+        return imported.get(function.id, "")
+    of = function
+    while isinstance(of, ast.Attribute):
+        of = of.value
+    return function_name(function) if isinstance(of, ast.Name) and of.id in imported else ""
 
 
 def _of_call(call: ast.Call, module: ast.Module, client: Client) -> Settings:
@@ -74,12 +109,14 @@ def _of_call(call: ast.Call, module: ast.Module, client: Client) -> Settings:
     for keyword in call.keywords:
         if keyword.value not in _mappings(call, client) and keyword.arg is not None:
             found.set(keyword.arg, keyword.value, line=keyword.lineno)
-    if function_name(call.func) == "AIOProducer":
-        for name in _OF_POOL & {keyword.arg for keyword in call.keywords}:
-            found.items[name] = attrs.evolve(
-                found.items[name], value=Decided(outcome=Outcome.LEFT_OUT, remark="it needs no pool of threads")
-            )
     return found
+
+
+def _leave_pool_out(found: Settings) -> None:
+    for name in _OF_POOL & found.items.keys():
+        found.items[name] = attrs.evolve(
+            found.items[name], value=Decided(outcome=Outcome.LEFT_OUT, remark="it needs no pool of threads")
+        )
 
 
 def _mappings(call: ast.Call, client: Client) -> Iterator[ast.expr]:

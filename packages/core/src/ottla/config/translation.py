@@ -6,7 +6,7 @@ types, and together by the core's rules; plugins check their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ottla.config.config_def import OPTIONS
 from ottla.config.draft import ConfigDraft
 from ottla.config.java_keys import JAVA_KEYS
 from ottla.config.key_names import KEYS_OF_OWN_PLUGINS, dotted, of_another_client, unknown
+from ottla.config.producer_config import Idempotence
 from ottla.config.refused_keys import REFUSED
 from ottla.config.translated_values import CONVERSIONS, LIBRDKAFKA_VALUES, TranslationError
 from ottla.errors.secret import revealed
@@ -96,17 +97,20 @@ def translate(given: Sequence[Given], client: Client) -> Translation:
     lines = [_translated(each, client, values) for each in given]
     lines = list(_without_duplicates(lines))
     set_here = {key for line in lines for key in line.settings}
-    warnings = [each for each in _WARNINGS[client] if each != _TIME_OUT or "delivery.timeout.ms" not in set_here]
     added = {} if set_here & {"partitioner.class", "partitioner.ignore.keys"} else _ADDED.get(client, {})
-    return Translation(client=client, warnings=warnings, added=added, lines=lines, problems=_problems(lines, added))
+    draft = _draft(lines, added)
+    if draft.config.transactions.idempotence is Idempotence.OFF:
+        set_here.add("enable.idempotence")  # by other settings, such as acks=1
+    warnings = [each.text for each in _WARNINGS[client] if not set_here & each.unless_set]
+    return Translation(client=client, warnings=warnings, added=added, lines=lines, problems=draft.problems)
 
 
-def _problems(lines: Iterable[Translated], added: Mapping[str, str]) -> Sequence[str]:
-    """The problems of the core's settings together. The servers may be set in the program."""
+def _draft(lines: Iterable[Translated], added: Mapping[str, str]) -> ConfigDraft:
+    """The translated settings together. The servers may be set in the program."""
     settings = {"bootstrap.servers": "localhost:9092", **added}
     for line in lines:
         settings |= {key.removeprefix(SPARK_PREFIX): value for key, value in line.settings.items()}
-    return ConfigDraft.read(settings).problems
+    return ConfigDraft.read(settings)
 
 
 def _translated(given: Given, client: Client, values: Mapping[str, object]) -> Translated:
@@ -211,20 +215,44 @@ def _without_duplicates(lines: Iterable[Translated]) -> Iterable[Translated]:
         yield line
 
 
-_KEYLESS: Final = "records without a key go to one partition until it has batch.size bytes, not to a random one each"
-_IDEMPOTENT: Final = "the producer is idempotent and waits for all replicas (acks=all), unless acks says otherwise"
-_TIME_OUT: Final = "a record fails after 120 s (delivery.timeout.ms), librdkafka's after 300 s (message.timeout.ms)"
-_JAVAS: Final = ("nothing: names, defaults and the partitions of keys are those of Java's producer",)
+@attrs.frozen
+class _Warning:
+    """A default of Ottla that is another one than the other client's, as long as none of these settings is given."""
 
-_WARNINGS: Final[Mapping[Client, Sequence[str]]] = {
-    Client.LIBRDKAFKA: (
-        "librdkafka's default partitioner hashes keys with CRC-32, Ottla's with murmur2 as Java's: "
-        "partitioner.class=consistent_random keeps each key in its partition, so leave it out for new topics only",
-        _TIME_OUT,
-        _IDEMPOTENT,
-    ),
-    Client.KAFKA_PYTHON: (_KEYLESS, _IDEMPOTENT),
-    Client.AIOKAFKA: (_KEYLESS, _IDEMPOTENT),
+    text: str
+    unless_set: Set[str] = frozenset()
+
+
+_PARTITIONER: Final = _Warning(
+    "librdkafka's default partitioner hashes keys with CRC-32, Ottla's with murmur2 as Java's: "
+    "partitioner.class=consistent_random keeps each key in its partition, so leave it out for new topics only",
+    {"partitioner.class", "partitioner.ignore.keys"},
+)
+_KEYLESS: Final = _Warning(
+    "records without a key go to one partition until it has batch.size bytes, not to a random one each"
+)
+_IDEMPOTENT: Final = _Warning("the producer is idempotent", {"enable.idempotence", "transactional.id"})
+_IDEMPOTENT_BEFORE_3: Final = attrs.evolve(_IDEMPOTENT, text=f"{_IDEMPOTENT.text}, as kafka-python's is from 3 on")
+_ACKS: Final = _Warning("a record waits for all replicas in sync (acks=all)", {"acks", "transactional.id"})
+_ACKS_BEFORE_3: Final = attrs.evolve(_ACKS, text=f"{_ACKS.text}, as kafka-python's from 3 on")
+_LINGER: Final = _Warning(
+    "a batch waits up to 5 ms for more records (linger.ms), not 0 ms: set 0 if the program waits for each record",
+    {"linger.ms"},
+)
+_TIME_OUT: Final = _Warning(
+    "a record fails after 120 s (delivery.timeout.ms), librdkafka's after 300 s (message.timeout.ms)",
+    {"delivery.timeout.ms"},
+)
+_TIME_OUT_OF_REQUEST: Final = _Warning(
+    "a record fails after 120 s (delivery.timeout.ms), aiokafka's after request_timeout_ms (40 s)",
+    {"delivery.timeout.ms"},
+)
+_JAVAS: Final = (_Warning("nothing: names, defaults and the partitions of keys are those of Java's producer"),)
+
+_WARNINGS: Final[Mapping[Client, Sequence[_Warning]]] = {
+    Client.LIBRDKAFKA: (_PARTITIONER, _TIME_OUT, _IDEMPOTENT),
+    Client.KAFKA_PYTHON: (_KEYLESS, _LINGER, _IDEMPOTENT_BEFORE_3, _ACKS_BEFORE_3),
+    Client.AIOKAFKA: (_KEYLESS, _LINGER, _TIME_OUT_OF_REQUEST, _IDEMPOTENT, _ACKS),
     Client.JAVA: _JAVAS,
     Client.SPARK: _JAVAS,
 }

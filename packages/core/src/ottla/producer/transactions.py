@@ -66,8 +66,9 @@ class TransactionCall(Generic[T]):
         """Return the result; raises the error of the call, or TransactionTimeoutError if there is no result yet."""
         if not self.ended:
             self.pending.awaited = False
+            below_zero = ", which does not wait; pass None to wait for max.block.ms" if self.seconds < 0 else ""
             raise TransactionTimeoutError(
-                f"{self.pending.method} was not done within {self.seconds:g} s ({self.limit}): "
+                f"{self.pending.method} was not done within {self.seconds:g} s ({self.limit}{below_zero}): "
                 f"{self.manager.describe()}; call it again to wait for the same outcome"
             )
         try:
