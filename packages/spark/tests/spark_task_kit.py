@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -89,6 +91,13 @@ def log(simulation: Simulated, topic: str, partition: int) -> list[Any]:
 
 def numbered(start: int, end: int, **columns: Any) -> pa.RecordBatch:
     return pa.record_batch({"value": [b"%d" % number for number in range(start, end)], **columns})
+
+
+def received(columns: Mapping[str, pa.Array]) -> tuple[pa.RecordBatch, weakref.ref[object]]:
+    """Return a record batch as Spark sends it, with all columns in one buffer, and that buffer's memory."""
+    batch = pa.record_batch(dict(columns))
+    memory = array("b", batch.serialize().to_pybytes())
+    return pa.ipc.read_record_batch(pa.py_buffer(memory), batch.schema), weakref.ref(memory)
 
 
 def until(happened: Callable[[], object]) -> None:

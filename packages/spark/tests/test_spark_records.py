@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spark_task_kit import received
 
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
@@ -47,6 +48,17 @@ def test_columns_are_not_copied() -> None:
     [sent] = records_of(batch, {"value": 0}, options=OPTIONS)[0].columns
 
     assert sent.buffers()[2].address == batch.column(0).buffers()[2].address
+
+
+def test_rows_keep_no_large_columns_that_are_not_sent() -> None:
+    """All columns of a record batch of Spark are in one buffer; rows that wait would keep all of it."""
+    batch, memory = received({"note": pa.array(["n" * 100] * 10), "value": pa.array(list("0123456789"))})
+    kept, memory_kept = received({"note": pa.array(["n"] * 10), "value": pa.array(["v" * 100] * 10)})
+    sent = [records_of(each, {"value": 1}, options=OPTIONS)[0] for each in (batch, kept)]
+    del batch, kept
+
+    assert sent[0].to_pylist() == [{"value": digit} for digit in "0123456789"]
+    assert (memory() is None, memory_kept() is None) == (True, False)
 
 
 def test_headers_that_have_all_their_offsets_are_not_copied() -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, options, sent, until
+from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, options, received, sent, until
 
 from ottla import DeliveryError, ErrorCode, TableResult, TopicUnavailableError
 from ottla.interfaces import ProducerRows
@@ -161,6 +161,34 @@ def test_sent_rows_no_longer_count_towards_the_buffer(monkeypatch: pytest.Monkey
         after.append(sum(sent))
 
     assert after == [0, 0, 60, 60, 60, 120]
+
+
+def test_rows_of_a_rare_topic_keep_no_others_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_buffer, "TABLE_BYTES", 1000)
+    tables: list[row_buffer.TopicTable] = []
+
+    def take(table: row_buffer.TopicTable) -> Mapping[int, DeliveryError]:
+        if table.topic == "rare":
+            tables.append(table)
+        return {}
+
+    gathered = row_buffer.RowBuffer(take, RefusedRows(None, task="task"))
+    memories = []
+    for start in range(0, 1000, 100):
+        rows, memory = received({"value": pa.array([b"%d" % number for number in range(start, start + 100)])})
+        place = RowPlace(task="task", rows_before=start)
+        places = pa.array(range(100), pa.int64())
+        gathered.put(TopicRows(topic="rare", rows=rows.slice(7, 1), indexes=places.slice(7, 1)), place)
+        gathered.put(TopicRows(topic="t", rows=rows.slice(8), indexes=places.slice(8)), place)
+        memories.append(memory)
+    del rows
+    kept = [memory() for memory in memories if memory() is not None]
+    gathered.send_all()
+    [rare] = tables
+
+    assert len(kept) <= 3  # those since the last table of the other topic
+    assert rare.table.column("value").to_pylist() == [b"%d" % number for number in range(7, 1000, 100)]
+    assert [rare.names(row) for row in (0, 5, 9)] == ["row 8 of task", "row 508 of task", "row 908 of task"]
 
 
 def test_a_row_that_is_too_large_is_reported_with_number_and_sizes() -> None:

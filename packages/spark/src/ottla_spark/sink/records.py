@@ -27,6 +27,9 @@ from ottla_spark.sink.valid_text import with_valid_text
 TOPIC: Final = "topic"
 HEADERS: Final = "headers"
 
+MAX_KEPT: Final = 2
+"""Maximum memory of a record batch that its rows keep while they wait, as a multiple of the bytes that are sent."""
+
 
 @attrs.frozen(kw_only=True)
 class RowPlace:
@@ -83,7 +86,16 @@ def records_of(
             found[part], reasons, added = formatted(batch, columns, part, chosen, options)
             refused = {**reasons, **refused}  # the first reason of a row counts
             headers += added
-    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found)), refused, headers
+    records = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+    # Spark's rows have all columns in one buffer, so rows that wait would keep those that are not sent, too.
+    if batch.get_total_buffer_size() > MAX_KEPT * records.nbytes:
+        records = copied([records])
+    return records, refused, headers
+
+
+def copied(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of the batches in memory of their own."""
+    return pa.concat_batches([*batches, batches[0].slice(0, 0)])  # of one batch alone, pyarrow need not make a copy
 
 
 def with_headers(records: pa.RecordBatch, headers: Sequence[Header]) -> pa.RecordBatch:

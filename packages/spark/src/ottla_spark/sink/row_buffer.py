@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ottla import DeliveryError, OttlaError
 from ottla_spark.errors import WriteError
-from ottla_spark.sink.records import RowPlace, TopicRows
+from ottla_spark.sink.records import RowPlace, TopicRows, copied
 from ottla_spark.sink.refused_rows import RefusedRow, RefusedRows, dead_letters
 
 TABLE_BYTES: Final = 8 * 1024 * 1024
@@ -26,15 +26,15 @@ GATHERED_BYTES: Final = 16 * 1024 * 1024
 class RowNames:
     """Names of a table's rows by their positions in the task's input. It keeps none of the rows."""
 
-    def __init__(self, pieces: Sequence[_BufferedRows]) -> None:
-        self._pieces = [(piece.rows.rows.num_rows, piece.rows.indexes, piece.place) for piece in pieces]
+    def __init__(self, pieces: Sequence[_NamedRows]) -> None:
+        self._pieces = pieces
 
     def __call__(self, row: int) -> str:
         """Return the name of the row with this index in the table."""
-        for count, indexes, place in self._pieces:
-            if row < count:
-                return place.of(row if indexes is None else indexes[row].as_py())
-            row -= count
+        for piece in self._pieces:
+            if row < piece.count:
+                return piece.place.of(row if piece.indexes is None else piece.indexes[row].as_py())
+            row -= piece.count
         raise AssertionError("a table has the rows of its pieces")
 
 
@@ -69,12 +69,11 @@ class RowBuffer:
     def put(self, rows: TopicRows, place: RowPlace) -> None:
         """Add rows, and send the table when it is large enough."""
         gathered = self._gathered.setdefault(rows.topic, _TopicRowBuffer())
-        size = rows.rows.nbytes
-        gathered.pieces.append(_BufferedRows(rows=rows, place=place))
-        gathered.bytes += size
-        self._bytes += size
+        self._bytes += gathered.add(rows, place)
         if gathered.bytes >= TABLE_BYTES:
             self._send_gathered(rows.topic)
+            for other in self._gathered.values():
+                other.copy_slices()
         elif self._bytes >= GATHERED_BYTES:
             self.send_all()
 
@@ -97,13 +96,12 @@ class RowBuffer:
     def _send_gathered(self, topic: str) -> None:
         gathered = self._gathered.pop(topic)
         self._bytes -= gathered.bytes
-        pieces = gathered.pieces
-        columns = pieces[0].rows.rows.schema.names
+        columns = gathered.batches[0].schema.names
         table = TopicTable(
             topic=topic,
-            table=pa.Table.from_batches([piece.rows.rows for piece in pieces]),
+            table=pa.Table.from_batches(gathered.batches),
             parts={name: name if name in columns else None for name in ("key", "headers", "partition", "timestamp")},
-            names=RowNames(pieces),
+            names=RowNames(gathered.names),
         )
         for row, failed in self._sent(table).items():
             self._refused.add(table.row(row, reason=str(failed.__cause__), cause=failed.__cause__))
@@ -130,12 +128,43 @@ def _letter_table(topic: str, rows: Sequence[RefusedRow]) -> TopicTable:
 
 
 @attrs.frozen(kw_only=True)
-class _BufferedRows:
-    rows: TopicRows
+class _NamedRows:
+    """The names of rows of one record batch; `indexes` None: they are all of its rows."""
+
+    count: int
+    indexes: Any | None
     place: RowPlace
+
+    def copied(self) -> _NamedRows:
+        """Return the same names; their indexes are no slice of those of other rows."""
+        if self.indexes is None:
+            return self
+        return attrs.evolve(self, indexes=pa.concat_arrays([self.indexes, self.indexes[:0]]))
 
 
 @attrs.define
 class _TopicRowBuffer:
-    pieces: list[_BufferedRows] = attrs.field(factory=list)
+    """Rows of one topic. The first of the batches, so many as `own`, are in memory of their own, and so are names."""
+
+    batches: list[pa.RecordBatch] = attrs.field(factory=list)
+    names: list[_NamedRows] = attrs.field(factory=list)
     bytes: int = 0
+    own: int = 0
+    own_names: int = 0
+
+    def add(self, rows: TopicRows, place: RowPlace) -> int:
+        """Add rows, and return their size."""
+        size: int = rows.rows.nbytes
+        self.batches.append(rows.rows)
+        self.names.append(_NamedRows(count=rows.rows.num_rows, indexes=rows.indexes, place=place))
+        self.bytes += size
+        return size
+
+    def copy_slices(self) -> None:
+        """Copy rows that are slices of record batches whose other rows are sent, and would stay in memory with them."""
+        added, names = self.batches[self.own :], self.names[self.own_names :]
+        if not added:
+            return
+        self.batches[self.own :] = [copied(added)]
+        self.names[self.own_names :] = [each.copied() for each in names]
+        self.own, self.own_names = len(self.batches), len(self.names)
