@@ -20,7 +20,7 @@ from ottla_spark.atomic.partition_assignment import PartitionAssignment
 from ottla_spark.atomic.sealed_rows import SCHEMA, SEALED_BATCH_BYTES, SPARK_SCHEMA, RowSealing, sealed_batches
 from ottla_spark.errors import WriteError
 from ottla_spark.options.options import read_options
-from ottla_spark.sink import row_buffer
+from ottla_spark.sink import refused_rows, row_buffer
 from simulated_producer import BrokenCodec, choosing
 
 TOPICS = {"a": 3, "b": 5}
@@ -150,6 +150,25 @@ def test_sealed_rows_are_returned_while_more_rows_are_read(monkeypatch: pytest.M
             yield pa.RecordBatch.from_pydict({"value": [bytes(100)]})
 
     leaving = packing(["value"], {"topic": "a"}, owners=1).seal(batches(), task="t")
+    next(leaving)
+
+    assert read == [0]
+    assert len(list(leaving)) == 2
+
+
+def test_dead_letters_are_returned_while_more_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refused_rows, "LETTERS_BYTES", 1)
+    read = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            read.append(number)
+            yield pa.RecordBatch.from_pydict({"value": [b"x"], "partition": pa.array([-1], pa.int32())})
+
+    tolerant = {"topic": "a", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "b"}
+    packs = packing(["value", "partition"], tolerant, owners=1)
+    packs = attrs.evolve(packs, assignment=PartitionAssignment.of(TOPICS, tasks=1))
+    leaving = packs.seal(batches(), task="t")
     next(leaving)
 
     assert read == [0]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, sent
+from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, sent, until
 
 from ottla import ErrorCode
 from ottla_spark.errors import WriteError
-from ottla_spark.sink import row_buffer
+from ottla_spark.sink import refused_rows, row_buffer
 from simulated_producer import Simulated
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -112,6 +112,24 @@ def test_rows_without_a_dead_letter_topic_are_counted_and_skipped(caplog: pytest
         "Spark partition 7: 2 rows of 4 refused and skipped; the first, row 2 of Spark partition 7: column "
         "'partition' is negative; null leaves the choice to the partitioner"
     )
+
+
+def test_dead_letters_are_sent_while_more_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refused_rows, "LETTERS_BYTES", 30_000)
+    nowhere = pa.array([None] * 10, pa.string())
+    with cluster() as simulation:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start in range(0, 100, 10):
+                yield numbered(start, start + 10, topic=nowhere)
+            until(lambda: len(letters(simulation)) >= 90)
+            yield numbered(100, 110, topic=nowhere)
+
+        written = sent(simulation, batches(), **TO_V)
+        found = [value for _key, value, _headers in letters(simulation)]
+
+    assert sorted(found) == sorted(b"%d" % number for number in range(110))
+    assert (written.records, written.refused) == (110, 110)
 
 
 def test_a_task_whose_rows_are_all_refused_is_complete() -> None:

@@ -91,6 +91,7 @@ class RowSealing:
                 if found.topic not in known:
                     raise _unknown(found.topic, known)
                 row_buffer.put(found, place)
+            row_buffer.send_many_dead_letters()
             rows += batch.num_rows
             yield from sealer.take(self.assignment)
         row_buffer.send_all()

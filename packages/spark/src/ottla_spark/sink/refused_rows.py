@@ -29,6 +29,12 @@ REASON_HEADER: Final = "__ottla.errors.exception.message"
 MAX_REASON: Final = 1_000
 """Maximum characters of a reason in a header."""
 
+LETTERS_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of refused rows that wait, after which their dead letters are sent."""
+
+ROW_BYTES: Final = 1_000
+"""Memory of a refused row besides its cells: some objects of Python."""
+
 LETTER_SCHEMA: Final = pa.schema(
     [("key", pa.large_binary()), ("value", pa.large_binary()), ("headers", pa.list_(PAIR))]
 )
@@ -73,6 +79,12 @@ class RefusedRow:
         )
         return row.emptied() if is_too_large(cause) else row
 
+    @property
+    def size(self) -> int:
+        """The approximate bytes that the row takes in memory."""
+        headers = sum(len(name) + len(value or b"") + ROW_BYTES // 4 for name, value in self.headers)
+        return ROW_BYTES + len(self.key or b"") + len(self.value or b"") + headers
+
     def emptied(self) -> Self:
         """Return the row with the sizes of its key and value in place of these."""
         parts = {"key": self.key, "value": self.value}
@@ -107,6 +119,7 @@ class RefusedRows:
         self._task = task
         self._first: RefusedRow | None = None
         self._letters: list[RefusedRow] = []
+        self._bytes = 0
         self.count = 0
         """The number of refused rows."""
 
@@ -133,10 +146,16 @@ class RefusedRows:
         self._first = self._first or row
         if self._tolerance.dead_letter_topic is not None:
             self._letters.append(row)
+            self._bytes += row.size
+
+    @property
+    def are_many(self) -> bool:
+        """Return whether so many rows wait to become dead letters that these should be sent."""
+        return self._bytes >= LETTERS_BYTES
 
     def take_letters(self) -> Sequence[RefusedRow]:
         """Return the rows that have to become dead letters, and forget them."""
-        letters, self._letters = self._letters, []
+        letters, self._letters, self._bytes = self._letters, [], 0
         return letters
 
     def log(self, rows: int) -> None:

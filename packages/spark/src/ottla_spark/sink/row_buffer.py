@@ -83,6 +83,11 @@ class RowBuffer:
             self._send_gathered(topic)
         self.send_dead_letters()
 
+    def send_many_dead_letters(self) -> None:
+        """Send the dead letters if they are many: no table takes them along where all rows are refused."""
+        if self._refused.are_many:
+            self.send_dead_letters()
+
     def send_dead_letters(self) -> bool:
         """Send the dead letters of rows that were refused meanwhile, and return False if there are none."""
         rows, topic = self._refused.take_letters(), self._refused.dead_letter_topic

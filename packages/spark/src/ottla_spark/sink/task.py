@@ -68,6 +68,7 @@ def send_rows(
             valid, by_topic = topic_rows(batch, columns, options=options, place=place, refused=refused)
             for found in by_topic:
                 row_buffer.put(found, place)
+            row_buffer.send_many_dead_letters()
             in_flight.check_completed()
             rows, size = rows + batch.num_rows, size + size_of(valid)
         started = perf_counter()
