@@ -28,7 +28,7 @@ from ottla.cli.send import inputs
 from ottla.cli.send.columns import InputError, Parts, sendable
 from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.inputs import Input
-from ottla.cli.send.lines import json_table, line_blocks, split
+from ottla.cli.send.lines import json_table, line_blocks, line_table, split
 from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
 from ottla.cli.send.target import Target
 from ottla.transactions import PreparedTransaction
@@ -323,6 +323,38 @@ def test_columns_that_are_missing_or_unfit_are_named() -> None:
         sendable(pa.table({"a": ["soon"], "value": ["x"]}), Parts(timestamp="a"))
 
 
+@pytest.mark.parametrize("part", ["key", "value", "headers", "partition", "timestamp"])
+def test_a_named_column_that_occurs_twice_is_named(part: str) -> None:
+    table = pa.table([["1"], ["2"], ["v"]], names=["k", "k", "value"])
+
+    with pytest.raises(InputError, match=r"^two columns are named 'k'$"):
+        sendable(table, attrs.evolve(Parts(), **{part: "k"}))
+
+
+def test_default_columns_that_occur_twice_are_named() -> None:
+    for name in ("key", "value"):
+        with pytest.raises(InputError, match=f"^two columns are named '{name}'$"):
+            sendable(pa.table([["1"], ["2"], ["3"]], names=[name, name, "other"]), Parts())
+
+
+def test_a_partition_that_is_no_whole_number_is_named() -> None:
+    for column in (["0", "first"], [0.5, 1.0], [[0], [1]]):
+        with pytest.raises(InputError, match=r"^the column 'p' must be whole numbers: "):
+            sendable(pa.table({"p": column, "value": ["a", "b"]}), Parts(partition="p"))
+
+
+def test_a_line_without_its_separator_is_named_by_its_number() -> None:
+    lines = Input.of("-", "lines", Parts(), b"::")
+    with pytest.raises(InputError, match=r"^record 7 has no '::' after its key$"):
+        line_table([b"a::1", b"b:2"], lines.separator, 6)
+
+
+def test_csv_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,name,id\n1,a,2\n")
+    with pytest.raises(InputError, match=r"^two columns of .*a\.csv have one name$"):
+        list(Input.of(str(tmp_path / "a.csv"), None, Parts(), None).blocks())
+
+
 # State
 
 
@@ -458,6 +490,11 @@ def usage(*arguments: str, given: bytes = b"") -> Result:
         (["--key", "\udcff"], "the option's value '\\udcff' is not UTF-8"),
         (["--header", "name=\udcff"], "is not UTF-8"),
         (["--key-separator", "\udcff"], "is not UTF-8"),
+        (["--key-separator", ""], "--key-separator is empty; leave it out"),
+        (["--format", "csv", "--key", ""], "--key is empty; leave it out"),
+        (["--key-separator", "=", "orders.csv"], "is for lines, but the format of orders.csv is csv: name the column"),
+        (["--format", "ndjson", "--key-separator", "="], "the format of the standard input is ndjson"),
+        (["--headers", "h", "--header", "a=b", "orders.csv"], "--headers and --header exclude each other"),
     ],
 )
 def test_options_that_do_not_fit_are_wrong_usage(

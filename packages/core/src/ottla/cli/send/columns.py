@@ -50,6 +50,8 @@ def sendable(table: Any, parts: Parts) -> SendableTable:
     for name in (key, parts.partition, parts.timestamp, parts.headers, value if value != OTHERS else None):
         if name is not None and name not in table.column_names:
             raise InputError(f"there is no column {name!r}; the columns are {', '.join(table.column_names)}")
+        if table.column_names.count(name) > 1:
+            raise InputError(f"two columns are named {name!r}")
     if key is not None:
         table = _replaced(table, key, as_text(table[key], key))
     if parts.partition is not None:
@@ -96,7 +98,4 @@ def as_times(column: Any, name: str) -> Any:
 
 
 def _replaced(table: Any, name: str, column: Any) -> Any:
-    index = table.schema.get_field_index(name)
-    if index < 0:
-        raise InputError(f"two columns are named {name!r}")
-    return table.set_column(index, name, column)
+    return table.set_column(table.schema.get_field_index(name), name, column)

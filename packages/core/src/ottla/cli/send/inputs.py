@@ -84,6 +84,11 @@ class Input:
         found = found or LINES
         if found == LINES and parts.named:
             raise InputError(f"lines have no columns: name the format of {_shown(name)} with --format")
+        if found != LINES and separator is not None:
+            raise InputError(
+                f"--key-separator is for lines, but the format of {_shown(name)} is {found}: name the column or field "
+                f"of its keys with --key, or pass --format {LINES}"
+            )
         if found == NDJSON and parts.value == "*":
             raise InputError("a line of JSON is the value as it is; leave --value out")
         if found == PARQUET and name == STDIN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 import click
@@ -20,6 +20,8 @@ from ottla.cli.send.resumable import continuation, recover, send_resumable
 from ottla.cli.send.state import locked, subject_of
 
 __all__ = ["InputError", "Job"]
+
+_COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 
 
 @attrs.frozen(kw_only=True)
@@ -44,9 +46,11 @@ class Job:
                 encodable(text if isinstance(text, str) else None)
             except UnicodeEncodeError:
                 raise InputError(f"the option's value {text!r} is not UTF-8") from None
+        if empty := [name for name in (*_COLUMNS, "key_separator") if choices[name] == ""]:
+            raise InputError(f"--{empty[0].replace('_', '-')} is empty; leave it out")
         parts = Parts(
             constants=tuple(map(_header, choices["constants"])),
-            **{name: choices[name] for name in ("key", "value", "headers", "partition", "timestamp")},
+            **{name: choices[name] for name in _COLUMNS},
         )
         separator = choices["key_separator"]
         inputs = [
