@@ -420,7 +420,7 @@ STOPPED = """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs the signals of POSIX")
-def test_a_process_that_is_stopped_while_it_closes_keeps_what_was_acknowledged(mock_cluster: MockCluster) -> None:
+def test_a_process_that_is_stopped_while_it_closes_loses_nothing(mock_cluster: MockCluster) -> None:
     """As a container that is frozen until after the time-out: responses have arrived meanwhile."""
     mock_cluster.create_topic("t")
     mock_cluster.set_rtt(1, 1.0)

@@ -948,7 +948,7 @@ def test_the_error_of_a_future_wrapped_for_a_closed_loop_counts_as_read() -> Non
     assert unretrieved_errors(failing._place()[0]) == 0
 
 
-def test_the_error_of_a_future_whose_wrapped_one_was_cancelled_is_not_read() -> None:
+def test_the_error_of_a_cancelled_wrapped_future_is_not_read() -> None:
     batches = Batches()
     failing = batches.send()
 

@@ -204,7 +204,7 @@ def test_a_broker_that_does_not_answer_is_named(node: int) -> None:
         asked.ask(node, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
 
 
-def test_a_process_that_was_stopped_reads_what_has_arrived_before_it_gives_up() -> None:
+def test_a_process_that_was_stopped_reads_what_has_arrived() -> None:
     asked = Stopped({1: ["orders-a"]}).client()
 
     response = asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())

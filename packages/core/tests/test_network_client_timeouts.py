@@ -290,7 +290,7 @@ def test_a_process_stopped_in_a_poll_reads_what_has_arrived_meanwhile(
 
 
 @pytest.mark.rule("sender.expire.arrived")
-def test_responses_that_have_arrived_are_read_before_a_close_fails_records() -> None:
+def test_responses_that_have_arrived_are_read_before_a_close_fails() -> None:
     machine = machine_with_topic(1, 1, 1, request_timeout=30.0, delivery_timeout=40.0)
     machine.network.held.add(1)
     deliveries = one_request_each(machine, 3)

@@ -385,7 +385,7 @@ def test_a_commit_that_is_called_fenced_again_fails_the_producer() -> None:
     assert setup.manager.state is State.FATAL_ERROR
 
 
-def test_a_commit_that_is_called_fenced_is_asked_once_more_whatever_comes_between() -> None:
+def test_a_commit_that_is_called_fenced_is_asked_once_more_and_no_more() -> None:
     setup = called_fenced(version=2)
     setup.now += 10.0
     find = setup.requests.next_request(setup.now, all_complete=lambda: True)

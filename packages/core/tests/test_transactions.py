@@ -547,7 +547,7 @@ def test_a_refused_producer_id_may_be_requested_again() -> None:
         assert manager(simulation).state is State.READY
 
 
-def test_a_time_below_zero_is_over_at_once_and_the_error_says_what_to_write() -> None:
+def test_a_time_below_zero_is_over_at_once_and_the_error_helps() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
         producer = begun(simulation)
         producer.send("t", b"v", partition=0)

@@ -72,8 +72,8 @@ class NetworkClient:
         self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
         self._connections, self._completions = context.connections, context.completions
         self.oldest_sent_at = self._connections.oldest_sent_at
-        self.received: Sequence[tuple[int, memoryview]] = ()
-        """The responses of the last poll, with the nodes that sent them."""
+        self.received: Sequence[tuple[int, memoryview]] | None = ()
+        """The responses of the last poll, with the nodes that sent them; None if it only completed requests."""
         self._log, self._throttled = context.log, context.throttled
         self._writer = RequestWriter(
             selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout
@@ -252,7 +252,9 @@ class NetworkClient:
 
         Returns earlier when work of the client itself is due.
         """
-        if not self._completions:
+        if self._completions:
+            self.received = None
+        else:
             # Sends that waited for this request follow before its response.
             asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
             seconds = timeout
@@ -272,11 +274,6 @@ class NetworkClient:
         if self._metadata_updater.log.active:
             self._metadata_updater.log.write(now)
         return now
-
-    @property
-    def has_completions(self) -> bool:
-        """Return whether requests have ended whose completions the next poll runs; it then reads nothing."""
-        return bool(self._completions)
 
     @property
     def awaits_events(self) -> bool:

@@ -52,9 +52,9 @@ class BatchExpiry:
     def _read_responses(self, now: float) -> None:
         """Read all responses that have arrived; a poll returns one for each connection."""
         for _ in range(MAX_POLLS):
-            reads = not self.client.has_completions
             self.client.poll(0.0, now)
-            if reads and not self.client.received:
+            received = self.client.received
+            if received is not None and not received:
                 return
 
     def abort(self, cause: OttlaError, now: float) -> None:
