@@ -748,6 +748,54 @@ def test_after_recovery_nothing_is_on_the_wire() -> None:
     assert sequences.may_leave(batch())
 
 
+def test_without_memory_a_batch_has_its_number_and_its_place_or_neither() -> None:
+    """Wherever memory ends. One with a number alone blocked its partition, or the next one got the same number."""
+    testcapi = pytest.importorskip("_testcapi")
+    failures = 0
+    for fails in range(30):
+        sequences, first, second = numbered(), batch(1000), batch()
+        known(sequences, 1000)  # for numbers that are not small: Python keeps those ready
+        testcapi.set_nomemory(fails, fails + 1)
+        try:
+            sequences.assign(first)
+        except MemoryError:
+            failures += 1
+        finally:
+            testcapi.remove_mem_hooks()
+        sequences.recover()
+
+        assert sequences.may_leave(first)
+        leave(sequences, first, second)
+        assert (base(first), base(second)) == (1000, 2000)
+        assert sequences._partitions["t", 0].in_flight == [first, second]
+    assert failures > 2
+
+
+def test_without_memory_numbers_are_renewed_completely_or_again() -> None:
+    testcapi = pytest.importorskip("_testcapi")
+    for fails in range(40):
+        sequences, first, second = numbered(), batch(1000), batch(1000)
+        known(sequences)
+        leave(sequences, first, second)
+        sequences._in_doubt["t", 0] = sequences._partitions["t", 0]
+        sequences._partitions["t", 0].out_of_order = True
+        sequences.recover()  # nothing is on the wire
+        testcapi.set_nomemory(fails, fails + 1)
+        try:
+            sequences.resolve()
+        except MemoryError:
+            testcapi.remove_mem_hooks()
+            sequences.recover()
+            sequences.resolve()
+        finally:
+            testcapi.remove_mem_hooks()
+
+        assert (epoch(first), base(first), epoch(second), base(second)) == (NEXT, 0, NEXT, 1000)
+        third = batch()
+        sequences.assign(third)
+        assert (epoch(third), base(third)) == (NEXT, 2000)
+
+
 def test_in_another_cluster_partitions_begin_again_with_a_new_id() -> None:
     sequences = numbered()
     known(sequences, 3)

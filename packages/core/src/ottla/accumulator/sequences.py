@@ -92,8 +92,9 @@ class Sequences:
             numbers.begin(current)
         elif numbers.idle:
             numbers.next = (numbers.last_acknowledged + 1) % SEQUENCES  # the numbers of refused batches are free
-        self._number(batch, numbers)
+        sequence, following = self._next(batch, numbers)
         numbers.in_flight.append(batch)
+        batch.sequence, numbers.next = sequence, following
 
     def mark_sent(self, batch: ProducerBatch) -> None:
         """Note that a batch left in a request."""
@@ -253,13 +254,20 @@ class Sequences:
         return True
 
     def _number(self, batch: ProducerBatch, numbers: PartitionSequences) -> None:
-        count = batch.count
-        batch.sequence = BatchSequence(
+        batch.sequence, numbers.next = self._next(batch, numbers)
+
+    def _next(self, batch: ProducerBatch, numbers: PartitionSequences) -> tuple[BatchSequence, int]:
+        """The batch's numbers and the number after them; made before either is stored, since memory may end here.
+
+        A batch that had its numbers before they were counted, or listed, would block its partition, or the next batch
+        would get the same numbers, and the broker would take it for a duplicate.
+        """
+        sequence = BatchSequence(
             producer_id_and_epoch=numbers.producer_id_and_epoch,
             base_sequence=numbers.next,
             transactional=self.transactional,
         )
-        numbers.next = (numbers.next + count) % SEQUENCES
+        return sequence, (numbers.next + batch.count) % SEQUENCES
 
     def _numbers(self, batch: ProducerBatch) -> PartitionSequences:
         return self._partitions[batch.topic, batch.partition]
