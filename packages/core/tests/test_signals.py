@@ -270,6 +270,34 @@ def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Produc
     assert any("cannot be committed" in line for line in handler.lines)
 
 
+@pytest.mark.parametrize("kind", [SignalSafeLock, LoggingLock])
+def test_a_lock_is_given_back_without_memory(kind: type[SignalSafeLock]) -> None:
+    """Wherever memory ends in the block of the I/O thread; other threads would wait for ever."""
+    testcapi = pytest.importorskip("_testcapi")
+    left: list[int] = []
+
+    def use_without_memory() -> None:
+        for fails in range(30):
+            lock = kind()
+            testcapi.set_nomemory(fails, fails + 1)
+            try:
+                with lock:
+                    object()
+            except MemoryError:
+                pass
+            finally:
+                testcapi.remove_mem_hooks()
+            if lock.raw._is_owned():
+                left.append(fails)
+
+    thread = threading.Thread(target=use_without_memory)
+    thread.start()
+    thread.join(WAIT)
+
+    assert not thread.is_alive()
+    assert left == []
+
+
 @pytest.mark.rule("producer.log.no-lock")
 def test_a_logging_handler_may_send(taking: Callable[[Producer], Taking]) -> None:
     """As one does that writes log lines to Kafka."""

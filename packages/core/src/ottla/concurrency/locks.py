@@ -263,7 +263,8 @@ class LoggingLock(SignalSafeLock):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            super().__exit__(kind, error, traceback)
+            # Not by super(), an object for which there may be no memory: then the lock would stay taken.
+            SignalSafeLock.__exit__(self, kind, error, traceback)
         finally:
             while self._lines:
                 try:
