@@ -277,6 +277,48 @@ def test_a_column_of_csv_whose_name_is_not_utf_8_is_shown(tmp_path: Path, rest: 
         list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
 
 
+@pytest.mark.parametrize(
+    ("name", "delimiter", "separator"),
+    [("a.csv", ";", ";"), ("a.csv", r"\t", "\t"), ("a.csv", "\t", "\t"), ("a.tsv", None, "\t"), ("a.tsv", ",", ",")],
+)
+def test_columns_of_csv_may_have_another_delimiter(
+    name: str, delimiter: str | None, separator: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(separator.join(("id", "price")) + "\n" + separator.join(("007", '"1,5"')) + "\n")
+    parts = Parts(key="id", value="price")
+    [block] = Input.of(str(tmp_path / name), None, parts, None, delimiter).blocks()
+
+    assert block.content.table.to_pylist() == [{"id": "007", "price": "1,5"}]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_csv_that_seems_to_have_another_delimiter_is_refused(separator: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"id{separator}name\n1{separator}x\n")
+    asked = Input.of(str(tmp_path / "a.csv"), None, Parts(), None)
+
+    with pytest.raises(InputError, match=r"a single column, 'id.*name': if .* add --delimiter '.*', otherwise"):
+        list(asked.blocks())
+    assert sum(block.count for block in attrs.evolve(asked, delimiter=",").blocks()) == 1
+
+
+@pytest.mark.parametrize("given", ["", ";;", "\n", '"', "é"])
+def test_a_delimiter_is_one_character(given: str) -> None:
+    with pytest.raises(InputError, match="--delimiter takes one character of ASCII"):
+        Input.of("a.csv", None, Parts(), None, given)
+
+
+def test_a_delimiter_is_for_csv() -> None:
+    with pytest.raises(InputError, match=r"--delimiter is for CSV: name the format of a\.ndjson with --format"):
+        Input.of("a.ndjson", None, Parts(), None, ";")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_line_of_json(tmp_path: Path) -> None:
+    (tmp_path / "a.ndjson").write_bytes(b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')
+    [block] = Input.of(str(tmp_path / "a.ndjson"), None, Parts(), None).blocks()
+
+    assert block.content.table["value"].to_pylist() == [b'{"a":1}', b'{"a":2}']
+
+
 def test_csv_of_the_standard_input_is_named_so_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(writer)

@@ -38,6 +38,9 @@ _SOME_FAILED: Final = 1
 @click.option("--header", "constants", metavar="NAME=VALUE", multiple=True, help="A header of every record.")
 @click.option("--key-separator", metavar="TEXT", help="In lines, the text between a key and its value.")
 @click.option(
+    "--delimiter", metavar="CHARACTER", help=r"In CSV, what separates columns; by default a comma. \t: a tab."
+)
+@click.option(
     "--resume",
     metavar="STATE",
     type=click.Path(dir_okay=False, path_type=Path),

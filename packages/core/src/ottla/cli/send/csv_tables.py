@@ -13,17 +13,22 @@ import pyarrow.csv
 from ottla.cli.send.columns import InputError
 
 _HEADER_BYTES: Final = 1024 * 1024
+_OTHER_DELIMITERS: Final = "\t;|"
 
 
-def csv_tables(file: str | int, name: str, *, block_bytes: int) -> Iterator[tuple[Any, int]]:
+def csv_tables(
+    file: str | int, name: str, *, block_bytes: int, delimiter: str | None = None
+) -> Iterator[tuple[Any, int]]:
     """Yield tables of about *block_bytes* of a file, or of an open descriptor, each with its size.
 
-    Raises InputError, which calls the file *name*.
+    Columns are separated by *delimiter*, by default a comma. Raises InputError, which calls the file *name*.
     """
     with io.FileIO(file, closefd=not isinstance(file, int)) as raw:
-        start, names = _header(raw, name)
+        start, names = _header(raw, name, delimiter or ",")
+        if delimiter is None:
+            _check_commas(names, name)
         options = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-        parse = pa.csv.ParseOptions(newlines_in_values=True)
+        parse = pa.csv.ParseOptions(delimiter=delimiter or ",", newlines_in_values=True)
         # With its threads, which make it no faster, pyarrow does not say which row has an error.
         read = pa.csv.ReadOptions(block_size=block_bytes, use_threads=False)
         stream = io.BufferedReader(_Begun(start, raw), _HEADER_BYTES)
@@ -59,7 +64,18 @@ class _UnfinishedError(Exception):
     """The header goes on after what was read."""
 
 
-def _header(raw: io.RawIOBase, name: str) -> tuple[bytes, list[str]]:
+def _check_commas(names: list[str], name: str) -> None:
+    """Raise InputError if the columns seem to be separated by something else: each row would be a single text."""
+    other = next((each for each in _OTHER_DELIMITERS if each in names[0]), None)
+    if len(names) == 1 and other is not None:
+        shown = other.replace("\t", r"\t")
+        raise InputError(
+            f"the header line of {name} has a single column, {names[0]!r}: if its columns are separated by something "
+            f"else, add --delimiter '{shown}', otherwise --delimiter ,"
+        )
+
+
+def _header(raw: io.RawIOBase, name: str, delimiter: str) -> tuple[bytes, list[str]]:
     """What was read, which has the whole header, and the names there. A pipe may return any part of it at once."""
     start, ended = bytearray(), False
     while not ended:
@@ -68,7 +84,7 @@ def _header(raw: io.RawIOBase, name: str) -> tuple[bytes, list[str]]:
         start += piece
         if ended or b"\n" in piece or b"\r" in piece:
             try:
-                names = _names(start, ended=ended, name=name)
+                names = _names(start, ended=ended, name=name, delimiter=delimiter)
             except _UnfinishedError:
                 pass
             else:
@@ -79,10 +95,10 @@ def _header(raw: io.RawIOBase, name: str) -> tuple[bytes, list[str]]:
     raise AssertionError("at its end the header is finished")
 
 
-def _names(start: bytes | bytearray, *, ended: bool, name: str) -> list[str]:
+def _names(start: bytes | bytearray, *, ended: bool, name: str, delimiter: str) -> list[str]:
     text = io.StringIO(start.decode("utf-8-sig", errors="surrogateescape"), newline="")
     try:
-        names = next(csv.reader(_finished(text, ended=ended)), [])
+        names = next(csv.reader(_finished(text, ended=ended), delimiter=delimiter), [])
     except csv.Error as error:
         raise InputError(f"the header line of {name} cannot be read: {error}") from None
     for each in names:

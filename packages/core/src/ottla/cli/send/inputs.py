@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,7 +51,9 @@ _FORMATS_OF_NAMES: Final = {
     ".jsonl": NDJSON,
     ".ndjson": NDJSON,
     ".parquet": PARQUET,
+    ".tsv": CSV,
 }
+_DELIMITERS_OF_NAMES: Final = {".tsv": "\t"}
 
 
 @attrs.frozen(kw_only=True)
@@ -71,10 +74,13 @@ class Input:
     format: str
     parts: Parts
     separator: bytes | None = None
+    delimiter: str | None = None
     guessed: bool = False
 
     @classmethod
-    def of(cls, name: str, format_: str | None, parts: Parts, separator: bytes | None) -> Input:
+    def of(
+        cls, name: str, format_: str | None, parts: Parts, separator: bytes | None, delimiter: str | None = None
+    ) -> Input:
         """The input of this name; its format is by default that of its name, else lines."""
         suffix = Path(name).suffix.lower()
         found = format_ or _FORMATS_OF_NAMES.get(suffix)
@@ -93,7 +99,11 @@ class Input:
             raise InputError("a line of JSON is the value as it is; leave --value out")
         if found == PARQUET and name == STDIN:
             raise InputError("a Parquet file is read from its end; it cannot come from the standard input")
-        return cls(name=name, format=found, parts=parts, separator=separator, guessed=guessed)
+        if found == CSV:
+            delimiter = _delimiter(delimiter) if delimiter is not None else _DELIMITERS_OF_NAMES.get(suffix)
+        elif delimiter is not None:
+            raise InputError(f"--delimiter is for CSV: name the format of {_shown(name)} with --format")
+        return cls(name=name, format=found, parts=parts, separator=separator, delimiter=delimiter, guessed=guessed)
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         """Yield the records after the first *skip* ones. Raises InputError if one is wrong, and OSError."""
@@ -122,6 +132,14 @@ class Input:
         renamed: dict[str, Any] = {part: part if part in names else None for part in _PARTS}
         parts = attrs.evolve(self.parts, **renamed)
         return sendable(table, parts)
+
+
+def _delimiter(given: str) -> str:
+    """The character between two columns. A tab may be written as in Python. Raises InputError."""
+    delimiter = "\t" if given == r"\t" else given
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n\0"':
+        raise InputError("--delimiter takes one character of ASCII, such as ; or \\t")
+    return delimiter
 
 
 def _shown(name: str) -> str:
@@ -170,8 +188,8 @@ def _lines(given: Input, _skip: int) -> _Tables:
 
 def _ndjson(given: Input, skip: int) -> _Tables:
     first = 0
-    for block in _line_blocks(given):
-        lines = split(block, blank=False)
+    for number, block in enumerate(_line_blocks(given)):
+        lines = split(block if number else block.removeprefix(codecs.BOM_UTF8), blank=False)
         if lines:
             # Records that are left out are not parsed.
             parts = given.parts if first + len(lines) > skip else Parts()
@@ -213,7 +231,7 @@ def _standard_input() -> TextIO:
 
 def _csv(given: Input, _skip: int) -> _Tables:
     file = _standard_input().fileno() if given.name == STDIN else given.name
-    return csv_tables(file, _shown(given.name), block_bytes=BLOCK_BYTES)
+    return csv_tables(file, _shown(given.name), block_bytes=BLOCK_BYTES, delimiter=given.delimiter)
 
 
 def _parquet(given: Input, _skip: int) -> _Tables:

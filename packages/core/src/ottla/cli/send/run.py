@@ -54,7 +54,9 @@ class Job:
         )
         separator = choices["key_separator"]
         inputs = [
-            Input.of(name, choices["format_"], parts, separator.encode() if separator else None)
+            Input.of(
+                name, choices["format_"], parts, separator.encode() if separator else None, choices.get("delimiter")
+            )
             for name in names or (STDIN,)
         ]
         return cls(topic=topic, inputs=inputs, choices=choices, progress_seconds=progress_seconds)
