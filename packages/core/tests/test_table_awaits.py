@@ -74,7 +74,7 @@ def test_a_cancelled_wait_leaves_the_errors_to_another_task_that_waits() -> None
 
 
 @pytest.mark.parametrize(("reads", "unretrieved"), [(False, 6), (True, 0)])
-def test_what_a_raising_callback_has_not_read_is_left_to_others(reads: bool, unretrieved: int) -> None:
+def test_a_raising_callback_leaves_what_it_has_not_read_to_others(reads: bool, unretrieved: int) -> None:
     table = Table()
 
     def faulty(delivery: TableDelivery) -> None:
