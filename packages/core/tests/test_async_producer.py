@@ -92,6 +92,20 @@ def test_interceptors_get_the_error_of_a_lookup() -> None:
         assert noting.errors == [SerializationError]
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+def test_no_headers_may_be_given_as_none(partition: int | None) -> None:
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        for value in (b"first of its batch", b"second"):
+            run(producer.send("t", value, headers=None, partition=partition))
+        simulation.run_until_idle()
+
+        assert [(record.value, record.headers) for record in simulation.cluster.topics["t"].log[0]] == [
+            (b"first of its batch", ()),
+            (b"second", ()),
+        ]
+
+
 def test_interceptors_get_the_error_of_a_wrong_callback() -> None:
     noting = Noting()
     wrong: list[Any] = [5, lambda: None]

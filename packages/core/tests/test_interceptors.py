@@ -117,6 +117,15 @@ def test_one_shot_header_iterators_are_seen_by_all_and_sent() -> None:
         ] * 2
 
 
+def test_no_headers_may_be_given_as_none() -> None:
+    interceptor = RecordingInterceptor("1")
+    with simulated_with(interceptor) as simulation:
+        simulation.producer.send("t", "value", headers=None, partition=0)
+
+        assert written_values(simulation) == [b"value1"]
+    assert interceptor.seen == [("t", None, "value", ())]
+
+
 @pytest.mark.rule("producer.send.interceptors")
 def test_an_interceptor_that_raises_is_logged_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     first, last = RecordingInterceptor("1"), RecordingInterceptor("3")

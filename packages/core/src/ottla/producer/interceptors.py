@@ -92,7 +92,7 @@ class Interceptors:
             value: Any = None,
             key: Any = None,
             *,
-            headers: Headers = (),
+            headers: Headers | None = (),
             partition: int | None = None,
             timestamp_ms: int | datetime | None = None,
             on_delivery: OnDelivery | None = None,
@@ -237,13 +237,13 @@ class InterceptedRecord(ObservingCallback):
         return self._on_delivery is not None
 
     def intercept(
-        self, key: Any, value: Any, headers: Headers, partition: int | None, timestamp_ms: int | datetime | None
+        self, key: Any, value: Any, headers: Headers | None, partition: int | None, timestamp_ms: int | datetime | None
     ) -> Parts:
         """Check what the caller gave, and pass it through the interceptors. After an exception call `fail`."""
         if self._on_delivery is not None:
             check_callback(self._on_delivery)
         # First: headers may be readable only once, and wrong ones are the caller's fault, not an interceptor's.
-        given: Sequence[Header] = checked_headers(headers)
+        given: Sequence[Header] = () if headers is None else checked_headers(headers)
         milliseconds: Any = timestamp_ms
         if isinstance(timestamp_ms, datetime):
             with suppress(InvalidRecordError):  # `send` refuses it in its turn

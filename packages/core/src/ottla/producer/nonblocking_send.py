@@ -65,7 +65,7 @@ class NonblockingSend:
         value: Any = None,
         key: Any = None,
         *,
-        headers: Headers = (),
+        headers: Headers | None = (),
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
@@ -124,7 +124,7 @@ class PendingSend:
         self,
         parts: SendParts,
         topic: str,
-        given: tuple[Any, Any, Headers, int | None, int | datetime | None],
+        given: tuple[Any, Any, Headers | None, int | None, int | datetime | None],
         on_delivery: OnDelivery | None,
         *,
         timeout: float | None,
@@ -211,7 +211,7 @@ class PendingSend:
         elif self._on_delivery is not None:
             check_callback(self._on_delivery)
         key, value, headers, partition, timestamp_ms = given
-        return key, value, checked_headers(headers), partition, timestamp_ms
+        return key, value, () if headers is None else checked_headers(headers), partition, timestamp_ms
 
     def _topic_before(self, lookup: Lookup) -> MetadataWait | Lookup:
         """What to wait for before the lookup, or the lookup. Raises for a topic that cannot be, as `append` does."""

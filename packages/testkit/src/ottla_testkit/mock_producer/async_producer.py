@@ -49,7 +49,7 @@ class AsyncMockProducer(AsyncProducer):
         value: Any = None,
         key: Any = None,
         *,
-        headers: Headers = (),
+        headers: Headers | None = (),
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,

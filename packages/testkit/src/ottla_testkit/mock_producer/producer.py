@@ -165,7 +165,7 @@ class MockProducer(Producer):
         value: Any = None,
         key: Any = None,
         *,
-        headers: Headers = (),
+        headers: Headers | None = (),
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
