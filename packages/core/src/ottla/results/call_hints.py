@@ -26,6 +26,7 @@ PRODUCER_HINTS: Final = {
     "__aenter__": "use AsyncProducer of ottla.aio, or `with` in place of `async with`",
     "__len__": "leave it out: flush() waits for the records that are queued, and returns their counts",
     "bootstrap_connected": "run `ottla doctor`, or call partitions_for(topic)",
+    "client": "call partitions_for(topic), or use an admin client",
     "cluster_id": "run `ottla doctor`, or use an admin client",
     "create_batch": "call send for each record, or send_table",
     "list_topics": "call partitions_for(topic), or use an admin client",
@@ -106,11 +107,15 @@ _NOT_HERE: Final = "Ottla only sends; use an admin client for topics, and anothe
 
 _NOT_REACHED: Final = "import TopicUnavailableError, which send raises if no broker answers within max.block.ms"
 
+_REFUSED: Final = "catch OttlaError; if a broker refused the request, __cause__ is a BrokerError, which has its code"
+
 IMPORT_HINTS: Final = {
     "AIOKafkaProducer": "import AsyncProducer from ottla.aio",
     "AIOProducer": "import AsyncProducer from ottla.aio",
     "AdminClient": _NOT_HERE,
     "AsyncProducer": "import it from ottla.aio",
+    "AvroProducer": "import Producer, and set key.serializer and value.serializer to avro",
+    "BrokerNotAvailableError": _REFUSED,
     "Consumer": _NOT_HERE,
     "KafkaAdminClient": _NOT_HERE,
     "KafkaConnectionError": _NOT_REACHED,
@@ -119,11 +124,19 @@ IMPORT_HINTS: Final = {
     "KafkaException": "import OttlaError, the base of all errors",
     "KafkaProducer": "import Producer",
     "KafkaTimeoutError": "import TopicUnavailableError and BufferExhaustedError, which send raises in its place",
+    "LeaderNotAvailableError": _REFUSED,
+    "Message": "import Delivery, which callbacks get, or RecordMetadata",
     "MessageSizeTooLargeError": "import RecordTooLargeError",
     "NewTopic": _NOT_HERE,
     "NoBrokersAvailable": _NOT_REACHED,
+    "NotEnoughReplicasError": _REFUSED,
+    "ProducerFenced": "import ProducerFencedError",
+    "RequestTimedOutError": _REFUSED,
     "SerializingProducer": "import Producer, which takes key_serializer and value_serializer",
+    "StringSerializer": "set key.serializer or value.serializer to string, or import it from confluent_kafka",
+    "TopicAuthorizationFailedError": _REFUSED,
     "TopicPartition": "write (topic, partition), or pass that of another client",
+    "UnknownTopicOrPartitionError": "import TopicUnavailableError",
 }
 """For `from ottla import ...`: classes of other clients, and one of another module."""
 
