@@ -6,11 +6,18 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import attrs
 import pytest
 
-from ottla_spark.worker.tcp_quickack import DESCRIPTORS, acknowledged, local_connections, with_tcp_quickack
+from ottla_spark.worker.tcp_quickack import (
+    DESCRIPTORS,
+    LocalConnection,
+    acknowledged,
+    local_connections,
+    with_tcp_quickack,
+)
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked")
 
@@ -22,12 +29,24 @@ class Line:
     spark: socket.socket
     worker: socket.socket
 
+    @property
+    def found(self) -> LocalConnection:
+        """The worker's end, as it is found among the descriptors of the process."""
+        number = self.worker.fileno()
+        return LocalConnection(number, os.fstat(number).st_ino)
+
     def quick(self) -> bool:
         return bool(self.worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
 
     def slow_down(self) -> None:
         """Have the kernel put acknowledgements off, as it does of itself where two ends talk in turns."""
         self.worker.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+
+
+def _connected(host: str = "127.0.0.1") -> tuple[socket.socket, socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as listening:
+        return socket.create_connection(listening.getsockname()[:2]), listening.accept()[0]
 
 
 @pytest.fixture
@@ -38,19 +57,19 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
 def line(stack: ExitStack, request: pytest.FixtureRequest) -> Line:
-    host: str = request.param
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = stack.enter_context(socket.create_server((host, 0), family=family))
+        return Line(*map(stack.enter_context, _connected(request.param)))
     except OSError:
-        pytest.skip(f"{host} is no address of this machine")
-    spark = stack.enter_context(socket.create_connection(listening.getsockname()[:2]))
-    worker = stack.enter_context(listening.accept()[0])
-    return Line(spark, worker)
+        pytest.skip(f"{request.param} is no address of this machine")
 
 
-def found(stack: ExitStack) -> list[socket.socket]:
-    return [stack.enter_context(each) for each in local_connections()]
+def names_found() -> list[Any]:
+    """The addresses of the connections that are found."""
+    names = []
+    for each in local_connections():
+        with socket.socket(fileno=os.dup(each.descriptor)) as copy:
+            names.append(copy.getsockname())
+    return names
 
 
 def test_tcp_quickack_is_set_before_each_batch_and_after_the_last(line: Line) -> None:
@@ -63,50 +82,69 @@ def test_tcp_quickack_is_set_before_each_batch_and_after_the_last(line: Line) ->
         quick.append(line.quick())
 
     line.slow_down()
-    for _ in acknowledged(batches(), [line.worker]):
+    for _ in acknowledged(batches(), [line.found]):
         line.slow_down()
 
     assert quick == [True, True, True]
 
 
 def test_the_batches_are_unchanged(line: Line) -> None:
-    assert list(acknowledged(iter("abc"), [line.worker])) == ["a", "b", "c"]
+    assert list(acknowledged(iter("abc"), [line.found])) == ["a", "b", "c"]
     assert list(with_tcp_quickack(iter("abc"))) == ["a", "b", "c"]
 
 
 def test_a_connection_that_closes_meanwhile_is_ignored(line: Line) -> None:
+    found = line.found
     line.worker.close()
 
-    assert list(acknowledged(iter("abc"), [line.worker])) == ["a", "b", "c"]
+    assert list(acknowledged(iter("abc"), [found])) == ["a", "b", "c"]
 
 
-def test_connections_within_the_machine_are_found(line: Line, stack: ExitStack) -> None:
-    names = {each.getsockname() for each in found(stack)}
+def test_another_connection_with_the_number_of_a_closed_one_is_left_alone(line: Line, stack: ExitStack) -> None:
+    found, number = line.found, line.worker.fileno()
+    other = Line(*map(stack.enter_context, _connected()))
+    os.dup2(other.worker.fileno(), number)
+    other.slow_down()
+    assert list(acknowledged(iter("abc"), [found])) == ["a", "b", "c"]
 
-    assert {line.spark.getsockname(), line.worker.getsockname()} <= names
+    assert not other.quick()
+
+
+def test_a_program_can_end_a_connection_of_its_own(line: Line) -> None:
+    """A service of this machine, such as a database, must see its end; the worker lives on for hours."""
+    found = local_connections()
+    line.spark.settimeout(30)
+    for _ in acknowledged(iter("ab"), found):
+        line.worker.close()
+
+    assert line.spark.recv(1) == b""
+
+
+def test_connections_within_the_machine_are_found(line: Line) -> None:
+    assert {line.spark.getsockname(), line.worker.getsockname()} <= set(names_found())
 
 
 def test_a_connection_with_several_descriptors_is_found_once(line: Line, stack: ExitStack) -> None:
     again = stack.enter_context(line.worker.dup())
-    names = [each.getsockname() for each in found(stack)]
 
-    assert names.count(again.getsockname()) == 1
+    assert names_found().count(again.getsockname()) == 1
 
 
-def test_a_found_connection_can_be_closed_without_the_original(line: Line) -> None:
+def test_a_connection_stays_open_after_its_acknowledgement(line: Line) -> None:
     for each in local_connections():
-        each.close()
+        each.acknowledge()
     line.spark.sendall(b"row")
 
     assert line.worker.recv(3) == b"row"
 
 
-def test_no_examined_descriptor_stays_open(line: Line, stack: ExitStack) -> None:
+def test_no_examined_descriptor_stays_open(line: Line) -> None:
     pipe = list(map(os.fdopen, os.pipe(), "rw"))
     before = len(os.listdir(DESCRIPTORS))
-    many = len(found(stack))
+    for each in local_connections():
+        each.acknowledge()
 
-    assert len(os.listdir(DESCRIPTORS)) == before + many
+    assert len(os.listdir(DESCRIPTORS)) == before
     for end in pipe:
         end.close()
 
@@ -127,7 +165,7 @@ def test_listeners_and_non_tcp_sockets_are_skipped(stack: ExitStack) -> None:
     unix, _other = map(stack.enter_context, socket.socketpair())
     datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     datagrams.connect(listening.getsockname())
-    names = [each.getsockname() for each in found(stack)]
+    names = names_found()
 
     assert listening.getsockname() not in names
     assert unix.getsockname() not in names
