@@ -50,6 +50,7 @@ from ottla_spark.sink.valid_text import with_valid_text
 _log = logging.getLogger(__name__)
 
 MAX_LOOKUPS: Final = 5
+"""Lookups for one column, as in the core; then the serializer is called once more."""
 
 MAX_KNOWN: Final = 64
 """Prepared serializers that a driver keeps."""
@@ -128,7 +129,8 @@ def _pickled(serializer: SupportsSerializeColumn, options: WriteOptions, kind: p
 
 
 def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, seconds: float) -> tuple[Header, ...]:
-    for _ in range(MAX_LOOKUPS):
+    lookups = 0
+    while True:
         try:
             serializer.serialize_column(topic, empty)
             return column_headers(serializer, topic, empty)
@@ -137,10 +139,12 @@ def _look_up(serializer: SupportsSerializeColumn, topic: str, empty: pa.Array, s
         except NotPreparedError as error:
             if not supports(serializer, SupportsPrepare):
                 raise _UnpreparedError(str(error)) from error
+            if lookups == MAX_LOOKUPS:
+                raise _UnpreparedError(f"{MAX_LOOKUPS} lookups did not prepare it") from error
+            lookups += 1
             serializer.prepare(topic, empty, (), timeout=seconds)
         except faults() as error:
             raise _UnpreparedError(serialization_failure(serializer, error)) from error
-    raise _UnpreparedError(f"{MAX_LOOKUPS} lookups did not prepare it")
 
 
 @contextlib.contextmanager
