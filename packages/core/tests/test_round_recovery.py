@@ -18,7 +18,7 @@ import pytest
 import ottla
 from ottla import AbortableTransactionError, Delivery
 from ottla.concurrency import io_threads
-from ottla.errors import ErrorCode
+from ottla.errors import DeliveryTimeoutError, ErrorCode
 from ottla_testkit.simulation import SimulatedNetwork
 from simulated_producer import Simulated, simulated
 from tracing import tracing
@@ -289,3 +289,40 @@ def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: 
         assert simulation.accumulator.pool.free == simulation.accumulator.pool.capacity
     assert "Cannot allocate memory" in caplog.text
     assert "the I/O thread works again after" in caplog.text
+
+
+ROUND_PARTS: dict[str, Callable[[Simulated], tuple[object, str]]] = {
+    "the round": lambda simulation: (simulation.sender, "run_once"),
+    "the drain of a lone batch": lambda simulation: (simulation.accumulator, "drain_lone"),
+    "the sequence numbers": lambda simulation: (simulation.sender._sequences, "resolve"),
+    "the poll": lambda simulation: (simulation.sender._client, "poll"),
+    "the recovery": lambda simulation: (simulation.sender, "recover"),
+}
+
+
+@pytest.mark.rule("producer.thread.bounded")
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("part", ROUND_PARTS)
+def test_records_expire_although_every_round_fails(part: str, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: Any, **_how: Any) -> None:
+        raise Fault(part)
+
+    timeouts = {"delivery_timeout_ms": 5_000, "request_timeout_ms": 2_000, "linger_ms": 0}
+    with simulated(*[1] * partitions, network=Refusing, **timeouts) as simulation, monkeypatch.context() as faulty:
+        assert isinstance(simulation.network, Refusing)
+        InterruptedProducer(simulation, Breaker(0))  # with rounds as the I/O thread runs them
+        simulation.network.failures = sys.maxsize if part == "the recovery" else 0
+        faulty.setattr(*ROUND_PARTS[part](simulation), fail)
+        deliveries = [simulation.producer.send("t", b"v", partition=partition) for partition in range(partitions)]
+        while simulation.clock() < 8.0:
+            simulation.round(until=simulation.clock() + 0.1)
+            simulation.clock.advance(0.1)
+
+        assert all(delivery.done() for delivery in deliveries)
+        assert {type(delivery.exception()) for delivery in deliveries} == {DeliveryTimeoutError}
+
+        faulty.undo()
+        simulation.network.failures = 0
+        last = simulation.producer.send("t", b"last", partition=0)
+        simulation.run_until_idle()
+        assert last.result().offset >= 0

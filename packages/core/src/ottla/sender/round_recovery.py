@@ -66,8 +66,9 @@ class Rounds:
             self._sleep(min(self._next_at, until) - now)
             now = self._clock()
         try:
+            if self._failures:
+                self._sender.expire(now)  # first: the recovery, or the round, may fail each time
             if self._broken is not None:
-                self._sender.expire(now)  # first: the recovery may fail each time
                 self._recover(now)
             self._sender.run_once(now, until=until)
         except Exception as error:
