@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ottla import Delivery
 from ottla.aio import AsyncProducer
 from ottla.errors import (
     AbortableTransactionError,
@@ -19,6 +20,7 @@ from ottla.errors import (
     UndeliveredError,
 )
 from ottla.producer.table_calls import TableCalls
+from ottla.transactions.state_table import State
 from simulated_producer import Simulated, simulated
 
 CONFIG = {"transactional.id": "mine"}
@@ -386,3 +388,51 @@ def test_a_table_whose_thread_starts_late_is_not_in_the_next_transaction(monkeyp
         in_a_loop(simulation, main)
 
         assert not simulation.cluster.topics["t"].committed(0)
+
+
+async def closed_in(block: Callable[[], AsyncIterator[None]]) -> None:
+    """Begin an asynchronous generator, and close it where it is: it gets GeneratorExit, as a closed coroutine does."""
+    generator = block()
+    await anext(generator)
+    await generator.aclose()  # type: ignore[attr-defined]
+
+
+def test_a_closed_coroutine_aborts_its_transaction() -> None:
+    async def main(producer: AsyncProducer) -> None:
+        async def block() -> AsyncIterator[None]:
+            async with producer.transaction():
+                await producer.send("t", b"given up")
+                yield
+
+        await closed_in(block)
+        while producer._producer._transactions.manager.state is not State.READY:  # type: ignore[union-attr]
+            await asyncio.sleep(0)
+        async with producer.transaction():
+            await producer.send("t", b"after")
+
+    with simulated(1, **CONFIG) as simulation:
+        in_a_loop(simulation, main)
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"after"]
+
+
+def test_a_closed_coroutine_closes_its_producer_and_sends_what_is_queued() -> None:
+    async def main() -> None:
+        producer = object.__new__(AsyncProducer)
+        producer._begin(simulation.producer)
+
+        async def block() -> AsyncIterator[None]:
+            async with producer:
+                delivery.append(await producer.send("t", b"queued"))
+                yield
+
+        async with rounds(simulation):
+            await closed_in(block)
+            await delivery[0]
+            while "closed" not in repr(simulation.producer):
+                await asyncio.sleep(0)
+
+    delivery: list[Delivery] = []
+    with simulated(1, linger_ms=60_000) as simulation:
+        asyncio.run(asyncio.wait_for(main(), 60))
+        assert simulation.log() == [b"queued"]

@@ -585,3 +585,25 @@ def test_a_reference_without_its_provider_is_warned_of(
 def test_a_reference_with_its_provider_causes_no_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert client_id("${env:OTTLA_TEST_NAME}") == "from-env"
     assert "reference" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (f"password={SECRET}\xff".encode("latin-1"), "is not UTF-8"),
+        (f"password={SECRET}\\u12".encode(), "line 1 has a \\u without four hexadecimal digits"),
+    ],
+    ids=["not UTF-8", "a cut escape"],
+)
+def test_a_file_that_cannot_be_read_is_named_without_its_secrets(content: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "kafka.properties"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        resolved({"config.providers": "file", "client.id": f"${{file:{path}:password}}"})
+
+    assert str(path) in str(caught.value)
+    assert problem in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert SECRET not in repr(error)
+        error = error.__cause__ or error.__context__

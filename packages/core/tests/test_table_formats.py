@@ -14,7 +14,15 @@ import pyarrow as pa
 import pytest
 
 from ottla.config import ConfigDraft
-from ottla.errors import ConfigError, InvalidPluginError, InvalidRecordError, PluginNotFoundError, SerializationError
+from ottla.errors import (
+    ConfigError,
+    InvalidPluginError,
+    InvalidRecordError,
+    NotPreparedError,
+    PluginNotFoundError,
+    RowSerializationError,
+    SerializationError,
+)
 from ottla.hookspecs import hookimpl
 from ottla.interfaces import ConfigKey, Header
 from ottla.plugins.registry import Registry
@@ -238,6 +246,48 @@ def test_the_remedy_for_a_format_that_fails_is_another_format() -> None:
         ),
     ):
         simulation.producer.send_table("t", TABLE, value="text", value_format="acme")
+
+
+class Refusing(Bracketed):
+    """A format that refuses some cells, and names their rows in the column that it was given."""
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        refused = {row: f"{cell} is refused" for row, cell in enumerate(column.to_pylist()) if cell in ("c", "e")}
+        if refused:
+            raise RowSerializationError(refused)
+        return super().serialize_column(topic, column)
+
+
+def test_refused_cells_are_named_by_their_rows_in_the_table() -> None:
+    parts = (["a", "b"], [], ["x", "c"], ["e"])
+    batches = [pa.record_batch({"value": pa.array(cells, pa.string())}) for cells in parts]
+    with simulated(1, plugins={"value_formats": SerializersByName(make=lambda _name: Refusing())}) as simulation:
+        with pytest.raises(SerializationError) as caught:
+            simulation.producer.send_table("t", pa.Table.from_batches(batches), value_format="refusing")
+
+        assert values(simulation) == [b"<a>", b"<b>"]
+    assert "column 'value' for topic 't' could not be serialized: row 3: c is refused" in str(caught.value)
+
+
+class Unprepared(Bracketed):
+    """A format that needs a lookup, and cannot be asked to do it."""
+
+    def serialize_column(self, topic: str, column: Any) -> Any:
+        raise NotPreparedError("the schema is not known")
+
+
+def test_a_format_that_needs_a_lookup_but_cannot_do_it_is_named() -> None:
+    unprepared = SerializersByName(make=lambda _name: Unprepared())
+    with (
+        simulated(1, plugins={"value_formats": unprepared}) as simulation,
+        pytest.raises(SerializationError) as caught,
+    ):
+        simulation.producer.send_table("t", TABLE, value="text", value_format="unprepared")
+
+    assert (
+        "value_format='unprepared': column 'text' for topic 't' could not be serialized: the schema is not known"
+        in (str(caught.value))
+    )
 
 
 def test_a_serializer_whose_columns_change_their_type_is_named() -> None:
