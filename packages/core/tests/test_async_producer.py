@@ -257,6 +257,29 @@ def test_sends_of_a_closed_loop_leave_their_memory_to_others() -> None:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
+def test_memory_of_a_loop_that_ends_in_a_block_of_the_pool_is_returned() -> None:
+    # As when the garbage collector, which runs at any point of any thread, finds a loop that nothing has closed.
+    with simulated(1, config={"buffer.memory": 3_000, "batch.size": 1_000}) as simulation:
+        producer, pool = asynchronous(simulation), simulation.pool
+        assert pool.try_reserve(3_000)
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(producer.send("t", b"old")) for _ in range(3)]
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(asyncio.sleep(0))
+        pool.release(3_000)  # the waits are over, and the loop is to have a turn
+        assert pool.free == 0
+
+        with pool._guard:
+            loop.close()
+
+        until = time.monotonic() + 20
+        while pool.free < 3_000:
+            assert time.monotonic() < until, pool.free
+            time.sleep(0.001)
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 @pytest.mark.rule("producer.send.timeout", "producer.send.lookup")
 def test_the_lookups_of_a_record_share_the_time_of_its_send() -> None:
     timeouts: list[float] = []

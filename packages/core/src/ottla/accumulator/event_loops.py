@@ -6,6 +6,7 @@ program imports this module, because asyncio takes a third of the time of `impor
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import threading
@@ -21,6 +22,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.task_wait import TaskWait
 from ottla.concurrency.copies import copy_of
+from ottla.errors import IllegalStateError
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
@@ -233,7 +235,8 @@ class EndOfTurn:
 class ExpectedTurn:
     """What only the loop keeps until the turn that it is about to have. If it is closed before, the finalizer acts.
 
-    It runs on the thread that closes the loop, so it takes no lock and writes no log line.
+    It runs on the thread that closes or drops the loop, at any point of its code, so it writes no log line, and takes a
+    lock only as `_call_outside_of_locks` does.
     """
 
     __slots__ = ("_due", "_inbox")
@@ -550,10 +553,22 @@ def _one_after_the_other(call: Callable[[], object]) -> None:
         return
     try:
         while calls:
-            calls[0]()
+            _call_outside_of_locks(calls[0])
             calls.popleft()
     finally:
         calls.clear()
+
+
+def _call_outside_of_locks(call: Callable[[], object]) -> None:
+    """Make a call, on another thread if this one is in a block of a lock that the call takes.
+
+    The garbage collector runs finalizers at any point of any thread, also for a loop that is dropped and not closed.
+    """
+    try:
+        call()
+    except IllegalStateError:  # raised before the call has done anything
+        # Not `threading.Thread`, whose start takes locks and waits for the thread.
+        _thread.start_new_thread(call, ())
 
 
 def _give_up_errors(records: Sequence[tuple[WaitedDelivery, Waiting]]) -> int:
