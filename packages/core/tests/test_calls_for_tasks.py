@@ -9,10 +9,12 @@ import platform
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 
 import pytest
+from event_loop_kinds import KINDS
 
 from ottla.aio.calls import on_a_thread
 from ottla.concurrency.cancellation import Cancellation
@@ -94,6 +96,36 @@ def test_only_a_fault_of_a_cancelled_call_is_logged(error: Exception | None, cap
     logged = [record.getMessage() for record in caplog.records]
     lost = "send_table raised after the task that waited for it was cancelled: another error"
     assert logged == ([lost] if isinstance(error, ValueError) else [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_that_the_loop_gets_no_turn_for_is_logged(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        go_on.wait(20)
+        raise ValueError("lost records")
+
+    async def main() -> None:
+        task = asyncio.create_task(on_a_thread(name="close", call=call))
+        await asyncio.to_thread(begun.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    loop = KINDS[kind]()
+    loop.run_until_complete(main())
+    go_on.set()
+    while any(thread.name == "ottla-aio-close" for thread in threading.enumerate()):
+        time.sleep(0.001)
+    assert not caplog.records  # the loop may run again
+    loop.close()
+    gc.collect()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "close raised after the task that waited for it was cancelled: lost records"
+    ]
 
 
 ENDS_IN_A_GENERATOR = """

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
@@ -81,21 +81,39 @@ class _Completion(Generic[T]):
         self._end(partial(self.future.set_exception, error), error)
 
     def _end(self, complete: Callable[[], object], error: BaseException | None) -> None:
+        expected = _ExpectedTurn(self, error)
         try:
-            self.future.get_loop().call_soon_threadsafe(self._complete, complete, error)
+            self.future.get_loop().call_soon_threadsafe(self._complete, complete, error, expected)
         except RuntimeError:  # the loop is closed, and the task was destroyed with it
-            self._log_lost(error)
+            expected.never_comes()
 
-    def _complete(self, complete: Callable[[], object], error: BaseException | None) -> None:
+    def _complete(self, complete: Callable[[], object], error: BaseException | None, expected: _ExpectedTurn) -> None:
+        expected.error = None
         if self.future.done():
-            self._log_lost(error)
+            self.log_lost(error)
         else:
             complete()
 
-    def _log_lost(self, error: BaseException | None) -> None:
+    def log_lost(self, error: BaseException | None) -> None:
+        """Log an error that no task gets."""
         cancelled = self.cancellation is not None and self.cancellation.error is not None
         if not (cancelled and isinstance(error, OttlaError)):  # says why the rest was not queued, as it is not to be
             _log_lost(self.name, error)
+
+
+@attrs.define(eq=False, repr=False)
+class _ExpectedTurn:
+    """What only the loop keeps until its turn. If it is closed before, the finalizer logs the error of the call."""
+
+    completion: _Completion[Any]
+    error: BaseException | None
+
+    def never_comes(self) -> None:
+        """Log the error, once."""
+        error, self.error = self.error, None
+        self.completion.log_lost(error)
+
+    __del__ = never_comes
 
 
 def _complete(call: Callable[[], T], completion: _Completion[T]) -> None:
