@@ -150,3 +150,26 @@ def test_a_producer_is_closed_at_once_if_no_thread_could_do_so_later(monkeypatch
 
     producer = used(idle=0.01)
     until(lambda: closed(producer))
+
+
+def test_an_error_of_a_close_leaves_no_other_producer_open(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    close, failed = Producer.close, []
+
+    def fail_once(producer: Producer, timeout: float | None = None) -> object:
+        report = close(producer, timeout)
+        if not failed:
+            failed.append(producer)
+            raise RuntimeError("a fault")
+        return report
+
+    monkeypatch.setattr(Producer, "close", fail_once)
+    cache = ProducerCache()
+    producers = [cache.take(settings(name)) for name in "ab"]
+    for producer, name in zip(producers, "ab", strict=True):
+        cache.put_back(producer, settings(name), idle=0.01)
+
+    until(lambda: all(closed(each) for each in producers))
+    until(lambda: cache._thread is None)
+    assert "a producer that is no longer used failed to close" in caplog.text

@@ -7,7 +7,7 @@ then, because each task waits for its own records.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import threading
 import time
@@ -19,6 +19,8 @@ import attrs
 
 from ottla import OttlaError, Producer
 from ottla_spark.options.shipped_files import with_shipped_files
+
+_log = logging.getLogger(__name__)
 
 MAX_PRODUCERS: Final = 4
 """Maximum number of producers in a worker that serves many jobs; the one unused for longest is closed."""
@@ -151,5 +153,9 @@ def _close_all(waiting: list[_Waiting]) -> None:
 
 def _close_now(producer: Producer) -> None:
     """Close a producer without waiting. Queued records are dropped; an idle producer has none."""
-    with contextlib.suppress(OttlaError):
+    try:
         producer.close(timeout=0)
+    except OttlaError:
+        pass  # of records that were dropped
+    except Exception:  # others are to be closed, too, and by a thread that nothing starts again
+        _log.exception("a producer that is no longer used failed to close")
