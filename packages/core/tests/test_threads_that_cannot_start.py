@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -84,6 +85,45 @@ def test_calls_apart_go_on_after_an_interruption() -> None:
     calls.add(lambda: made.append("second"))
 
     assert made == ["first", "second"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_calls_apart_stay_in_order_if_the_start_is_interrupted_late(runs: bool) -> None:
+    begin, go_on, made = threading.Event(), threading.Event(), list[str]()
+    threads: list[threading.Thread] = []
+
+    def make(run: Callable[[], object], name: str) -> Any:
+        def start() -> None:
+            first = not threads
+            threads.append(threading.Thread(target=lambda: (begin.wait(20) if first else None, run()), name=name))
+            threads[-1].start()
+            if not first:
+                return
+            if runs:
+                begin.set()
+                assert called.wait(20)
+            raise KeyboardInterrupt  # in the wait for the thread, which has been started
+
+        return SimpleNamespace(start=start)
+
+    called = threading.Event()
+
+    def slow() -> None:
+        called.set()
+        go_on.wait(20)
+        made.append("first")
+
+    calls = CallsApart(Environment(thread=make), "ottla-calls")
+    with pytest.raises(KeyboardInterrupt):
+        calls.add(slow)
+    calls.add(lambda: made.append("second"))
+    begin.set()
+    go_on.set()
+    for each in threads:
+        each.join(20)
+
+    assert made == ["first", "second"]
+    assert len(threads) == (1 if runs else 2)
 
 
 def test_each_module_that_starts_threads_has_a_test_without_one() -> None:

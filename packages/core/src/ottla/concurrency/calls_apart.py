@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+
+import attrs
 
 from ottla.concurrency.environment import Environment
 from ottla.errors.robust_logger import robust_logger
@@ -22,39 +25,54 @@ class CallsApart:
         self._name = name
         self._lock = environment.rlock()
         self._calls: deque[Callable[[], object]] = deque()
-        self._runs = False
+        self._runner: _Runner | None = None
         self._refused = False  # whether that was logged
 
     def add(self, call: Callable[[], object]) -> None:
         """Make a call behind the others; if no thread can be started, once one can at a later call."""
         with self._lock:
             self._calls.append(call)
-            if self._runs:
+            if self._runner is not None:
                 return
-            self._runs = True
+            runner = self._runner = _Runner()
         try:
-            self._make_thread(self._run, self._name).start()
+            self._make_thread(partial(self._run, runner), self._name).start()
         except BaseException as cause:
             with self._lock:
-                self._runs = False
+                if not runner.runs:  # else Ctrl-C came when the thread had been started
+                    self._end(runner)
             if not isinstance(cause, RuntimeError):  # Ctrl-C
                 raise
             if not self._refused:
                 self._refused = True
                 logger.warning("no thread %r could be started for calls, which wait for one: %s", self._name, cause)
 
-    def _run(self) -> None:
+    def _run(self, runner: _Runner) -> None:
         try:
-            while (call := self._next()) is not None:
+            while (call := self._next(runner)) is not None:
                 call()
         except BaseException:  # the program's hook for threads reports it; the next call begins another thread
             with self._lock:
-                self._runs = False
+                self._end(runner)
             raise
 
-    def _next(self) -> Callable[[], object] | None:
+    def _next(self, runner: _Runner) -> Callable[[], object] | None:
         with self._lock:
+            if self._runner is not runner:  # its thread has started only after `add` had given it up
+                return None
+            runner.runs = True
             if not self._calls:
-                self._runs = False
+                self._runner = None
                 return None
             return self._calls.popleft()
+
+    def _end(self, runner: _Runner) -> None:
+        if self._runner is runner:
+            self._runner = None
+
+
+@attrs.define(eq=False, repr=False)
+class _Runner:
+    """A thread that makes the calls, or is about to begin."""
+
+    runs: bool = False
