@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -117,6 +118,59 @@ def test_a_later_line_counts_the_callbacks_in_between() -> None:
     assert line() == "; 99 more callbacks raised there since the last line"
     clock.advance(SILENCE_SECONDS)
     assert line() == ""
+
+
+def test_a_summary_counts_what_no_line_has_counted() -> None:
+    clock = ManualClock()
+    raising = RaisingCallbacks(clock=clock)
+
+    def raises(place: str, times: int) -> None:
+        for _ in range(times):
+            try:
+                exec(compile("1 / 0", place, "exec"))
+            except ZeroDivisionError:
+                raising.line(failed=False)
+
+    raises("a.py", 1)
+    assert raising.summary() is None
+    for number, place in enumerate(["a.py", "b.py", "c.py", "d.py", "e.py"]):
+        raises(place, 10 - number)
+    summary = "36 more callbacks: 10 at a.py:1 (ZeroDivisionError), 8 at b.py:1 (ZeroDivisionError), "
+    assert raising.summary() == summary + "7 at c.py:1 (ZeroDivisionError), 2 other places"
+    assert raising.summary(at_exit=True) is None
+
+    raises("a.py", 1)
+    assert raising.summary() is None  # of the next producer, which is closed immediately
+    assert raising.summary(at_exit=True) == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+    raises("a.py", 1)
+    clock.advance(SILENCE_SECONDS)
+    assert raising.summary() == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+
+
+LEFT_OUT = """
+import logging
+from ottla_testkit.mock_producer import MockProducer
+
+logging.basicConfig()
+def faulty(delivery):
+    raise KeyError("fault")
+def send(producer):
+    for _ in range(100):
+        producer.send("t", b"v", on_delivery=faulty)
+for _ in range(3):
+    with MockProducer() as producer:
+        send(producer)
+    print("closed", flush=True)
+"""
+
+
+def test_the_callbacks_that_are_left_out_are_counted_at_the_end() -> None:
+    log = subprocess.run(
+        [sys.executable, "-c", LEFT_OUT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+    ).stdout
+
+    counts = re.findall(r"^(closed)|ERROR.* that no line has counted yet; (\d+) more callbacks", log, re.MULTILINE)
+    assert counts == [("", "99"), ("closed", ""), ("closed", ""), ("closed", ""), ("", "200")], log
 
 
 def test_each_place_that_raises_has_its_own_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,9 @@
 """Which exceptions of delivery callbacks are logged. A callback with a fault raises for each record, on the I/O thread.
 
-So there is one line with a traceback for each fault in half a minute, and it counts those that were left out. They are
-for the process, not for a producer: the fault is in the program. There is no lock, which a forked child might find
-taken; a count may be too low if two threads raise at the same moment.
+So there is one line with a traceback for each fault in half a minute, and it counts those that were left out. The last
+ones are counted by a line at the end of a producer. They are for the process, not for a producer: the fault is in the
+program. There is no lock, which a forked child might find taken; a count may be too low if two threads raise at the
+same moment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from ottla.errors.log_throttle import SILENCE_SECONDS
 _FRAMES: Final = 8
 """The frames of a traceback by which faults differ; the first ones are those of the callback."""
 
+_PLACES: Final = 3
+"""The places that the line at the end of a producer names."""
+
 _MAX_FAULTS: Final = 1_000
 """Faults that are remembered: code that is made at run time may have any number of file names."""
 
@@ -31,6 +35,7 @@ class RaisingCallbacks:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._silent: dict[Fault, tuple[float, int]] = {}  # when the next line may come, and how many were left out
+        self._next_summary = float("-inf")
 
     def line(self, *, failed: bool) -> str | None:
         """Return None if the exception that is handled now is left out of the log, else what its line ends with.
@@ -48,9 +53,29 @@ class RaisingCallbacks:
         self._silent[fault] = (now + SILENCE_SECONDS, 0)
         return f"; {counted(left_out, 'more callback')} raised there since the last line" if left_out else ""
 
+    def summary(self, *, at_exit: bool = False) -> str | None:
+        """Return what a line at the end of a producer says of those that no line counts yet, or None.
+
+        A program may make a producer for each of many requests, so this returns a text once in half a minute, and *at
+        exit* for the rest.
+        """
+        now = self._clock()
+        found = [(fault, count) for fault, (_until, count) in list(self._silent.items()) if count]
+        if not found or (now < self._next_summary and not at_exit):
+            return None
+        self._next_summary = now + SILENCE_SECONDS
+        for fault, count in found:
+            until, left_out = self._silent.get(fault, (now, count))
+            self._silent[fault] = (until, max(0, left_out - count))
+        found.sort(key=lambda each: each[1], reverse=True)
+        places = [f"{count} at {_text(fault)}" for fault, count in found[:_PLACES]]
+        rest = [counted(len(found) - _PLACES, "other place")] if len(found) > _PLACES else []
+        return f"{counted(sum(count for _fault, count in found), 'more callback')}: {', '.join(places + rest)}"
+
     def forget(self) -> None:
         """Log the next exception of each fault."""
         self._silent.clear()
+        self._next_summary = float("-inf")
 
 
 raising_callbacks: Final = RaisingCallbacks()
@@ -64,3 +89,9 @@ def _places(traceback: TracebackType | None) -> tuple[tuple[str, int], ...]:
         places.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
         traceback = traceback.tb_next
     return tuple(places)
+
+
+def _text(fault: Fault) -> str:
+    kind, _failed, places = fault
+    file, line = places[-1] if places else ("?", 0)
+    return f"{file}:{line} ({'?' if kind is None else kind.__name__})"

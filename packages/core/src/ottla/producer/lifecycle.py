@@ -150,6 +150,7 @@ class Lifecycle:
                 self._abort_remaining()
             self._close_plugins(max(deadline - time.monotonic(), 0.0))
         _open.discard(self)  # only now: Ctrl-C in the wait leaves the rest to the next `close`, or to the exit
+        _log_raising_callbacks()
         return self._report()
 
     def _joined(self, seconds: float) -> bool:
@@ -209,6 +210,7 @@ class Lifecycle:
         self._close_plugins(self._delivery_timeout)
         if self in _open:
             _open.discard(self)
+            _log_raising_callbacks()
             self._log_lost("a producer was dropped without being closed", self._report())
 
     def log_undelivered(self, undelivered: OttlaError) -> None:
@@ -269,8 +271,14 @@ def _close_at_exit() -> None:
     try:
         close_all(AT_EXIT_SECONDS)
     finally:
+        _log_raising_callbacks(at_exit=True)
         if _exit_code:
             _exit(_exit_code)
+
+
+def _log_raising_callbacks(*, at_exit: bool = False) -> None:
+    if (summary := raising_callbacks.summary(at_exit=at_exit)) is not None:
+        logger.error("delivery callbacks raised that no line has counted yet; %s", summary)
 
 
 def _exit(code: int) -> None:
