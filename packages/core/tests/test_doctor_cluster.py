@@ -355,7 +355,14 @@ def test_the_test_record_is_not_part_of_a_transaction(others: dict[str, object])
 
 @pytest.mark.parametrize(
     ("serializer", "sent"),
-    [("bytes", True), ("org.apache.kafka.common.serialization.StringSerializer", True), ("json", False), (str, False)],
+    [
+        ("bytes", True),
+        ("ottla:string", True),
+        ("org.apache.kafka.common.serialization.StringSerializer", True),
+        ("json", False),
+        ("ottla:json", False),
+        (str, False),
+    ],
 )
 def test_no_test_record_is_sent_that_consumers_may_be_unable_to_read(serializer: object, sent: bool) -> None:
     there = SimulatedCluster.of(1)

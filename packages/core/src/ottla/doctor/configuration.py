@@ -31,6 +31,7 @@ class Checked:
     plugin_values: Mapping[str, Any]
     """Keeps the secrets, so that quoted text from brokers has stars instead of them."""
     value_serializer: PluginChoice
+    """If it is named, its shortest name."""
     close: Callable[[], None]
     """Close the plugins."""
 
@@ -62,7 +63,7 @@ def checked(settings: Mapping[str, Any], *, clock: Callable[[], float]) -> Gener
         transport=plugins.transport,
         mechanism=plugins.mechanism,
         plugin_values=config.plugin_values,
-        value_serializer=config.serialization.value_serializer,
+        value_serializer=_shortest_name("serializer", config.serialization.value_serializer, registry),
         close=plugins.close,
     )
 
@@ -82,3 +83,9 @@ def _described(kind: KindName, choice: PluginChoice, registry: Registry) -> str:
         return f"{kind} {choice} of the program"
     info = registry.find(kind, choice)
     return f"{kind} {info.name} of {info.distribution} {info.version}".rstrip()
+
+
+def _shortest_name(kind: KindName, choice: PluginChoice, registry: Registry) -> PluginChoice:
+    if isinstance(choice, GivenPlugin):
+        return choice
+    return registry.chosen_by(registry.find(kind, choice)) or choice
