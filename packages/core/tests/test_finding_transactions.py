@@ -224,6 +224,22 @@ def test_a_request_may_get_less_time_than_the_client_has() -> None:
         assert until <= brokers.now < until + 1.0
 
 
+def test_a_restart_gives_no_more_time_than_the_call_around_it_has() -> None:
+    brokers = Mute({1: []})
+    asked = brokers.client()
+    with asked.within(2.0):
+        asked.restart()
+        with pytest.raises(TransactionTimeoutError, match="within 2 s"):
+            asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+    assert 2.0 <= brokers.now < 3.0
+
+    since = brokers.now
+    asked.restart()
+    with pytest.raises(TransactionTimeoutError, match=f"within {TIMEOUT:g} s"):
+        asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
+    assert brokers.now >= since + TIMEOUT
+
+
 def test_the_list_of_what_was_found_shows_and_keeps_what_is_missing() -> None:
     missing: Mapping[int, ConnectionFailedError] = {2: REFUSED}
     transactions = FoundTransactions(["orders-a"], missing)

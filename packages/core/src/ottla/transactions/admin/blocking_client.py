@@ -89,6 +89,7 @@ class BlockingClient:
         self._backoff: Backoff = connections.backoff
         self._timeout = timeout
         self._deadline = self._clock() + timeout
+        self._within = (float("inf"), float("inf"))  # the time at which a `within` is over, and its seconds
         self._polled_at = float("-inf")  # when the last poll began
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
@@ -101,15 +102,16 @@ class BlockingClient:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """A context manager whose requests have at most *seconds*, and no more than they would have without it."""
-        before = self._deadline, self._timeout
-        until = self._clock() + seconds
-        if until < self._deadline:
-            self._deadline, self._timeout = until, seconds
+        """A context manager whose requests have at most *seconds*, and no more than they would have without it.
+
+        A `restart` in it does not make these more.
+        """
+        before = self._within
+        self._within = min(before, (self._clock() + seconds, seconds))
         try:
             yield
         finally:
-            self._deadline, self._timeout = before
+            self._within = before
 
     def level(self) -> int:
         """The cluster's `transaction.version`; 0 before the first response of a broker."""
@@ -291,7 +293,7 @@ class BlockingClient:
         of the time that is left, or until they leave the cluster. Raises UnsupportedVersionError.
         """
         started_at = self._clock()
-        until = started_at + (self._deadline - started_at) / 2
+        until = started_at + (self._limit()[0] - started_at) / 2
         answers: dict[int, Any] = {}
         questions = {node: _Question(content) for node, content in contents.items()}
         while questions:
@@ -375,14 +377,17 @@ class BlockingClient:
         fatal = self._metadata.fatal_error
         if fatal is not None:
             raise TransactionError(f"no broker can be reached: {fatal}") from fatal
-        if now >= self._deadline <= self._polled_at:  # else the process may have been stopped since the poll began
+        deadline, seconds = self._limit()
+        if now >= deadline <= self._polled_at:  # else the process may have been stopped since the poll began
             error = self._last_error or self._metadata.last_error
             last = f"; last error: {error}" if error is not None else ""
-            raise TransactionTimeoutError(
-                f"not done within {self._timeout:g} s: {why}{last}; the same call may be repeated"
-            )
+            raise TransactionTimeoutError(f"not done within {seconds:g} s: {why}{last}; the same call may be repeated")
         self._polled_at = now
-        self._client.poll(max(0.0, min(0.1, self._deadline - now)), now)
+        self._client.poll(max(0.0, min(0.1, deadline - now)), now)
+
+    def _limit(self) -> tuple[float, float]:
+        """The time at which the requests have to be done, and how many seconds they had."""
+        return min((self._deadline, self._timeout), self._within)
 
     def _wait(self, seconds: float) -> None:
         end = self._clock() + seconds
