@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
-from ottla.concurrency.environment import SYSTEM
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import NameResolutionError
 from ottla.network.selector.resolver import Resolver
 from ottla.network.selector_interface import Address
@@ -25,9 +25,9 @@ HANG_GUARD = 20.0
 class Asked:
     """A resolver and the moments at which it says that an answer is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment = SYSTEM) -> None:
         self.woken = threading.Event()
-        self.resolver = Resolver(self.woken.set)
+        self.resolver = Resolver(self.woken.set, environment)
 
     def answer(self, host: str, *, canonical: bool = False) -> Sequence[Address]:
         self.woken.clear()
@@ -158,13 +158,19 @@ def test_the_codec_that_lookups_need_is_imported_before_the_first() -> None:
 
 
 @pytest.mark.rule("selector.names.aside")
-def test_the_thread_of_a_lookup_ends_with_it(asked: Asked) -> None:
-    before = set(threading.enumerate())
+def test_the_thread_of_a_lookup_ends_with_it() -> None:
+    threads: list[threading.Thread] = []
+
+    def make(run: Callable[[], object], name: str) -> threading.Thread:
+        threads.append(threading.Thread(target=run, name=name, daemon=True))
+        return threads[-1]
+
+    asked = Asked(attrs.evolve(SYSTEM, thread=make))
     asked.answer("localhost")
 
-    for thread in set(threading.enumerate()) - before:
-        thread.join(HANG_GUARD)
-        assert not thread.is_alive()
+    [thread] = threads
+    thread.join(HANG_GUARD)
+    assert not thread.is_alive()
 
 
 @pytest.mark.rule("selector.names.aside")
