@@ -34,6 +34,7 @@ from ottla.cli.send.target import Target
 from ottla.transactions import PreparedTransaction
 
 USAGE, INTERRUPTED = 2, 130
+DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 @pytest.mark.parametrize("max_bytes", [1, 2, 3, 7, 100])
@@ -90,11 +91,22 @@ def test_a_key_is_the_text_of_its_field(field: list[str], key: list[str | None])
         (b'{"k": 1}{"k": 2}', "record 8 is not JSON"),
         (b'{"k": NaN}', "record 8 is not JSON: NaN is no JSON value"),
         (b'{"k": "a", "z": [-Infinity]}', "record 8 is not JSON: -Infinity is no JSON value"),
+        (b"null", "record 8 is not a JSON object, so it has no field 'k'"),
     ],
 )
 def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         json_table([b'{"k": 1}', line], Parts(key="k"), 7)
+
+
+@pytest.mark.parametrize("part", ["key", "value", "headers", "partition", "timestamp"])
+@pytest.mark.parametrize("lines", [[b"null"], [b" null", b'{"k": "x"}']])
+def test_a_first_line_of_null_is_refused(part: str, lines: list[bytes]) -> None:
+    """pyarrow ends the process with a segmentation fault, so it must not see the line."""
+    named: dict[str, Any] = {part: "k"}
+
+    with pytest.raises(InputError, match=r"^record 7 is not a JSON object, so it has no field 'k'$"):
+        json_table(lines, Parts(**named), 7)
 
 
 @pytest.mark.parametrize("part", ["key", "value", "headers", "partition", "timestamp"])
@@ -111,6 +123,24 @@ def test_a_field_that_no_record_of_a_file_has_is_refused(part: str, tmp_path: Pa
     assert str(caught.value) == (
         f"{file}: no record has the field 'idd' that --{part} names; fields of the first one: 'id', 'deep'"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ('{"n": "café"}'.encode("latin-1"), "'n'"),
+        (b'{"n": %s}' % (b"9" * 5_000), "'n'"),
+        ('\ufeff{"n": 1}'.encode(), "'n'"),
+        (b'{"n": %s}' % DEEP, "none"),
+    ],
+    ids=["not UTF-8", "many digits", "a byte order mark", "deep"],
+)
+def test_a_field_is_also_absent_from_lines_that_only_pyarrow_reads(line: bytes, fields: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(line + b"\n")
+
+    with pytest.raises(InputError, match=rf"no record has the field 'k' .*; fields of the first one: {fields}$"):
+        list(Input.of(str(file), None, Parts(key="k"), None).blocks())
 
 
 @pytest.mark.parametrize("second", ['{"k": null}', '{"k": "x"}'])
@@ -156,9 +186,6 @@ print("pandas" in sys.modules)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
 
     assert ended.stdout == "False\n"
-
-
-DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 @pytest.mark.parametrize("part", ["key", "value", "headers", "timestamp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final
 
@@ -17,6 +18,7 @@ _LONGEST: Final = 64 * 1024 * 1024
 _NAMES: Final = 20
 _LONGEST_NAME: Final = 60
 """Of the fields that a message names: how many, and the characters of each."""
+_begins_an_object: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r]*\{").match
 
 
 def line_blocks(stream: BinaryIO, *, max_bytes: int, read: Callable[[int], bytes] | None = None) -> Iterator[bytes]:
@@ -103,10 +105,10 @@ def absent_field(lines: Sequence[bytes], parts: Parts, table: Any) -> str | None
 
 
 def _names(line: bytes) -> list[str]:
-    """The names of an object's fields, which pyarrow has read; none if Python's json finds it nested too deeply."""
+    """The names of an object's fields, which pyarrow has read; none if Python's json cannot: pyarrow takes more."""
     try:
-        return list(json.loads(line))
-    except RecursionError:
+        return list(json.loads(line.decode(errors="replace").removeprefix("\ufeff"), parse_int=str, strict=False))
+    except (RecursionError, ValueError):
         return []
 
 
@@ -154,6 +156,8 @@ _CONVERSIONS: Final = {
 
 def _parsed(lines: Sequence[bytes], name: str, kind: Any) -> Any | None:
     """A field as pyarrow parses it; None if a line does not fit, which Python's json then decides."""
+    if not all(map(_begins_an_object, lines)):  # pyarrow crashes if the first line is `null`, and takes others for {}
+        return None
     data = b"\n".join(lines)
     try:
         table = pa.json.read_json(
