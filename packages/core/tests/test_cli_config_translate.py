@@ -88,7 +88,7 @@ def test_the_default_time_out_of_a_record_is_named_where_it_is_used(tmp_path: Pa
         ),
         ("kafka-python", "acks=1\nlinger.ms=0\n", ["records without a key"]),
         ("kafka-python", "retries=0\n", ["records without a key", "a batch waits", "a record waits"]),
-        ("aiokafka", "linger.ms=5\nenable.idempotence=true\n", ["records without a key", "a record fails", "a record"]),
+        ("aiokafka", "linger.ms=5\nenable.idempotence=true\n", ["records without a key", "a record fails"]),
         ("aiokafka", "transactional.id=a\n", ["records without a key", "a batch waits", "a record fails"]),
         ("librdkafka", "enable.idempotence=false\n", ["librdkafka's default partitioner", "a record fails"]),
         ("librdkafka", "partitioner=murmur2\nacks=1\nmessage.timeout.ms=60000\n", []),

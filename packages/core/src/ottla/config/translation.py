@@ -99,8 +99,11 @@ def translate(given: Sequence[Given], client: Client) -> Translation:
     set_here = {key for line in lines for key in line.settings}
     added = {} if set_here & {"partitioner.class", "partitioner.ignore.keys"} else _ADDED.get(client, {})
     draft = _draft(lines, added)
-    if draft.config.transactions.idempotence is Idempotence.OFF:
-        set_here.add("enable.idempotence")  # by other settings, such as acks=1
+    match draft.config.transactions.idempotence:
+        case Idempotence.OFF:
+            set_here.add("enable.idempotence")  # by other settings, such as acks=1
+        case Idempotence.REQUIRED:
+            set_here.add("acks")  # by idempotence, in the other clients, too
     warnings = [each.text for each in _WARNINGS[client] if not set_here & each.unless_set]
     return Translation(client=client, warnings=warnings, added=added, lines=lines, problems=draft.problems)
 
@@ -233,7 +236,7 @@ _KEYLESS: Final = _Warning(
 )
 _IDEMPOTENT: Final = _Warning("the producer is idempotent", {"enable.idempotence", "transactional.id"})
 _IDEMPOTENT_BEFORE_3: Final = attrs.evolve(_IDEMPOTENT, text=f"{_IDEMPOTENT.text}, as kafka-python's is from 3 on")
-_ACKS: Final = _Warning("a record waits for all replicas in sync (acks=all)", {"acks", "transactional.id"})
+_ACKS: Final = _Warning("a record waits for all replicas in sync (acks=all)", {"acks"})
 _ACKS_BEFORE_3: Final = attrs.evolve(_ACKS, text=f"{_ACKS.text}, as kafka-python's from 3 on")
 _LINGER: Final = _Warning(
     "a batch waits up to 5 ms for more records (linger.ms), not 0 ms: set 0 if the program waits for each record",
@@ -244,7 +247,8 @@ _TIME_OUT: Final = _Warning(
     {"delivery.timeout.ms"},
 )
 _TIME_OUT_OF_REQUEST: Final = _Warning(
-    "a record fails after 120 s (delivery.timeout.ms), aiokafka's after request_timeout_ms (40 s)",
+    "a record fails after 120 s (delivery.timeout.ms), aiokafka's after request_timeout_ms, by default 40 s, and with "
+    "idempotence never",
     {"delivery.timeout.ms"},
 )
 _JAVAS: Final = (_Warning("nothing: names, defaults and the partitions of keys are those of Java's producer"),)
