@@ -126,6 +126,19 @@ class Stopped(Brokers):
         return super().poll(timeout, now)
 
 
+class StoppedLater(Brokers):
+    """The process is stopped after the first response, for longer than the others may take; they arrive meanwhile."""
+
+    def poll(self, timeout: float, now: float) -> float:
+        if now == 0.0 and len(self.under_way) == len(self.asked):
+            return super().poll(timeout, now)
+        if now == 0.0:
+            self.now = TIMEOUT / 2 + 1
+        while now and self.under_way:
+            super().poll(timeout, now)
+        return self.now
+
+
 def names(transactions: FoundTransactions[OpenTransaction]) -> list[str]:
     return [each.transactional_id for each in transactions]
 
@@ -210,6 +223,12 @@ def test_a_process_that_was_stopped_reads_what_has_arrived() -> None:
     response = asked.ask(1, LIST_TRANSACTIONS, lambda _version: ListTransactionsRequest())
 
     assert [each.transactional_id for each in response.transaction_states] == ["orders-a"]
+
+
+def test_a_process_that_was_stopped_reads_the_responses_of_all_brokers() -> None:
+    found = StoppedLater({1: ["orders-a"], 2: ["orders-b"], 3: ["orders-c"]}).found()
+
+    assert (names(found), found.missing) == (["orders-a", "orders-b", "orders-c"], {})
 
 
 def test_a_request_may_get_less_time_than_the_client_has() -> None:

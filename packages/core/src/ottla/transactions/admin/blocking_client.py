@@ -311,7 +311,7 @@ class BlockingClient:
                         self._last_error = question.error
             cluster = self._metadata.cluster
             gone = not cluster.bootstrap and questions and not questions.keys() & cluster.brokers.keys()
-            if answers and (gone or now >= until):
+            if answers and (gone or now >= until <= self._polled_at):  # else responses may have arrived in a stop
                 break
             if questions:
                 self._pass(f"no response to {message.name} from broker {', '.join(map(str, questions))}")
