@@ -156,7 +156,8 @@ _CONVERSIONS: Final = {
 
 def _parsed(lines: Sequence[bytes], name: str, kind: Any) -> Any | None:
     """A field as pyarrow parses it; None if a line does not fit, which Python's json then decides."""
-    if not all(map(_begins_an_object, lines)):  # pyarrow crashes if the first line is `null`, and takes others for {}
+    # pyarrow crashes if the first line is `null`, and takes others for {}. The first comparison is five times as fast.
+    if {line[:1] for line in lines} != {b"{"} and not all(map(_begins_an_object, lines)):
         return None
     data = b"\n".join(lines)
     try:
