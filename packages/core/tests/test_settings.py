@@ -149,6 +149,7 @@ def test_a_file_that_cannot_be_read_is_an_error_without_values(
         ("a.json", '{"bootstrap.servers": "localhost:9092", "sasl.password": "sesame"}', "JSON"),
         ("a.ini", "[default]\nsasl.password = sesame", "an INI file or JSON"),
         ("a.txt", "\n  [kafka]\nlinger.ms = 5", "an INI file or JSON"),
+        ("a.ini", "; see [1]\r\n\r\n# of a={}\r\n[default]\r\nlinger.ms = 5", "an INI file or JSON"),
     ],
 )
 def test_a_file_that_has_json_or_sections_is_refused(name: str, text: str, kind: str, tmp_path: Path) -> None:

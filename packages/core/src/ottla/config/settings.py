@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,9 @@ from ottla.errors.secret import Secret, SourcedSecret
 from ottla.errors.setting_sources import EnvironmentVariable, FileLine, SourcedSettings
 
 __all__ = ["SettingInForce", "SettingsInForce", "from_environment", "from_file", "read"]
+
+_OTHER_FORMAT: Final = re.compile(rb"(?:\s++|[#!;][^\r\n]*+)*+(?P<start>[{\[])")
+"""The first character that is in no comment."""
 
 _log = robust_logger(__name__)
 
@@ -64,9 +68,8 @@ def from_file(path: str | os.PathLike[str], *, table: str | None = None) -> dict
 
 def _refuse_other_formats(content: bytes) -> None:
     """Raise ValueError for JSON and INI, whose lines would be settings with strange names."""
-    start = content.lstrip()[:1]
-    if start in (b"{", b"["):
-        kind = "JSON" if start == b"{" else "an INI file or JSON"
+    if found := _OTHER_FORMAT.match(content):
+        kind = "JSON" if found["start"] == b"{" else "an INI file or JSON"
         raise ValueError(f"it begins as {kind}; it must be a properties file, or TOML with a name that ends in .toml")
 
 
