@@ -521,6 +521,28 @@ def test_a_fenced_producer_refuses_every_call(version: int) -> None:
         producer.close()
 
 
+@VERSIONS
+@pytest.mark.rule("producer.transactions.in-doubt")
+def test_a_commit_that_has_reached_no_coordinator_is_not_in_doubt(version: int) -> None:
+    cluster = cluster_of(version)
+    cluster.coordinator = 2
+    with simulated(cluster=cluster, transactional_id="x") as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=0)
+        simulation.run_until_idle()
+        simulation.network.hosts.refusing.add("broker-2")
+        simulation.network.cut(2)
+        simulation.pass_time(0.1)  # it is noticed before the commit
+        with pytest.raises(TransactionTimeoutError):
+            producer.commit_transaction(1)
+        fence(simulation)
+        simulation.network.hosts.refusing.clear()
+        with pytest.raises(ProducerFencedError) as fenced:
+            producer.commit_transaction()
+
+        assert "may have been committed" not in str(fenced.value)
+
+
 @pytest.mark.rule("producer.send.fatal-state")
 def test_with_v2_a_fenced_write_is_abortable_and_the_abort_says_why() -> None:
     with simulated(cluster=cluster_of(2), transactional_id="x") as simulation:
