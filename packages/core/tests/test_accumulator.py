@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -660,6 +661,37 @@ def test_a_batch_grows_no_larger_than_a_request() -> None:
 
     assert all(8_000 < batch.sealed.size <= 10_000 for batch in batches[:-1] if batch.sealed is not None)
     assert sum(batch.count for batch in batches) == 300
+
+
+def increments(queues: Queues, *, up_to: int) -> list[float]:
+    """Fill the open batch up to a size; return by which factors its memory grew, after it had reached `batch.size`."""
+    batch = queues.append(bytes(900))._batch
+    held = [batch.held_bytes]
+    while batch.columns.memory() < up_to:
+        queues.append(bytes(900))
+        if batch.full and batch.held_bytes != held[-1]:
+            held.append(batch.held_bytes)
+    return [after / before for before, after in pairwise(held[1:])]
+
+
+@pytest.mark.rule("accumulator.grow")
+def test_the_memory_of_a_full_batch_doubles_while_much_is_free() -> None:
+    queues = Queues(linger=5.0, batch_size=16_384, buffer_memory=32_000_000)
+
+    factors = increments(queues, up_to=900_000)
+
+    assert 4 <= len(factors) <= 6
+    assert all(factor > 1.9 for factor in factors[:-1])  # the last one brings it to the size of a request
+
+
+@pytest.mark.rule("accumulator.grow")
+def test_the_memory_of_a_large_batch_grows_by_a_quarter_if_little_is_free() -> None:
+    queues = Queues(linger=5.0, batch_size=16_384, buffer_memory=1_200_000)
+
+    factors = increments(queues, up_to=700_000)
+
+    assert len(factors) > 6
+    assert all(1.2 < factor < 1.3 for factor in factors[-3:])
 
 
 @pytest.mark.rule("producer.send.wakes")

@@ -21,6 +21,13 @@ from ottla.accumulator.partition_queue import TopicQueues
 BATCH_COST: Final = 2_000
 """About how many bytes the objects of a table's batch take besides its records: 1,200 to 2,000 were measured."""
 
+ROOM_TO_DOUBLE: Final = 16
+"""While this many times its memory is free, a large batch doubles it at once; else it gets a quarter more.
+
+Each increment needs a `send` in Python, which takes as long as a hundred records (`benchmarks/distance_pythons.py`).
+Memory that the batch has not used is free again when it is sealed.
+"""
+
 
 class MemoryGrant(enum.Enum):
     """The result of a request for more memory."""
@@ -71,9 +78,8 @@ class BatchMemory:
             allowed = self.sizes.max_memory(batch.columns, topic, charge)
             if memory + charge > allowed:
                 return MemoryGrant.FULL
-        return self._grant(
-            batch, charge, step=max(charge, min(memory, self.sizes.target), memory // 4), max_bytes=allowed
-        )
+        doubled = min(memory, max(self.sizes.target, self.pool.free // ROOM_TO_DOUBLE))
+        return self._grant(batch, charge, step=max(charge, doubled, memory // 4), max_bytes=allowed)
 
     def _grant(self, batch: ProducerBatch, charge: int, *, step: int, max_bytes: int) -> MemoryGrant:
         """Let a batch use *step* more bytes of memory. If less is free, it gets what is free, but at least *charge*."""
