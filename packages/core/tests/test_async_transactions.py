@@ -23,7 +23,7 @@ from ottla.producer.table_calls import TableCalls
 from ottla.transactions.state_table import State
 from simulated_producer import Simulated, simulated
 
-CONFIG = {"transactional.id": "mine"}
+CONFIG: dict[str, Any] = {"transactional.id": "mine"}
 
 
 def in_a_loop(simulation: Simulated, main: Callable[[AsyncProducer], Coroutine[Any, Any, None]]) -> None:

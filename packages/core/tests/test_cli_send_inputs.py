@@ -396,8 +396,10 @@ def test_columns_that_are_missing_or_unfit_are_named() -> None:
 def test_a_named_column_that_occurs_twice_is_named(part: str) -> None:
     table = pa.table([["1"], ["2"], ["v"]], names=["k", "k", "value"])
 
+    named: dict[str, Any] = {part: "k"}
+
     with pytest.raises(InputError, match=r"^two columns are named 'k'$"):
-        sendable(table, attrs.evolve(Parts(), **{part: "k"}))
+        sendable(table, Parts(**named))
 
 
 def test_default_columns_that_occur_twice_are_named() -> None:

@@ -307,7 +307,7 @@ def test_records_expire_although_every_round_fails(part: str, partitions: int, m
     def fail(*_arguments: Any, **_how: Any) -> None:
         raise Fault(part)
 
-    timeouts = {"delivery_timeout_ms": 5_000, "request_timeout_ms": 2_000, "linger_ms": 0}
+    timeouts: dict[str, Any] = {"delivery_timeout_ms": 5_000, "request_timeout_ms": 2_000, "linger_ms": 0}
     with simulated(*[1] * partitions, network=Refusing, **timeouts) as simulation, monkeypatch.context() as faulty:
         assert isinstance(simulation.network, Refusing)
         InterruptedProducer(simulation, Breaker(0))  # with rounds as the I/O thread runs them

@@ -259,7 +259,7 @@ class Refusing(Bracketed):
 
 
 def test_refused_cells_are_named_by_their_rows_in_the_table() -> None:
-    parts = (["a", "b"], [], ["x", "c"], ["e"])
+    parts: Sequence[list[str]] = (["a", "b"], [], ["x", "c"], ["e"])
     batches = [pa.record_batch({"value": pa.array(cells, pa.string())}) for cells in parts]
     with simulated(1, plugins={"value_formats": SerializersByName(make=lambda _name: Refusing())}) as simulation:
         with pytest.raises(SerializationError) as caught:

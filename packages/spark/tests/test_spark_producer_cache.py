@@ -155,7 +155,7 @@ def test_a_producer_is_closed_at_once_if_no_thread_could_do_so_later(monkeypatch
 def test_an_error_of_a_close_leaves_no_other_producer_open(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    close, failed = Producer.close, []
+    close, failed = Producer.close, list[Producer]()
 
     def fail_once(producer: Producer, timeout: float | None = None) -> object:
         report = close(producer, timeout)

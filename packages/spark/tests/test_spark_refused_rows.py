@@ -128,7 +128,7 @@ def test_dead_letters_are_sent_while_more_rows_are_read(monkeypatch: pytest.Monk
         written = sent(simulation, batches(), **TO_V)
         found = [value for _key, value, _headers in letters(simulation)]
 
-    assert sorted(found) == sorted(b"%d" % number for number in range(110))
+    assert sorted(value or b"" for value in found) == sorted(b"%d" % number for number in range(110))
     assert (written.records, written.refused) == (110, 110)
 
 
