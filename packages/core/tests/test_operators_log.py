@@ -14,7 +14,7 @@ from another_thread import Meanwhile
 from machine import Machine
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.concurrency.environment import Environment
-from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode
+from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode, TransactionError
 from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
@@ -453,6 +453,29 @@ def test_a_missing_coordinator_has_a_first_and_a_last_line(caplog: pytest.LogCap
     assert "me: FindCoordinator requests have failed for 1." in reported[0][1]
     assert "COORDINATOR_NOT_AVAILABLE" in reported[0][1]
     assert "me: FindCoordinator requests succeed again, after " in reported[1][1]
+    simulation.producer.close()
+
+
+@pytest.mark.rule("sender.log.coordinator")
+@pytest.mark.parametrize(
+    "refusal", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+)
+def test_a_refused_coordinator_request_is_not_logged_as_repeated(
+    refusal: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    simulation = Simulated(1, config={"transactional.id": "tx", "client.id": "me"})
+    caplog.clear()
+    refusals = deque([*[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 30, refusal])
+    simulation.cluster.brokers[1].errors_by_request["FindCoordinator"] = refusals
+
+    with pytest.raises(TransactionError):
+        simulation.producer.init_transactions()
+    for _ in range(900):
+        simulation.round(until=simulation.clock() + 0.5)
+
+    first, last = [line for line in lines(caplog) if "FindCoordinator" in line[1]]
+    assert "me: FindCoordinator requests have failed for 1." in first[1]
+    assert last[1].startswith("me: FindCoordinator requests are not repeated any more; the last ones failed, 31 in ")
     simulation.producer.close()
 
 

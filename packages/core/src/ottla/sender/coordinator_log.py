@@ -20,7 +20,8 @@ class CoordinatorLog:
 
     def __init__(self, *, client_id: str) -> None:
         self._client_id = client_id
-        self._outages: Outages[str, str] = Outages(timeout=LOGGED_AFTER)
+        # A request that is refused for good, or of a producer that has failed permanently, is not repeated.
+        self._outages: Outages[str, str] = Outages(timeout=LOGGED_AFTER, repeat_by_failure=True)
         self.active = False
         """Whether a request fails, or a line is left to log."""
 
