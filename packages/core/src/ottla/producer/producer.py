@@ -89,6 +89,7 @@ class Producer(metaclass=ListedWithoutHints):
     def _begin(
         self, engine: Engine, blocking_send: Callable[[Engine, CheckSendable], BlockingSend] = BlockingSend
     ) -> None:
+        """Begin with these parts. A mock producer has a *blocking_send* of its own."""
         queueing = engine.queueing
         self._engine = engine
         self._accumulator = queueing.accumulator
@@ -132,6 +133,7 @@ class Producer(metaclass=ListedWithoutHints):
         self._table_calls = TableCalls(engine, self._blocking_send.find_route)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
+        # Not Producer.send: a test or a tool may have put another one into its place in the class.
         send = assembly.choose_send(self, engine, overridden=type(self).send is not _SEND)
         if send is not None:
             self.send = send  # type: ignore[method-assign]
@@ -521,7 +523,6 @@ class Producer(metaclass=ListedWithoutHints):
 
 
 _SEND: Final = Producer.send
-"""The method itself: a test or a tool may have put another one into its place in the class."""
 
 
 def _check_sendable(state: Lifecycle, permission: AppendPermission, transaction: int | None = None) -> None:
