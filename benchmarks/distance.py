@@ -226,7 +226,7 @@ def table(rows: Sequence[Row], part_names: Sequence[str], title: str) -> Table:
     "--collector",
     type=click.Choice(list(COLLECTORS)),
     default="usual",
-    help="Python's garbage collector after the warm-up: as usual, without the objects that exist then, or off.",
+    help="Python's garbage collector after the warm-up: as usual, without the objects that exist then, seldom, or off.",
 )
 @click.option("--short", is_flag=True, help="Three shapes at 1 and 20 ms, three rounds.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")

@@ -171,7 +171,17 @@ def freeze() -> None:
     gc.freeze()
 
 
-COLLECTORS: Final[Mapping[str, Callable[[], object]]] = {"usual": lambda: None, "frozen": freeze, "off": gc.disable}
+def collect_seldom() -> None:
+    """Collect only after 100,000 new objects, so that a burst makes one collection at most."""
+    gc.set_threshold(100_000, *gc.get_threshold()[1:])
+
+
+COLLECTORS: Final[Mapping[str, Callable[[], object]]] = {
+    "usual": lambda: None,
+    "frozen": freeze,
+    "seldom": collect_seldom,
+    "off": gc.disable,
+}
 
 
 def places(work: Work) -> Iterator[tuple[bytes | None, int | None]]:

@@ -3,6 +3,9 @@
 The loads and the broker are those of `distance.py`. Both clients are Ottla with `ottla-accel`, in processes of these
 two Pythons, which take turns. Each Python needs `ottla`, `ottla-accel` and `ottla-transport-plaintext`; the broker runs
 with the Python of this program. Times are milliseconds, medians of the rounds.
+
+A burst with a callback for each record is mostly the program's own work: `callback_objects.py` measures what it takes
+without a producer. What is Ottla's shows with `--collector off`, and with `send.py`, whose records share a callback.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import attrs
 import click
 from client_process import ClientProcess
 from distance import HERE, SHAPES, Row, measure
+from distance_client import COLLECTORS
 from published_tables import distance_pythons
 from rounds import Broker
 
@@ -55,7 +59,9 @@ def about(python: str, *, gil: bool) -> str:
     return str(found["version"])
 
 
-def measured(shapes: Sequence[str], pythons: Mapping[str, str], round_trips: Sequence[float], rounds: int) -> list[Row]:
+def measured(
+    shapes: Sequence[str], pythons: Mapping[str, str], collector: str, round_trips: Sequence[float], rounds: int
+) -> list[Row]:
     """Measure these loads with both Pythons in turns."""
 
     def start(name: str, servers: str, collector: str) -> ClientProcess:
@@ -71,7 +77,7 @@ def measured(shapes: Sequence[str], pythons: Mapping[str, str], round_trips: Seq
                 kafka,
                 broker,
                 list(pythons),
-                collector="usual",
+                collector=collector,
                 round_trips=round_trips,
                 rounds=rounds,
                 start=start,
@@ -85,9 +91,16 @@ def measured(shapes: Sequence[str], pythons: Mapping[str, str], round_trips: Seq
 @click.option("--only", multiple=True, help="Loads whose name contains this; more than once for more.")
 @click.option("--round-trips", default=ROUND_TRIPS, help="Milliseconds, by commas.")
 @click.option("--rounds", default=5, help="Rounds at each distance.")
+@click.option("--collector", type=click.Choice(list(COLLECTORS)), default="usual", help="As that of `distance.py`.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write everything there, too.")
 def main(
-    with_gil: str, without_gil: str, only: Sequence[str], round_trips: str, rounds: int, file: Path | None
+    with_gil: str,
+    without_gil: str,
+    only: Sequence[str],
+    round_trips: str,
+    rounds: int,
+    collector: str,
+    file: Path | None,
 ) -> None:
     """Send the same records from each of these distances with both Pythons in turns, and compare."""
     pythons = {WITH: with_gil, WITHOUT: without_gil}
@@ -95,7 +108,7 @@ def main(
     shapes = [name for name in SHAPE_NAMES if not only or any(word in name for word in only)]
     if not shapes:
         raise click.BadParameter(f"no load has {' or '.join(only)} in its name", param_hint="--only")
-    rows = measured(shapes, pythons, [float(each) for each in round_trips.split(",")], rounds)
+    rows = measured(shapes, pythons, collector, [float(each) for each in round_trips.split(",")], rounds)
     found = {"pythons": versions, "rows": [attrs.asdict(row) for row in rows]}
     click.echo("\n".join(distance_pythons(found)))
     click.echo(f"load {os.getloadavg()[0]:.1f} after")
