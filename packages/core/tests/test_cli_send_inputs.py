@@ -339,6 +339,21 @@ def test_a_delimiter_is_for_csv() -> None:
         Input.of("a.ndjson", None, Parts(), None, ";")
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("delimiter", [None, ";"])
+def test_a_first_line_of_csv_for_excel_is_refused(mark: bytes, delimiter: str | None, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(mark + b"sep=;\r\nid;name\r\n1;x\r\n")
+    with pytest.raises(InputError, match=r"the first line of .*a\.csv is for Excel: remove it, and pass --delimiter"):
+        list(Input.of(str(tmp_path / "a.csv"), None, Parts(), None, delimiter).blocks())
+
+
+@pytest.mark.parametrize("form", [None, "ndjson"])
+def test_json_in_utf_16_is_refused(form: str | None, tmp_path: Path) -> None:
+    (tmp_path / "a.ndjson").write_bytes('{"a":1}\n{"a":2}\n'.encode("utf-16"))
+    with pytest.raises(InputError, match=r"is not lines of text, but .* text in UTF-16: it has zero bytes"):
+        list(Input.of(str(tmp_path / "a.ndjson"), form, Parts(), None).blocks())
+
+
 def test_a_byte_order_mark_is_no_part_of_a_line_of_json(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_bytes(b'\xef\xbb\xbf{"a":1}\n{"a":2}\n')
     [block] = Input.of(str(tmp_path / "a.ndjson"), None, Parts(), None).blocks()

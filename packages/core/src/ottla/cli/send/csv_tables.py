@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,8 @@ def csv_tables(
     """
     with io.FileIO(file, closefd=not isinstance(file, int)) as raw:
         start, names = _header(raw, name, delimiter or ",")
+        if names[0].startswith("sep=") and start.lstrip(codecs.BOM_UTF8)[5:6] in (b"\r", b"\n"):
+            raise InputError(f"the first line of {name} is for Excel: remove it, and pass --delimiter")
         if delimiter is None:
             _check_commas(names, name)
         options = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)

@@ -163,7 +163,7 @@ def _check_suffix(name: str, suffix: str) -> None:
 
 
 def _check_text(name: str, block: bytes) -> None:
-    """Raise InputError if the first block of an input without --format is not of lines of text."""
+    """Raise InputError if the first block of an input is not of lines of text, or not of JSON."""
     kind = next((kind for magic, kind in _MAGIC.items() if block.startswith(magic)), None)
     if kind is None and b"\x00" in block[:_LOOKED_AT]:
         kind = "binary data, or text in UTF-16: it has zero bytes"
@@ -189,7 +189,10 @@ def _lines(given: Input, _skip: int) -> _Tables:
 def _ndjson(given: Input, skip: int) -> _Tables:
     first = 0
     for number, block in enumerate(_line_blocks(given)):
-        lines = split(block if number else block.removeprefix(codecs.BOM_UTF8), blank=False)
+        if not number:
+            _check_text(_shown(given.name), block)
+            block = block.removeprefix(codecs.BOM_UTF8)
+        lines = split(block, blank=False)
         if lines:
             # Records that are left out are not parsed.
             parts = given.parts if first + len(lines) > skip else Parts()
