@@ -20,7 +20,7 @@ from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import abort_left_open, commit
 from ottla_spark.exactly_once.driver.plan import plan
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, DataLossError, LeaseLostError, LedgerMismatchError
-from ottla_spark.exactly_once.kafka import cluster_client
+from ottla_spark.exactly_once.kafka import cluster_client, timeout_limits
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger import partition
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -291,11 +291,11 @@ def test_a_limit_of_the_brokers_that_changes_is_obeyed_later(
     name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = driver()
-    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: 900_000)
+    monkeypatch.setattr(timeout_limits, "longest_timeout_ms", lambda _client, _node: 900_000)
     before = cluster.timeout_ms()
-    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: 100_000)
+    monkeypatch.setattr(timeout_limits, "longest_timeout_ms", lambda _client, _node: 100_000)
     kept = cluster.timeout_ms()
-    monkeypatch.setattr(cluster, "_limit", attrs.evolve(cluster._limit, valid_until=0.0))
+    monkeypatch.setattr(cluster._limits, "_limit", attrs.evolve(cluster._limits._limit, valid_until=0.0))
 
     assert (before, kept, cluster.timeout_ms()) == (900_000, 900_000, 100_000)
 
@@ -305,8 +305,8 @@ def test_a_limit_that_brokers_do_not_say_is_asked_for_once(
 ) -> None:
     """Each time, a warning says that it cannot be read."""
     asked: list[int] = []
-    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, node: asked.append(node))
-    monkeypatch.setattr(cluster_client, "LIMITS_VALID", 0.0)
+    monkeypatch.setattr(timeout_limits, "longest_timeout_ms", lambda _client, node: asked.append(node))
+    monkeypatch.setattr(timeout_limits, "LIMITS_VALID", 0.0)
     cluster = driver()
 
     assert [cluster.timeout_ms() for _ in range(3)] == [BROKERS_MAX_TIMEOUT_MS] * 3
@@ -316,8 +316,8 @@ def test_a_limit_that_brokers_do_not_say_is_asked_for_once(
 def test_a_timeout_above_an_unknown_limit_is_named_before_any_task(
     name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_client, "longest_timeout_ms", lambda _client, _node: None)
-    monkeypatch.setattr(cluster_client, "BROKERS_MAX_TIMEOUT_MS", 900_001)  # of brokers whose limit is 900,000
+    monkeypatch.setattr(timeout_limits, "longest_timeout_ms", lambda _client, _node: None)
+    monkeypatch.setattr(timeout_limits, "BROKERS_MAX_TIMEOUT_MS", 900_001)  # of brokers whose limit is 900,000
     with pytest.raises(
         TransactionError, match=r"900001 ms was assumed.*set kafka\.transaction\.timeout\.ms to at most"
     ):

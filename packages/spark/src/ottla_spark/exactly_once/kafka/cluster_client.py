@@ -19,7 +19,6 @@ from ottla.errors import (
     UnsupportedVersionError,
 )
 from ottla.protocol.messages.describe_transactions import TransactionState
-from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla.transactions.admin.completion import end_with
@@ -28,18 +27,17 @@ from ottla.transactions.admin.descriptions import ONGOING, described, described_
 from ottla.transactions.admin.open_transactions import abort_with
 from ottla.transactions.coordinator_request import InitProducerId
 from ottla_spark.exactly_once.acl_hints import naming_right, transactions_right
-from ottla_spark.exactly_once.broker_limits import longest_timeout_ms
 from ottla_spark.exactly_once.driver.cluster import OpenTaskTransaction, TransactionOutcome, TransactionStatus
-from ottla_spark.exactly_once.errors import EntryNotWrittenError, LeaseLostError, LedgerMismatchError
+from ottla_spark.exactly_once.errors import EntryNotWrittenError, LeaseLostError
+from ottla_spark.exactly_once.kafka.timeout_limits import TimeoutLimits
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
 from ottla_spark.exactly_once.ledger.partition import LedgerPartition
 from ottla_spark.exactly_once.ledger.write_permissions import check_writers
 from ottla_spark.exactly_once.ledger.writer import write_entry
-from ottla_spark.exactly_once.settings import TWO_PHASE, Settings
+from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import is_task_id
-from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS, TRANSACTION_TIMEOUT
 
 _log = logging.getLogger(__name__)
 
@@ -55,30 +53,6 @@ ONE_AFTER_ANOTHER: Final = 30.0
 BRIEFLY: Final = 3.0
 """Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
 
-LIMITS_VALID: Final = 30.0
-"""Seconds after which brokers are asked for their limits again: they may be restarted with others."""
-
-LEDGER_TIMEOUT_MS: Final = 150_000
-"""Time-out of the lease's transactions: longer than `RESPONSE_TIMEOUT`, for which the driver tries to write an entry.
-
-It limits how long a driver that dies while it writes one keeps the partition from being compacted.
-"""
-
-FIRST_WITH_TWO_PHASE: Final = 6
-"""The first version of InitProducerId that can enable two-phase commit."""
-
-
-@attrs.frozen(kw_only=True)
-class TimeoutLimit:
-    """The longest time-out of a transaction that all brokers allow; after *valid_until* they are asked again.
-
-    Unless it is *known*, brokers have not said it, and their default is assumed.
-    """
-
-    longest_ms: int = BROKERS_MAX_TIMEOUT_MS
-    known: bool = False
-    valid_until: float = float("-inf")
-
 
 class KafkaClusterClient:
     """`ClusterClient` for real brokers. Not thread-safe."""
@@ -88,11 +62,16 @@ class KafkaClusterClient:
         self._connections = connect(settings.connection)
         self._lookup = LedgerLookup(settings)
         self._checked = False
-        self._limit = TimeoutLimit()
         self._cluster_id: tuple[str | None] | None = None
         """The cluster's id, which may be None; None as a whole until brokers have said it."""
         self._client = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT)
         self._client_since = self._connections.clock()
+        self._limits = TimeoutLimits(
+            settings,
+            self._connections,
+            brokers=lambda: self._blocking_client().brokers(),
+            briefly=self._briefly,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -110,16 +89,7 @@ class KafkaClusterClient:
 
     def timeout_ms(self) -> int:
         """Return the timeout of a task's transaction. Raises LedgerMismatchError if brokers do not allow it."""
-        longest_ms = self._timeout_limit().longest_ms
-        wanted = self._settings.timeout_ms
-        if wanted is None:
-            return longest_ms
-        if wanted > longest_ms:
-            raise LedgerMismatchError(
-                f"kafka.{TRANSACTION_TIMEOUT}={wanted} is more than the brokers allow: transaction.max.timeout.ms is "
-                f"{longest_ms}. Leave the option out to use all of it"
-            )
-        return wanted
+        return self._limits.task_ms()
 
     def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[OpenTaskTransaction]:
         """See `ClusterClient`."""
@@ -137,9 +107,7 @@ class KafkaClusterClient:
         client = self._blocking_client()
         self._check_topic(client)
         transactional_id = lease_id(name)
-        limit = self._timeout_limit()
-        # If brokers do not say their limit, they have to refuse the time-out of the tasks here, before any task begins.
-        timeout_ms = min(LEDGER_TIMEOUT_MS, limit.longest_ms) if limit.known else self.timeout_ms()
+        timeout_ms = self._limits.lease_ms()
         request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms)
         with _naming_rights(name):
             self._lookup.before_lease(client)
@@ -147,7 +115,7 @@ class KafkaClusterClient:
             if ended.code is not ErrorCode.NONE:
                 error = BrokerError(ended.code)
                 message = f"the ledger of {name!r} cannot be taken over: {error}"
-                raise TransactionError(message + self._help(ended.code, timeout_ms)) from error
+                raise TransactionError(message + self._limits.remedy(ended.code, timeout_ms)) from error
         assigned = ended.response
         self._lookup.leased(assigned.producer_id)
         return Lease(name=name, producer_id=assigned.producer_id, epoch=assigned.producer_epoch, level=client.level())
@@ -227,33 +195,6 @@ class KafkaClusterClient:
         with contextlib.nullcontext() if within is None else client.within(within):
             abort_with(client, transaction)
 
-    def _timeout_limit(self) -> TimeoutLimit:
-        """Return the limit that brokers said in the last `LIMITS_VALID` seconds.
-
-        If they do not say it, the same is assumed for as long as this client lives.
-        """
-        now = self._connections.clock()
-        if now >= self._limit.valid_until:
-            if self._settings.two_phase:
-                self._check_two_phase()
-            maximums = [self._allowed_by(node) for node in self._blocking_client().brokers()]
-            known = [each for each in maximums if each is not None]
-            self._limit = TimeoutLimit(
-                longest_ms=min(known, default=BROKERS_MAX_TIMEOUT_MS),
-                known=bool(known),
-                valid_until=now + LIMITS_VALID if known else float("inf"),
-            )
-        return self._limit
-
-    def _help(self, code: ErrorCode, timeout_ms: int) -> str:
-        """Return the end of an error message about a refused lease."""
-        if code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT or self._limit.known:
-            return ""
-        return (
-            f" A time-out of {timeout_ms} ms was assumed, because the user may not read the limit of the brokers, "
-            f"which needs DescribeConfigs for the cluster: set kafka.{TRANSACTION_TIMEOUT} to at most that limit"
-        )
-
     def _listed(self, node: int, name: str) -> Sequence[str]:
         """Return the transactional ids with open transactions that one broker coordinates.
 
@@ -268,26 +209,6 @@ class KafkaClusterClient:
         except TransactionTimeoutError as error:
             _log.warning("the open transactions of broker %d cannot be listed: %s", node, error)
             return ()
-
-    def _allowed_by(self, node: int) -> int | None:
-        """Return one broker's transaction.max.timeout.ms, or None if it does not return it or is down."""
-        try:
-            return longest_timeout_ms(self._briefly(), node)
-        except TransactionTimeoutError as error:
-            _log.warning("transaction.max.timeout.ms of broker %d cannot be read: %s", node, error)
-            return None
-
-    def _check_two_phase(self) -> None:
-        """Raise LedgerMismatchError for a broker that cannot keep prepared transactions without a time-out."""
-        for node in self._blocking_client().brokers():
-            with contextlib.suppress(TransactionTimeoutError):  # the broker is down
-                self._briefly().supports(node, INIT_PRODUCER_ID)
-            versions = self._connections.client.supported_versions(node, INIT_PRODUCER_ID)
-            if versions is not None and versions[1] < FIRST_WITH_TWO_PHASE:
-                raise LedgerMismatchError(
-                    f"{TWO_PHASE}=true needs brokers that support InitProducerId version {FIRST_WITH_TWO_PHASE} "
-                    f"(KIP-939), but broker {node} supports at most version {versions[1]}; leave the option out"
-                )
 
     def _briefly(self) -> BlockingClient:
         """Return a client with a short timeout: for requests to every broker whose responses are not essential."""
