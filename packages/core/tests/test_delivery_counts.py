@@ -92,7 +92,7 @@ def test_an_error_retrieved_before_the_report_is_not_unretrieved() -> None:
     books = DeliveryCounts()
     batch = batch_of(2, outcome=failed())
     books.add([batch])
-    batch.mark_error_retrieved(0)
+    batch.failed_reads.read(0)
 
     assert books.take_report([])[1] == 1
 
@@ -100,7 +100,7 @@ def test_an_error_retrieved_before_the_report_is_not_unretrieved() -> None:
 def test_the_cause_is_the_first_error_that_was_not_retrieved() -> None:
     books = DeliveryCounts()
     seen = batch_of(1, outcome=failed(text="seen"))
-    seen.mark_error_retrieved(0)
+    seen.failed_reads.read(0)
     for batch in (seen, batch_of(1, outcome=failed(text="first")), batch_of(1, outcome=failed(text="second"))):
         books.add([batch])
 

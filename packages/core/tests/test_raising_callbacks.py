@@ -68,7 +68,7 @@ def fails(kind: str, callback: Callable[[Any], object]) -> DeliveryCounts:
     batch = batch_of(None if loop else callback)
     batch.complete_and_call_back(Failed(error=REFUSED))
     for index in range(RECORDS if loop else 0):
-        batch.mark_error_retrieved(index, expected=True)
+        batch.failed_reads.expect(index)
     counts.add([batch])
     for index in range(RECORDS if loop else 0):
         LoopCallback(callback).run(Delivery(batch, index))
@@ -90,7 +90,7 @@ def test_an_error_that_the_program_has_stays_so_if_a_callback_raises(kind: str) 
         raise KeyError("after the others")
 
     def handled_first(delivery: Delivery) -> None:
-        delivery._batch.mark_error_retrieved(delivery._index)  # as by an earlier callback of the same record
+        delivery._batch.failed_reads.read(delivery._index)  # as by an earlier callback of the same record
 
     counts, batch = DeliveryCounts(), batch_of(None if kind == "on a loop" else handled_first)
     for index in range(RECORDS):

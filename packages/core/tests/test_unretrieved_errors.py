@@ -14,6 +14,7 @@ import pytest
 from another_thread import Meanwhile
 
 from ottla import UndeliveredError
+from ottla.accumulator.error_reads import ErrorReads
 from ottla.accumulator.unretrieved_errors import FailedRecords, UnretrievedErrors
 from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError
 from simulated_producer import Simulated
@@ -297,7 +298,7 @@ def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: 
 
 def drop(records: UnretrievedErrors, topic: str) -> None:
     error = DeliveryError(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
-    records.drop(FailedRecords(topic=topic, partition=0, count=1, retrieved=set(), error=error))
+    records.drop(FailedRecords(topic=topic, partition=0, reads=ErrorReads(1), error=error))
 
 
 def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:

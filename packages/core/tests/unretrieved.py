@@ -7,4 +7,4 @@ from ottla.accumulator.batch import ProducerBatch
 
 def unretrieved_errors(batch: ProducerBatch) -> int:
     """The number of records whose errors were not retrieved: in no report but that of their producer."""
-    return batch.count - len(batch._retrieved or ())
+    return batch.count if batch.error_reads is None else batch.error_reads.unread

@@ -22,6 +22,7 @@ from ottla.accumulator.delivery import (
     ObservingCallback,
     OnDelivery,
 )
+from ottla.accumulator.error_reads import ErrorReads
 from ottla.accumulator.locked_columns import first
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords
@@ -79,8 +80,8 @@ class BatchResult(Generic[B]):
         "_latches",
         "_lock",
         "_locking",
-        "_retrieved",
         "counted",
+        "error_reads",
         "outcome",
         "partition",
         "run_while_waiting",
@@ -94,6 +95,8 @@ class BatchResult(Generic[B]):
         self.topic = topic
         self.partition = partition
         self.outcome: Outcome[B] | None = None
+        self.error_reads: ErrorReads | None = None
+        """Which of its errors were read, once the batch has failed."""
         self.run_while_waiting: Callable[[Any, float | None], object] | None = None
         """Called by a thread that waits for the batch, before it sleeps, with the maximum number of seconds to run."""
         self.sealed: SealedRecords | None = None  # released with the outcome
@@ -102,7 +105,6 @@ class BatchResult(Generic[B]):
         self._lock: AbstractContextManager[Any] = locking.lock
         self._latches: tuple[BatchLatch, ...] = ()  # one for each waiting thread, and for each event loop
         self._added: list[tuple[int, OnDelivery]] | None = None  # callbacks of `call_when_complete`
-        self._retrieved: set[int] | None = None  # indexes, and ~index of an error that is only expected to be read
         self._callbacks_to_run: Any = None  # callbacks that have not run yet, once there is an outcome
 
     @property
@@ -150,6 +152,7 @@ class BatchResult(Generic[B]):
         self._lock = threading.Lock()
         self._added, self._latches = None, ()
         self.sealed = self.run_while_waiting = None
+        self.error_reads = ErrorReads(self.count)
         self.outcome = outcome
 
     def replace_lock(self) -> None:
@@ -162,9 +165,11 @@ class BatchResult(Generic[B]):
             if self.outcome is not None:
                 return None
             added = sorted(self._added, key=first) if self._added else []  # forwarded ones come late
+            reads = ErrorReads(self.count) if isinstance(outcome, Failed) else None
             callbacks = self._locking.take_callbacks(added)
             # From here on no call can fail: the outcome is set together with its callbacks, or not at all.
             self._callbacks_to_run, self._added = callbacks, None
+            self.error_reads = reads
             self.outcome = outcome
             latches, self._latches = self._latches, ()
         self.sealed = self.run_while_waiting = None  # so that a delivery does not keep the producer alive
@@ -308,37 +313,15 @@ class BatchResult(Generic[B]):
             return found
         return self._metadata(self._columns.facts(), index, outcome)
 
-    def mark_error_retrieved(self, index: int, *, expected: bool = False) -> None:
-        """Note that the program has read the error of this record, or that something is *expected* to pass it on.
-
-        An expectation counts as much, until it is given up.
-        """
-        with signals.Deferred(), self._lock:
-            if self._retrieved is None:
-                self._retrieved = set()
-            if not expected:
-                self._retrieved.add(index)
-                self._retrieved.discard(~index)
-            elif index not in self._retrieved:
-                self._retrieved.add(~index)
-
-    def give_up_expected_error(self, index: int) -> None:
-        """Undo the expectation of `mark_error_retrieved`. Takes no lock, because finalizers call this."""
-        if self._retrieved is not None:
-            self._retrieved.discard(~index)
+    @property
+    def failed_reads(self) -> ErrorReads:
+        """The `error_reads` of a batch that has failed."""
+        assert self.error_reads is not None, "it has failed"
+        return self.error_reads
 
     def watch(self, error: DeliveryError, dropped: Callable[[FailedRecords], object]) -> FailedRecords:
         """Return the data that a report needs of this failed batch; *dropped* gets them once the batch is dropped."""
-        with self._lock:
-            if self._retrieved is None:
-                self._retrieved = set()
-            failed = FailedRecords(
-                topic=self.topic,
-                partition=self.partition,
-                count=self.count,
-                retrieved=self._retrieved,
-                error=error,
-            )
+        failed = FailedRecords(topic=self.topic, partition=self.partition, reads=self.failed_reads, error=error)
         self._drop_notice = DropNotice(failed, dropped)  # unset in others: only failures pay for it
         return failed
 
@@ -374,41 +357,24 @@ class BatchResult(Generic[B]):
         return list(map(_new_metadata, repeat(RecordMetadata), fields))
 
 
-def mark_all_errors_retrieved(batch: BatchResult[Any], *, expected: bool = False) -> None:
-    """Do what `mark_error_retrieved` does for every record."""
-    with signals.Deferred(), batch._lock:
-        if batch._retrieved is None:
-            batch._retrieved = set()
-        retrieved, records = batch._retrieved, range(batch.count)
-        if expected:
-            retrieved.update([~index for index in records if index not in retrieved])
-        else:
-            retrieved.update(records)
-            retrieved.difference_update(range(-batch.count, 0))
-
-
-def give_up_all_expected_errors(batch: BatchResult[Any]) -> None:
-    """Do what `give_up_expected_error` does for every record, and take no lock either."""
-    if batch._retrieved is not None:
-        batch._retrieved.difference_update(range(-batch.count, 0))
-
-
 def expect_callbacks(batch: BatchResult[Any]) -> None:
     """Note that the callbacks of a failed batch are expected to get its errors."""
+    reads = batch.failed_reads
     for index, callback in batch._callbacks_to_run or ():
         if isinstance(callback, ObservingCallback):
             callback.expect_errors(batch, index)
         else:
-            batch.mark_error_retrieved(index, expected=True)
+            reads.expect(index)
 
 
 def give_up_callbacks(batch: BatchResult[Any]) -> None:
     """Undo `expect_callbacks` for the callbacks that have not run so far."""
+    reads = batch.failed_reads
     for index, callback in copy_of(batch._callbacks_to_run or deque()):  # another thread may run them
         if isinstance(callback, ObservingCallback):
             callback.give_up_errors(batch, index)
         else:
-            batch.give_up_expected_error(index)
+            reads.give_up(index)
 
 
 def _native_metadata(batch: BatchResult[Any], first: int, end: int, outcome: Acknowledged) -> Sequence[RecordMetadata]:
@@ -421,8 +387,9 @@ def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, 
 
     Once the batch is counted, a report may have left the error out already; then only the log has it.
     """
+    reads = batch.failed_reads
     if batch.counted and _retrieves_error(callback):
-        batch.mark_error_retrieved(index)
+        reads.read(index)
     try:
         callback(Delivery(batch, index))
     except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
@@ -436,7 +403,7 @@ def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, 
             )
     else:
         if not batch.counted and _retrieves_error(callback):
-            batch.mark_error_retrieved(index)
+            reads.read(index)
 
 
 def _retrieves_error(callback: OnDelivery) -> bool:

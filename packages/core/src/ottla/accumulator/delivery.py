@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ottla.accumulator.delivery_future import DeliveryFuture
+    from ottla.accumulator.error_reads import ErrorReads
     from ottla.accumulator.event_loops import RecordWait
 
 
@@ -50,8 +51,9 @@ class DeliveryBatch(Protocol):
     def story(self) -> RecordStory:
         """The story of the batch until now."""
 
-    def mark_error_retrieved(self, index: int) -> None:
-        """Note that the program has read the error of this record."""
+    @property
+    def failed_reads(self) -> ErrorReads:
+        """Which errors of a failed batch were read."""
 
     def call_when_complete(self, index: int, callback: Callable[[Delivery], object]) -> None:
         """Run *callback* for a record once it has an outcome.
@@ -104,7 +106,7 @@ class Delivery:
         outcome = batch.outcome
         if not isinstance(outcome, Failed):
             return None
-        batch.mark_error_retrieved(index)
+        batch.failed_reads.read(index)
         return outcome.error_of(index)
 
     def done(self) -> bool:
@@ -213,7 +215,7 @@ class Delivery:
                 raise TimeoutError(f"the record for {batch} is still pending after {timeout} s")
             match batch.outcome:
                 case Failed() as failed:
-                    batch.mark_error_retrieved(index)
+                    batch.failed_reads.read(index)
                     return batch, index, failed
                 case Acknowledged() as acknowledged:
                     return batch, index, acknowledged
@@ -303,11 +305,11 @@ class ObservingCallback:
     def expect_errors(self, batch: Any, index: int) -> None:
         """Note which errors of a failed batch, where this is the callback of one record, the program will get."""
         if self.retrieves_error:
-            batch.mark_error_retrieved(index, expected=True)
+            batch.failed_reads.expect(index)
 
     def give_up_errors(self, batch: Any, index: int) -> None:
         """Undo `expect_errors`, because this callback does not run."""
-        batch.give_up_expected_error(index)
+        batch.failed_reads.give_up(index)
 
 
 class _Completion(ObservingCallback):

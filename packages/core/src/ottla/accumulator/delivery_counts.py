@@ -92,7 +92,7 @@ class DeliveryCounts:
         while self._failures:
             failed = self._failures.popleft()
             self._forget(failed)
-            if failed.retrieve_unexpected():
+            if failed.reads.report():
                 failed.reports = self._unretrieved.reports or 0
                 expected.append(failed)
         self._failures = expected
@@ -138,7 +138,7 @@ class DeliveryCounts:
                 raise AssertionError("only completed batches are counted, and the parts of split ones")
 
     def _forget(self, failed: FailedRecords) -> None:
-        unretrieved = failed.unretrieved
+        unretrieved = failed.reads.unread
         self._forgotten_unretrieved += unretrieved
         if unretrieved and self._first_error is None:
             self._first_error = failed.error

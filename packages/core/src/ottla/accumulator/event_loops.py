@@ -67,20 +67,20 @@ class LoopCallback:
         An error of the record counts as retrieved then, unless the function raises and has not read it.
         """
         batch, index = delivery._place()
-        failed = isinstance(batch.outcome, Failed)
-        if failed:
-            batch.mark_error_retrieved(index, expected=True)
+        reads = batch.error_reads
+        if reads is not None:
+            reads.expect(index)
         try:
             self.context.run(self.function, delivery)
         except (KeyboardInterrupt, SystemExit):
             raise  # they end the loop, as from any other callback of it
         except BaseException:
-            if failed:
-                batch.give_up_expected_error(index)
+            if reads is not None:
+                reads.give_up(index)
             self._log(batch, index)
         else:
-            if failed:
-                batch.mark_error_retrieved(index)
+            if reads is not None:
+                reads.read(index)
 
     @staticmethod
     def _log(batch: Any, index: int) -> None:
@@ -148,7 +148,7 @@ class AwaitedErrors:
             for delivery, waiting in list(self._records):
                 if isinstance(waiting, LoopCallback) or waiting.pending:
                     batch, index = delivery._place()
-                    batch.mark_error_retrieved(index, expected=True)
+                    batch.failed_reads.expect(index)
         elif isinstance(outcome, Forwarded):
             # The loop waits for those only after its turn, and until then they may fail.
             moved: dict[NotifyingBatch, list[tuple[WaitedDelivery, Waiting]]] = {}
@@ -577,5 +577,6 @@ def _give_up_errors(records: Sequence[tuple[WaitedDelivery, Waiting]]) -> int:
     for delivery, waiting in list(records):
         callbacks += isinstance(waiting, LoopCallback)
         batch, index = delivery._place()
-        batch.give_up_expected_error(index)
+        if batch.error_reads is not None:
+            batch.error_reads.give_up(index)
     return callbacks

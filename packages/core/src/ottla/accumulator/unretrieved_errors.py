@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ottla.accumulator.error_reads import ErrorReads
 from ottla.errors import DeliveryError, counted
 from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
 from ottla.errors.robust_logger import robust_logger
@@ -18,32 +19,16 @@ logger = robust_logger(__name__)
 
 
 class FailedRecords:
-    """The report of a failed batch, without a reference to it; `retrieved` is the batch's own set of indexes."""
+    """The report of a failed batch, without a reference to it; `reads` are the batch's own."""
 
-    __slots__ = ("count", "error", "partition", "reports", "retrieved", "topic")
+    __slots__ = ("error", "partition", "reads", "reports", "topic")
 
-    def __init__(self, *, topic: str, partition: int, count: int, retrieved: set[int], error: DeliveryError) -> None:
+    def __init__(self, *, topic: str, partition: int, reads: ErrorReads, error: DeliveryError) -> None:
         self.topic = topic
         self.partition = partition
-        self.count = count
-        self.retrieved = retrieved
+        self.reads = reads
         self.error = error
         self.reports = 0  # how many delivery reports there were before: the next one counts it
-
-    @property
-    def unretrieved(self) -> int:
-        """The number of records whose error was not retrieved."""
-        return self.count - len(self.retrieved)
-
-    def retrieve_unexpected(self) -> bool:
-        """Note that a report has the errors which nothing is expected to read. Return whether there are others.
-
-        If those expectations are given up, the next report has them, or the log.
-        """
-        expected = {~index for index in list(self.retrieved) if index < 0}
-        if expected:
-            self.retrieved.update(index for index in range(self.count) if index not in expected)
-        return bool(expected)
 
 
 class DropNotice:
@@ -59,7 +44,7 @@ class DropNotice:
         self._dropped = dropped
 
     def __del__(self) -> None:
-        if len(self._failed.retrieved) < self._failed.count:
+        if self._failed.reads.unread:
             self._dropped(self._failed)
 
 
@@ -181,7 +166,7 @@ class UnretrievedErrors:
                 self._count(failed)
 
     def _count(self, failed: FailedRecords) -> None:
-        self._records += failed.unretrieved
+        self._records += failed.reads.unread
         self._batches += 1
         self._partitions[failed.topic, failed.partition] = None
         self._error = one_line(failed.error)

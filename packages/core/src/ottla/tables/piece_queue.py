@@ -8,7 +8,6 @@ from typing import Protocol
 
 from ottla.accumulator.batch import UNASSIGNED, ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
-from ottla.accumulator.batch_result import mark_all_errors_retrieved
 from ottla.concurrency import signals
 from ottla.errors import (
     DeliveryError,
@@ -169,7 +168,7 @@ class PieceQueue:
                 batch = self._queue.refuse(topic, columns, failed)
             self.delivery.add(batch, offset=offset, rows=rows)
             if retrieved:
-                mark_all_errors_retrieved(batch)
+                batch.failed_reads.read_all()
 
 
 def refused_batch(topic: str, columns: Columns, failed: Failed) -> ProducerBatch:

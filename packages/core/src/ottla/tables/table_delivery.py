@@ -15,7 +15,6 @@ import attrs
 
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.accumulator.batch_result import give_up_all_expected_errors, mark_all_errors_retrieved
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.plain_functions import require_plain_function
 from ottla.config.wait_limit import check_timeout
@@ -94,7 +93,7 @@ class TableDelivery:
                 error = unshared(outcome.error)  # not one for each row: there may be millions
                 for index, row in enumerate(rows()):
                     failed[row] = outcome.error_of(index) if index in outcome.record_errors else error
-                    batch.mark_error_retrieved(index)
+                    batch.failed_reads.read(index)
         return dict(sorted(failed.items()))
 
     def metadata(self, row: int) -> RecordMetadata | None:
@@ -112,7 +111,7 @@ class TableDelivery:
             case Acknowledged() as acknowledged:
                 return batch.metadata(index, acknowledged)
             case Failed() as failed:
-                batch.mark_error_retrieved(index)
+                batch.failed_reads.read(index)
                 raise failed.error_of(index)
         return None
 
@@ -267,8 +266,8 @@ class TableDelivery:
 
     def _retrieve_errors(self) -> None:
         for batch, _rows in self._chunks.leaves():
-            if isinstance(batch.outcome, Failed):
-                mark_all_errors_retrieved(batch)
+            if batch.error_reads is not None:
+                batch.error_reads.read_all()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -364,18 +363,21 @@ class _Progress(ObservingCallback):
         self._expecting.discard(self)
         if not self._expecting:
             for batch, _rows in self._chunks.leaves():
-                give_up_all_expected_errors(batch)
+                if batch.error_reads is not None:
+                    batch.error_reads.give_up_all()
 
     def expect_errors(self, batch: ProducerBatch, index: int) -> None:
         """Expect those of all rows in the batch."""
-        if self._expecting and isinstance(batch.outcome, Failed):
-            mark_all_errors_retrieved(batch, expected=True)
+        reads = batch.error_reads
+        if self._expecting and reads is not None:
+            reads.expect_all()
             if not self._expecting:  # given up meanwhile, on another thread, which has not seen these
-                give_up_all_expected_errors(batch)
+                reads.give_up_all()
 
     def give_up_errors(self, batch: ProducerBatch, index: int) -> None:
         """Leave those of all rows in the batch to others."""
-        give_up_all_expected_errors(batch)
+        if batch.error_reads is not None:
+            batch.error_reads.give_up_all()
 
     def __call__(self, _delivery: object) -> None:
         while self._piece is not None and self._done is not None:

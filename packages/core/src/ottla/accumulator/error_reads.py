@@ -1,0 +1,58 @@
+"""Which errors of a failed batch the program has read, and which it is expected to read.
+
+An expected error counts as read until the expectation is given up. There is no lock: finalizers give expectations up,
+and each method is one step for other threads, or may be interrupted between its steps.
+"""
+
+from __future__ import annotations
+
+
+class ErrorReads:
+    """The errors of a failed batch of *count* records by their indexes. For any thread."""
+
+    __slots__ = ("_expected", "_read", "count")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._read: set[int] = set()
+        self._expected: set[int] = set()  # also of errors that were read since
+
+    @property
+    def unread(self) -> int:
+        """The number of errors that were neither read nor are expected to be."""
+        expected = self._expected
+        return self.count - (len(self._read | expected) if expected else len(self._read))
+
+    def read(self, index: int) -> None:
+        """Note that the program has the error of a record, or that a report has it."""
+        self._read.add(index)
+
+    def read_all(self) -> None:
+        """Do what `read` does for every record."""
+        self._read.update(range(self.count))
+
+    def expect(self, index: int) -> None:
+        """Note that something is expected to pass the error of a record to the program."""
+        self._expected.add(index)
+
+    def expect_all(self) -> None:
+        """Do what `expect` does for every record."""
+        self._expected.update(range(self.count))
+
+    def give_up(self, index: int) -> None:
+        """Undo `expect`: unless it was read, the error is for others."""
+        self._expected.discard(index)
+
+    def give_up_all(self) -> None:
+        """Undo `expect` for every record."""
+        self._expected.clear()
+
+    def report(self) -> bool:
+        """Note that a report has the errors that nothing is expected to read. Return whether there are others.
+
+        If those expectations are given up, the next report has them, or the log.
+        """
+        expected = self._expected - self._read
+        if expected:
+            self._read.update(index for index in range(self.count) if index not in expected)
+        return bool(expected)
