@@ -374,6 +374,36 @@ def test_a_callback_that_never_returns_does_not_delay_the_end(mock_cluster: Mock
         released.set()
 
 
+def test_a_callback_that_keeps_the_gil_gets_one_more_grace_at_most(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wait of another thread is late then, as if the process had been stopped in it."""
+    mock_cluster.create_topic("t")
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
+    called, released, waits = threading.Event(), threading.Event(), list[float]()
+    join = producer._lifecycle._io_thread.join
+
+    def late(timeout: float) -> bool:
+        waits.append(timeout)
+        ended = join(timeout)
+        time.sleep(0.1)
+        return ended
+
+    def linger(_delivery: Delivery) -> None:
+        called.set()
+        released.wait(WAIT)
+
+    monkeypatch.setattr(producer._lifecycle._io_thread, "join", late)
+    producer.send("t", b"v", on_delivery=linger)
+    assert called.wait(WAIT)
+    try:
+        _close(producer, 0.0)
+    finally:
+        released.set()
+
+    assert waits == [0.5, 0.5]
+
+
 def test_a_name_lookup_in_progress_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, released = threading.Event(), threading.Event()
 

@@ -33,7 +33,6 @@ AT_EXIT_SECONDS = 30.0
 GRACE_SECONDS = 0.5
 """Time in which the I/O thread may end, beyond the time-out of `close`."""
 
-_MAX_GRACES: Final = 10
 _LATE_SECONDS: Final = 0.05
 """If a wait takes so much longer than it was asked to, the process was stopped, or gets little processor time."""
 
@@ -154,16 +153,14 @@ class Lifecycle:
         return self._report()
 
     def _joined(self, seconds: float) -> bool:
-        """Wait for the I/O thread, longer if this process was stopped during the wait: that thread was, too."""
-        wait = seconds + GRACE_SECONDS
-        for _ in range(_MAX_GRACES):
-            until = time.monotonic() + wait
-            if self._io_thread.join(wait):
-                return True
-            if time.monotonic() < until + _LATE_SECONDS:
-                return False
-            wait = GRACE_SECONDS
-        return False
+        """Wait for the I/O thread, longer if this process was stopped during the wait: that thread was, too.
+
+        Not more than once: a callback that keeps the GIL makes each wait late.
+        """
+        until = time.monotonic() + seconds + GRACE_SECONDS
+        if self._io_thread.join(seconds + GRACE_SECONDS):
+            return True
+        return time.monotonic() >= until + _LATE_SECONDS and self._io_thread.join(GRACE_SECONDS)
 
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""
