@@ -249,3 +249,31 @@ def test_an_interruption_between_batches_loses_no_callback() -> None:
 
     assert seen == [1, 2]
     assert setup.held == 0
+
+
+class EndingBatches(list[ProducerBatch]):
+    """Batches for whose iterator there is no memory once the pool has got all of its own back."""
+
+    pool: BufferPool
+
+    def __iter__(self) -> Iterator[ProducerBatch]:
+        if self.pool.free == self.pool.capacity:
+            raise MemoryError
+        return super().__iter__()
+
+
+def test_a_completion_continued_after_the_end_of_memory_releases_once() -> None:
+    """Released twice, it would let the producer hold more than `buffer.memory`."""
+    setup = Setup()
+    batches = EndingBatches([setup.batch(), setup.batch()])
+    batches.pool = setup.pool
+    first, second = batches
+    for batch in (first, second):
+        batch.complete(Acknowledged(base_offset=0))
+    with pytest.raises(MemoryError):
+        setup.completion._count(batches)
+    for batch in (first, second):
+        setup.completion.resume(batch)
+
+    assert setup.pool.free == setup.pool.capacity
+    assert not setup.incomplete_batches.all

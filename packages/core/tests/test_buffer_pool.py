@@ -245,3 +245,28 @@ def test_a_waiter_that_gives_up_returns_what_it_has_collected() -> None:
         pool.give_up(waiter, before=0.0, limit="timeout")
 
     assert pool.free == 30
+
+
+@pytest.mark.parametrize("waiters", [0, 3])
+def test_without_memory_a_release_gives_all_bytes_back_or_none(waiters: int) -> None:
+    """Wherever the system's memory ends. Given back twice, they would let the producer hold more and more."""
+    testcapi = pytest.importorskip("_testcapi")
+    failures = 0
+    for fails in range(40):
+        pool = make_pool(1_000_000)
+        assert pool.try_reserve(900_000)
+        waiting = [pool.join_queue(300_000) for _ in range(waiters)]
+        testcapi.set_nomemory(fails, fails + 1)
+        try:
+            pool.release(900_000)
+        except MemoryError:
+            testcapi.remove_mem_hooks()
+            failures += 1
+            pool.release(900_000)
+        finally:
+            testcapi.remove_mem_hooks()
+        pool.release(0)  # serves those for whom there was no memory
+
+        assert all(waiter.served.is_set for waiter in waiting)
+        assert pool.free == 1_000_000 - 300_000 * waiters
+    assert failures

@@ -326,3 +326,55 @@ def test_records_expire_although_every_round_fails(part: str, partitions: int, m
         last = simulation.producer.send("t", b"last", partition=0)
         simulation.run_until_idle()
         assert last.result().offset >= 0
+
+
+class Ending(SimulatedNetwork):
+    """After whose next wait the system's memory ends, at one allocation, before the network is called again."""
+
+    testcapi: Any = None
+    fails: int | None = None
+
+    def poll(self, timeout: float) -> None:
+        self.end()
+        super().poll(timeout)
+        fails, self.fails = self.fails, None
+        if fails is not None:
+            self.testcapi.set_nomemory(fails, fails + 1)
+
+    def send(self, node: int, chunks: Any) -> bool:
+        self.end()
+        return super().send(node, chunks)
+
+    def end(self) -> None:
+        if self.testcapi is not None:
+            self.testcapi.remove_mem_hooks()
+
+
+@pytest.mark.rule("producer.thread.whole")
+@pytest.mark.filterwarnings(DROPPED_GENERATOR)
+def test_memory_that_ends_as_a_response_arrives_costs_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever it ends, also between the calls of functions."""
+    caplog.set_level(logging.CRITICAL)
+    testcapi = pytest.importorskip("_testcapi")
+    with simulated(1, network=Ending) as simulation:
+        network: Any = simulation.network
+        network.testcapi = testcapi
+        made = InterruptedProducer(simulation, Breaker(0))
+        run_once = simulation.sender.run_once
+
+        def ended(now: float, **how: Any) -> bool:
+            try:
+                return run_once(now, **how)
+            finally:
+                network.end()
+
+        simulation.sender.run_once = ended  # type: ignore[method-assign]
+        for number in range(120):
+            made.send(b"%d" % number, partition=0)
+            simulation.round(until=simulation.clock())
+            network.fails = number
+            simulation.run_until_idle()
+
+            assert simulation.pool.free == simulation.pool.capacity, number
+        made.check(once=True)
+        assert simulation.log() == list(made.sent)

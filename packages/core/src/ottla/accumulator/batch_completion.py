@@ -213,8 +213,9 @@ class BatchCompletion:
         held = 0
         for batch in batches:
             held += batch.held_bytes
+        released = iter(batches)  # made before: if this had no memory afterwards, `resume` would release it again
         self._pool.release(held)
-        for batch in batches:  # only now: if `release` raised, `resume` releases it later
+        for batch in released:  # only now: if `release` raised, `resume` releases it later
             batch.held_bytes = 0
         self._on_complete(batches)
         if failed:

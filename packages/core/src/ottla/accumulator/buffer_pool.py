@@ -9,7 +9,7 @@ waits longest, even when a later one needs less.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -231,11 +231,10 @@ class BufferPool:
             return False
 
     def release(self, size: int) -> None:
-        """Give *size* bytes back. Call it in a deferred block."""
+        """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
             served = self._serve(size)
-        for waiter in served:
-            _notify(waiter)
+        _notify_all(served)
 
     def close(self, refusal: OttlaError) -> None:
         """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""
@@ -250,21 +249,27 @@ class BufferPool:
         for waiter in ended:
             _notify(waiter)
 
-    def _serve(self, size: int) -> Sequence[MemoryWaiter]:
-        """Give *size* more bytes to the waiters, in their order, and return those that have all their bytes now."""
+    def _serve(self, size: int) -> deque[MemoryWaiter] | None:
+        """Give *size* more bytes to the waiters, in their order, and return those that have all their bytes now.
+
+        If the system's memory ends there, a later call serves the rest: the bytes are free by then, and only once.
+        """
         self._free += size
         if not self._waiters:
-            return ()
-        served: list[MemoryWaiter] = []
-        while self._waiters and self._free > 0:
-            waiter = self._waiters[0]
-            given = min(waiter.missing, self._free)
-            waiter.missing -= given
-            self._free -= given
-            if not waiter.missing:
-                self._waiters.popleft()
-                waiter.served.set()
-                served.append(waiter)
+            return None
+        served: deque[MemoryWaiter] | None = None
+        try:
+            served = deque()
+            while self._waiters and self._free > 0:
+                waiter = self._waiters[0]
+                given = min(waiter.missing, self._free)
+                waiter.missing, self._free = waiter.missing - given, self._free - given
+                if not waiter.missing:
+                    served.append(waiter)
+                    self._waiters.popleft()
+                    waiter.served.set()
+        except MemoryError:
+            pass
         return served
 
     def _end_wait(
@@ -297,7 +302,7 @@ class BufferPool:
 
     def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
         """Leave the line and return the collected bytes, unless the claim has them by now."""
-        served: Sequence[MemoryWaiter] = ()
+        served = None
         with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
@@ -305,8 +310,12 @@ class BufferPool:
                 collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
                 served = self._serve(collected)
-        for other in served:
-            _notify(other)
+        _notify_all(served)
+
+
+def _notify_all(served: deque[MemoryWaiter] | None) -> None:
+    while served:  # not by an iterator, an object for which there may be no memory
+        _notify(served.popleft())
 
 
 def _notify(waiter: MemoryWaiter) -> None:
