@@ -249,7 +249,7 @@ def test_a_waiter_that_gives_up_returns_what_it_has_collected() -> None:
 
 @pytest.mark.parametrize("waiters", [0, 3])
 def test_without_memory_a_release_gives_all_bytes_back_or_none(waiters: int) -> None:
-    """Wherever the system's memory ends. Given back twice, they would let the producer hold more and more."""
+    """Wherever the memory of the system ends. Given back twice, they would let the producer hold more and more."""
     testcapi = pytest.importorskip("_testcapi")
     failures = 0
     for fails in range(40):
@@ -265,7 +265,7 @@ def test_without_memory_a_release_gives_all_bytes_back_or_none(waiters: int) -> 
             pool.release(900_000)
         finally:
             testcapi.remove_mem_hooks()
-        pool.release(0)  # serves those for whom there was no memory
+        pool.release(0)  # serves the rest
 
         assert all(waiter.served.is_set for waiter in waiting)
         assert pool.free == 1_000_000 - 300_000 * waiters
