@@ -253,6 +253,7 @@ def test_comments_name_the_line_of_a_member_of_json(tmp_path: Path) -> None:
     [
         ("bootstrap_servers=k:1\nlinger_ms=5\n", "kafka-python"),
         ("bootstrap_servers=k:1\nenable_idempotence=true\n", "aiokafka"),
+        ("bootstrap_servers=k:1\nenable_idempotence=true\nretries=5\n", "kafka-python"),
         ("bootstrap.servers=k:1\nlinger.ms=5\n", "java"),
         ("bootstrap.servers=k:1\ndr_cb=f\n", "librdkafka"),
         ("kafka.bootstrap.servers=k:1\ntopic=orders\n", "spark"),

@@ -266,13 +266,21 @@ _ADDED: Final[Mapping[Client, Mapping[str, str]]] = {
 }
 
 
+_ONLY_KAFKA_PYTHON: Final = frozenset({
+    *("batch_size", "buffer_memory", "delivery_timeout_ms", "max_block_ms", "retries"),
+    "max_in_flight_requests_per_connection",
+})  # fmt: skip
+"""Arguments that aiokafka does not have."""
+
+
 def client_of(given: Iterable[Given]) -> Client:
     """The client that settings look like. Names that several clients have count as Java's."""
     keys: set[Any] = {each.key.strip() for each in given}
     if any(key.startswith(SPARK_PREFIX) for key in keys):
         return Client.SPARK
     if any("_" in key for key in keys) and not any("." in key for key in keys):
-        return Client.AIOKAFKA if keys & {"max_batch_size", "enable_idempotence", "loop"} else Client.KAFKA_PYTHON
+        of_aiokafka = {"max_batch_size", "loop"} | ({"enable_idempotence"} if not keys & _ONLY_KAFKA_PYTHON else set())
+        return Client.AIOKAFKA if keys & of_aiokafka else Client.KAFKA_PYTHON
     if any(of_another_client(key) is not None for key in keys):
         return Client.LIBRDKAFKA
     return Client.JAVA
