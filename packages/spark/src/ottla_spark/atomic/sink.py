@@ -197,9 +197,7 @@ class SparkRows:
         self, *, frame: DataFrame, options: WriteOptions, transactional_id: str, counts: Mapping[str, int]
     ) -> None:
         self._frame = frame
-        self._sent = frame
-        if options.formats.value is None:
-            self._sent = frame.select([name for name in frame.columns if name in COLUMNS])
+        self._sent = _with_columns_of_records(frame) if options.formats.value is None else frame
         self._options, self._columns = _prepared(self._sent, options)
         self._settings = frozenset({**options.producer, TRANSACTIONAL_ID: transactional_id}.items())
         session = frame.sparkSession
@@ -316,6 +314,19 @@ def _limited_arrow_batches(session: SparkSession) -> Iterator[None]:
             session.conf.unset(BATCH_BYTES)
         else:
             session.conf.set(BATCH_BYTES, before)
+
+
+def _with_columns_of_records(frame: DataFrame) -> DataFrame:
+    """Return the frame without other columns, which the tasks would only read.
+
+    Spark finds columns by name, for which it does not distinguish "value" from "Value"; positions are unique.
+    """
+    chosen = [position for position, name in enumerate(frame.columns) if name in COLUMNS]
+    if len(chosen) == len(frame.columns):
+        return frame
+    plain = [f"column_{position}" for position in range(len(frame.columns))]
+    found = frame.toDF(*plain).select([plain[position] for position in chosen])
+    return found.toDF(*(frame.columns[position] for position in chosen))
 
 
 def _prepared(frame: DataFrame, options: WriteOptions) -> tuple[WriteOptions, ColumnPositions]:
