@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -113,6 +113,19 @@ def test_a_fixed_offset_is_the_same_after_2037() -> None:
         [text] = said(pa.array([2**32], pa.timestamp("s", zone)), None)
         assert text is not None
         assert text.endswith(f".000{offset}")
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize(("zone", "minutes"), [("+05:30", 330), ("-01:00", -60), ("-09:45", -585), ("+00:00", 0)])
+def test_an_offset_from_utc_is_a_zone(rows: JsonRows | None, unit: str, zone: str, minutes: int) -> None:
+    moments = [datetime(1901, 2, 3, 4, 5, 6), None, datetime(1970, 1, 1), datetime(2199, 12, 31, 23, 59, 59)]
+    column = pa.array(moments, pa.timestamp("us")).cast(pa.timestamp(unit)).cast(pa.timestamp(unit, zone))
+
+    offset = timezone(timedelta(minutes=minutes))
+    local = [moment and moment.replace(tzinfo=UTC).astimezone(offset) for moment in moments]
+    texts = [moment and moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") for moment in local]
+    assert said(column, rows) == texts
 
 
 @BOTH

@@ -9,6 +9,7 @@ also knows the rule for all later years, as Java does.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -41,6 +42,9 @@ _LAST_LISTED: Final = 2_145_830_400_000
 """Milliseconds of the last day of 2037."""
 
 _MINUTE: Final = 60_000
+
+_FIXED: Final = re.compile("(?P<sign>[+-])(?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9])")
+"""Zones that are an offset from UTC, as Arrow writes them."""
 
 _INT64: Final = pa.int64()
 _BETWEEN: Final = string("")
@@ -96,10 +100,21 @@ def _near_times(column: Any) -> Any:
     moments = _milliseconds(column)
     if column.type.tz is None:
         return pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S")
+    fixed = _FIXED.fullmatch(column.type.tz)
+    if fixed is not None:  # pyarrow before 22 knows no zone of this name
+        return _at_offset(moments, fixed["sign"], int(fixed["hours"]), int(fixed["minutes"]))
     text = pc.strftime(moments, format="%Y-%m-%dT%H:%M:%S%z")
     text = pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")
     text = _with_rules(_with_seconds_of_zone(text, moments), moments)
     return pc.replace_substring_regex(text, r"\+00:00$", "Z")
+
+
+def _at_offset(moments: Any, sign: str, hours: int, minutes: int) -> Any:
+    """The text of moments at a fixed offset from UTC."""
+    ahead = (60 * hours + minutes) * (-1 if sign == "-" else 1)
+    local = pc.add(moments.cast(_INT64), _int64(ahead * _MINUTE)).cast(pa.timestamp("ms"))
+    text = pc.strftime(local, format="%Y-%m-%dT%H:%M:%S")
+    return pc.binary_join_element_wise(text, string(f"{sign}{hours:02}:{minutes:02}" if ahead else "Z"), _BETWEEN)
 
 
 def _with_rules(text: Any, moments: Any) -> Any:
