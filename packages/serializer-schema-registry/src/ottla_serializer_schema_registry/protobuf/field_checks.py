@@ -1,7 +1,7 @@
 """Fields whose values the Protobuf library does not check itself.
 
 Of a number that is too large for the 32 bits of a `float`, it makes infinity. The name of an enum's value that is not
-valid text, such as half of a surrogate pair, ends the process: protobuf 5.29 to 7.35 read from a null pointer.
+valid text, such as half of a surrogate pair, ends the process: protobuf 6.30 to 7.35 read from a null pointer.
 """
 
 from __future__ import annotations
