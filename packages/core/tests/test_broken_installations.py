@@ -15,8 +15,8 @@ from typing import Any
 
 import attrs
 import pytest
-from click.testing import CliRunner
 
+from command_runner import CliRunner
 from ottla.cli.commands import ottla
 from ottla.errors import ConfigError, OttlaError
 from ottla.plugins.config_references import read_draft

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from command_runner import CliRunner
 from ottla import check_config
 from ottla.cli.commands import ottla
 from ottla.config.config_def import OPTIONS

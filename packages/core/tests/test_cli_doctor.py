@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from command_runner import CliRunner
 from ottla.cli.commands import ottla
 from ottla.doctor import Step
 from ottla.protocol import (

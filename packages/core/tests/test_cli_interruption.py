@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from command_runner import CliRunner
 from ottla.cli import results
 from ottla.cli.commands import ottla
 from ottla.cli.interruption import StoppedError, stopping_as_ctrl_c

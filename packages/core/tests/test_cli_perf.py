@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from broker_on_a_socket import SocketBroker
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_runner import CliRunner
 from ottla import Producer
 from ottla.cli.commands import ottla
 from ottla.cli.perf.latencies import Interval, LatencyRecorder, percentile

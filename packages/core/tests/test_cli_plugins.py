@@ -16,9 +16,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from long_forms import share
 
+from command_runner import CliRunner
 from ottla import __version__ as ottla_version
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS, KindName

@@ -9,9 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from long_forms import LONG
 
+from command_runner import CliRunner
 from ottla.cli.commands import ottla
 from ottla.plugins.registry import KINDS
 from ottla_testkit.mock_cluster import MockCluster

@@ -18,9 +18,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pyarrow import feather
 
+from command_runner import CliRunner
 from ottla.cli import main
 from ottla.cli.commands import ottla
 from ottla.cli.interruption import StoppedError

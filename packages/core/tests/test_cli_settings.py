@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
+from command_runner import CliRunner
 from ottla.cli.commands import ottla
 
 pytest.importorskip("pyarrow")

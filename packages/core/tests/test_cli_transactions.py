@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from command_runner import CliRunner
 from ottla.cli import commands
 from ottla.transactions.admin.found_transactions import FoundTransactions
 

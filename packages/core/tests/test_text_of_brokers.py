@@ -22,10 +22,10 @@ from typing import Any, Final, TypeAlias
 import attrs
 import pytest
 from broker_on_a_socket import third_party_installed
-from click.testing import CliRunner
 from hostile_broker import FILLER, FORGED, NAMES, PASSWORD, TOPIC, TRANSACTIONAL_ID, HostileBroker, text_fields
 from long_forms import share
 
+from command_runner import CliRunner
 from ottla import Producer
 from ottla.cli.commands import ottla
 from ottla.doctor import examine

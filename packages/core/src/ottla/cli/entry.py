@@ -38,4 +38,5 @@ def _run() -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort as aborted:
-        raise aborted.__cause__ or KeyboardInterrupt from None
+        interrupt = aborted.__cause__ or aborted.__context__  # click 8.1 has no cause
+        raise interrupt if isinstance(interrupt, KeyboardInterrupt) else KeyboardInterrupt from None
