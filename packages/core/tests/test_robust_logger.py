@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -357,6 +357,9 @@ def test_the_end_of_a_program_waits_for_the_lines_but_not_for_ever(hangs: bool, 
 
 @pytest.mark.parametrize("make", [threading.Lock, threading.Semaphore, lambda: None], ids=["Lock", "Semaphore", "none"])
 def test_a_handler_may_have_a_lock_of_another_kind(make: Callable[[], Any]) -> None:
+    if make() is None and not BY_ACQUIRE:
+        pytest.skip("this Python's logging fails for a handler without a lock")
+
     class WithOwnLock(Lines):
         def createLock(self) -> None:
             self.lock = make()
@@ -381,6 +384,11 @@ def test_a_filter_has_masked_a_line_that_is_written_later(lines: Lines) -> None:
     assert lines.lines == ["password ***"]
 
 
+BY_ACQUIRE: Final = "acquire" in logging.Handler.handle.__code__.co_names
+"""Whether `logging` calls a handler's `acquire`. Python 3.13.0 does not: it enters the handler's lock itself."""
+
+
+@pytest.mark.skipif(not BY_ACQUIRE, reason="this Python's logging does not call a handler's acquire")
 def test_a_handler_with_its_own_acquire_is_asked_for_each_line() -> None:
     """As those that lock a file, which several processes write to."""
 
