@@ -410,7 +410,7 @@ def test_a_closed_coroutine_aborts_its_transaction() -> None:
         async with producer.transaction():
             await producer.send("t", b"after")
 
-    with simulated(1, **CONFIG) as simulation:
+    with simulated(1, config=CONFIG) as simulation:
         in_a_loop(simulation, main)
 
         assert simulation.cluster.topics["t"].committed(0) == [b"after"]
