@@ -404,6 +404,36 @@ def test_a_callback_that_keeps_the_gil_gets_one_more_grace_at_most(
     assert waits == [0.5, 0.5]
 
 
+def test_a_close_waits_in_parts_of_which_a_stop_of_the_process_takes_one(
+    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not more if each ends late, as when a callback keeps the GIL."""
+    mock_cluster.create_topic("t")
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
+    called, released, waits = threading.Event(), threading.Event(), list[float]()
+    join = producer._lifecycle._io_thread.join
+
+    def late(timeout: float) -> bool:
+        waits.append(timeout)
+        ended = join(timeout)
+        time.sleep(0.1)
+        return ended
+
+    def linger(_delivery: Delivery) -> None:
+        called.set()
+        released.wait(WAIT)
+
+    monkeypatch.setattr(producer._lifecycle._io_thread, "join", late)
+    producer.send("t", b"v", on_delivery=linger)
+    assert called.wait(WAIT)
+    try:
+        _close(producer, 0.4)
+    finally:
+        released.set()
+
+    assert waits == [0.4, 0.25, 0.25]
+
+
 def test_a_name_lookup_in_progress_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, released = threading.Event(), threading.Event()
 
@@ -450,7 +480,8 @@ STOPPED = """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs the signals of POSIX")
-def test_a_process_that_is_stopped_while_it_closes_loses_nothing(mock_cluster: MockCluster) -> None:
+@pytest.mark.parametrize("seconds", [1.91, 3.0])
+def test_a_process_that_is_stopped_while_it_closes_loses_nothing(mock_cluster: MockCluster, seconds: float) -> None:
     """As a container that is frozen until after the time-out: responses have arrived meanwhile."""
     mock_cluster.create_topic("t")
     mock_cluster.set_rtt(1, 1.0)
@@ -459,7 +490,7 @@ def test_a_process_that_is_stopped_while_it_closes_loses_nothing(mock_cluster: M
         assert child.stdout.readline() == "closing\n"
         time.sleep(0.1)
         child.send_signal(signal.SIGSTOP)
-        time.sleep(3.0)
+        time.sleep(seconds)
         child.send_signal(signal.SIGCONT)
         out, log = child.communicate(timeout=HANG_GUARD)
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
@@ -32,9 +32,6 @@ AT_EXIT_SECONDS = 30.0
 
 GRACE_SECONDS = 0.5
 """Time in which the I/O thread may end, beyond the time-out of `close`."""
-
-_LATE_SECONDS: Final = 0.05
-"""If a wait takes so much longer than it was asked to, the process was stopped, or gets little processor time."""
 
 _NOTHING: Report = (DeliveryReport({}), 0, None)
 
@@ -153,14 +150,8 @@ class Lifecycle:
         return self._report()
 
     def _joined(self, seconds: float) -> bool:
-        """Wait for the I/O thread, longer if this process was stopped during the wait: that thread was, too.
-
-        Not more than once: a callback that keeps the GIL makes each wait late.
-        """
-        until = time.monotonic() + seconds + GRACE_SECONDS
-        if self._io_thread.join(seconds + GRACE_SECONDS):
-            return True
-        return time.monotonic() >= until + _LATE_SECONDS and self._io_thread.join(GRACE_SECONDS)
+        """Wait for the I/O thread. In three parts: if this process is stopped in one, that thread has another one."""
+        return any(map(self._io_thread.join, (seconds, GRACE_SECONDS / 2, GRACE_SECONDS / 2)))
 
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""
