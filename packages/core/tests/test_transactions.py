@@ -523,7 +523,7 @@ def test_a_fenced_producer_refuses_every_call(version: int) -> None:
 
 @VERSIONS
 @pytest.mark.rule("producer.transactions.in-doubt")
-def test_a_commit_that_has_reached_no_coordinator_is_not_in_doubt(version: int) -> None:
+def test_a_commit_that_has_reached_no_coordinator_is_not_committed(version: int) -> None:
     cluster = cluster_of(version)
     cluster.coordinator = 2
     with simulated(cluster=cluster, transactional_id="x") as simulation:

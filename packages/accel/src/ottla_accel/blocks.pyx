@@ -1,7 +1,9 @@
 """Blocks of memory that completed batches had, kept for the next ones. `blocks.pxd` says where blocks come from."""
 
 from libc.stdint cimport uint8_t
-from libc.string cimport memcpy, memmove
+import os
+
+from libc.string cimport memcpy, memmove, memset
 
 from ottla_accel.locks cimport Mutex, lock, unlock
 
@@ -17,6 +19,19 @@ cdef Mutex mutex  # of all that follows
 cdef Kept kept[MAX_KEPT_BLOCKS]  # memory of the whole process, the longest unused first
 cdef Py_ssize_t kept_blocks = 0, kept_bytes = 0
 cdef Py_ssize_t used_bytes = 0, most_used_bytes = 0  # of blocks of this size that batches have, now and at the most
+
+
+def release_in_child():
+    """Release the mutex in a forked child: no thread there holds it.
+
+    Without the GIL, a mutex that was held for a millisecond is handed to a thread that waits for it, and `os.fork` does
+    not wait for a thread that waits. In the parent that thread has changed nothing yet.
+    """
+    memset(&mutex, 0, sizeof(mutex))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=release_in_child)
 
 
 cdef inline Py_ssize_t counted(Py_ssize_t capacity) noexcept:
