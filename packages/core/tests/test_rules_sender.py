@@ -648,9 +648,11 @@ def test_parts_are_sent_at_once_even_without_remaining_retries() -> None:
 
 
 @pytest.mark.rule("sender.split.attempt", "sender.retry.attempts")
-def test_a_part_has_the_attempts_of_its_batch_before_the_split() -> None:
+@pytest.mark.parametrize("waits", [0, 2])
+def test_a_part_has_the_attempts_of_its_batch_before_the_split(waits: int) -> None:
     machine = warm(machine_with_topic(1, retries=1))
-    take(machine, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    concurrent = [ErrorCode.CONCURRENT_TRANSACTIONS] * waits  # which are no retries
+    take(machine, *concurrent, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS)
     deliveries = [machine.send(bytes(50)), machine.send(bytes(50))]
 
     machine.run_until_idle()

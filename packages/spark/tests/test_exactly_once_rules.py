@@ -477,9 +477,16 @@ def test_a_late_batch_says_so_although_it_cannot_be_aborted(spark: Spark, cluste
 
 
 def test_transactions_of_a_failed_job_are_aborted(spark: Spark, cluster: Direct) -> None:
-    first, _second = written(spark, cluster)
-    abort_left_open(cluster, first.lease)
+    class Timed(Direct):
+        def abort(self, found: OpenTaskTransaction, *, within: float | None = None) -> None:
+            limits.append(within)
+            super().abort(found, within=within)
 
+    limits: list[float | None] = []
+    first, _second = written(spark, cluster)
+    abort_left_open(Timed(spark), first.lease)
+
+    assert limits == [ABORT_WITHIN] * 2
     assert cluster.open_transactions(NAME) == []
     assert not spark.brokers.visible
 
