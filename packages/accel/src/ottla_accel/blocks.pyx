@@ -1,8 +1,8 @@
 """Blocks of memory that completed batches had, kept for the next ones. `blocks.pxd` says where blocks come from."""
 
-from libc.stdint cimport uint8_t
 import os
 
+from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memmove, memset
 
 from ottla_accel.locks cimport Mutex, lock, unlock

@@ -6,8 +6,8 @@
 # Without it, a `Mutex` makes such a step. Nothing that may run Python code comes between `lock` and `unlock`: a finalizer
 # that sends would wait for its own thread. Creating objects is allowed, since the garbage collector runs between two
 # bytecodes. A thread that waits for a mutex does not keep the collector waiting; one that holds a mutex does, and also
-# keeps `os.fork` waiting, so that no mutex is held in a child, unless it was just handed to a thread that waited for it. A lock of `threading` is taken before a mutex, never after
-# it.
+# keeps `os.fork` waiting. So a mutex is held in a child only if it was just handed to a thread that had waited for it:
+# `blocks.release_in_child`. A lock of `threading` is taken before a mutex, never after it.
 #
 # A slot, a list or a dict that another thread may change must not lend its object, which that thread could free: the
 # functions here return references of the caller's own.
