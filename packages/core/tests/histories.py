@@ -62,6 +62,7 @@ from invariants import (
 )
 from ottla import Producer
 from ottla.accumulator.delivery import Delivery
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.errors import (
     AbortableTransactionError,
     AuthenticationError,
@@ -609,6 +610,7 @@ def watched() -> Iterator[_FailedRounds]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagates
+        raising_callbacks.forget()  # else the end of the program logs how many of them raised
         if enabled:
             gc.enable()
 
