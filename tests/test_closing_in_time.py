@@ -374,37 +374,7 @@ def test_a_callback_that_never_returns_does_not_delay_the_end(mock_cluster: Mock
         released.set()
 
 
-def test_a_callback_that_keeps_the_gil_gets_one_more_grace_at_most(
-    mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each wait of another thread is late then, as if the process had been stopped in it."""
-    mock_cluster.create_topic("t")
-    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
-    called, released, waits = threading.Event(), threading.Event(), list[float]()
-    join = producer._lifecycle._io_thread.join
-
-    def late(timeout: float) -> bool:
-        waits.append(timeout)
-        ended = join(timeout)
-        time.sleep(0.1)
-        return ended
-
-    def linger(_delivery: Delivery) -> None:
-        called.set()
-        released.wait(WAIT)
-
-    monkeypatch.setattr(producer._lifecycle._io_thread, "join", late)
-    producer.send("t", b"v", on_delivery=linger)
-    assert called.wait(WAIT)
-    try:
-        _close(producer, 0.0)
-    finally:
-        released.set()
-
-    assert waits == [0.5, 0.5]
-
-
-def test_a_close_waits_in_parts_of_which_a_stop_of_the_process_takes_one(
+def test_a_close_waits_in_parts_of_which_a_stop_takes_one(
     mock_cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not more if each ends late, as when a callback keeps the GIL."""
