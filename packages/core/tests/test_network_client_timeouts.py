@@ -313,6 +313,18 @@ def test_records_without_a_response_expire_once_nothing_more_arrives() -> None:
     assert isinstance(third.exception(0), DeliveryTimeoutError)
 
 
+@pytest.mark.rule("sender.expire.arrived")
+def test_a_round_that_has_polled_before_its_end_does_not_wait() -> None:
+    """The first poll has taken the wake-up, for example of a close."""
+    machine = machine_with_topic(1, request_timeout=60.0, delivery_timeout=40.0)
+    machine.clock.advance(41.0)  # no record is in flight, but the time when one would have expired has come
+    machine.network.wakeup()
+    before = machine.clock()
+    machine.sender.run_once(before, until=before + 100.0)
+
+    assert machine.clock() == before
+
+
 @pytest.mark.rule("network.throttle")
 def test_metadata_that_is_due_is_requested_after_the_throttle_time() -> None:
     cluster = SimulatedCluster.of(1)

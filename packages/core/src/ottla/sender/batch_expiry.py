@@ -33,14 +33,15 @@ class BatchExpiry:
     client: NetworkClient
     metadata: Metadata
 
-    def expire(self, now: float, *, reads: bool = False) -> None:
-        """Fail expired batches, queued or in flight.
+    def expire(self, now: float, *, reads: bool = False) -> bool:
+        """Fail expired batches, queued or in flight. Return whether it has polled, and may so have taken a wake-up.
 
         If it *reads*, responses that have arrived are read before batches in flight expire: the process may have been
         stopped, also in the last poll, or a callback may have kept the thread, for longer than `delivery.timeout.ms`.
         """
         in_flight = self.in_flight
-        if reads and now >= in_flight.next_expiry:
+        polls = reads and now >= in_flight.next_expiry
+        if polls:
             self._read_responses(now)
         if now >= in_flight.next_expiry:
             for batch in in_flight.take_expired(now):
@@ -48,6 +49,7 @@ class BatchExpiry:
                     batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
                 self.accumulator.complete(batch, Failed(error=expired(batch, now)))
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
+        return polls
 
     def _read_responses(self, now: float) -> None:
         """Read all responses that have arrived; a poll returns one for each connection."""

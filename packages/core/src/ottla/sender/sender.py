@@ -224,7 +224,8 @@ class Sender:
     def _send_ready(self, now: float) -> float:
         """Expire, drain and send batches; returns the time of the next round."""
         until = float("inf")
-        self._expiry.expire(now, reads=True)
+        if self._expiry.expire(now, reads=True):
+            until = now  # what the wake-up was for, such as a close, may come before the rest of this round
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
