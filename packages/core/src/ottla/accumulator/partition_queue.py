@@ -57,13 +57,13 @@ class PartitionQueue:
     def put_first(self, batch: ProducerBatch) -> None:
         """Return a batch that had left to the front of the queue, but behind the batches that precede it.
 
-        Those are the ones with lower sequence numbers; without sequences the older ones, so that the head is the first
-        to expire.
+        Those are the ones with lower sequence numbers; for a batch without one the older ones, so that the head is the
+        first to expire. One with a number that is behind one without could not leave: numbers are assigned in order.
         """
         place = 0
         for other in self.batches:
             if batch.sequence is None:
-                before = other.sequence is None and other.created_at < batch.created_at
+                before = other.created_at < batch.created_at
             else:
                 before = other.sequence is not None and not other.sequence.follows(batch.sequence)
             if not before:
