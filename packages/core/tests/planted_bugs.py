@@ -238,8 +238,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "waiting call not served on release": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            served = self._serve(size)\n        _notify",
-        after="            self._free += size\n            served = None\n        _notify",
+        before="            served = self._serve(size)\n        if",
+        after="            self._free += size\n            served = None\n        if",
         kinds=["crowded"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(

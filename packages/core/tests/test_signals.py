@@ -271,6 +271,27 @@ def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Produc
     assert any("cannot be committed" in line for line in handler.lines)
 
 
+@pytest.mark.parametrize("block", [signals.Deferred, SignalSafeLock, LoggingLock])
+def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any]) -> None:
+    """Wherever memory ends: after a block that does not end, no signal would be deferred any more."""
+    testcapi = pytest.importorskip("_testcapi")
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    for fails in range(60):
+        made = block()
+        testcapi.set_nomemory(fails, fails + 1)
+        try:
+            with made:
+                object()
+        except MemoryError:
+            pass
+        finally:
+            testcapi.remove_mem_hooks()
+        depth, signals._depth = signals._depth, 0
+
+        assert depth == 0, fails
+        assert signal.getsignal(signal.SIGTERM) is not signals._note
+
+
 @pytest.mark.parametrize("kind", [SignalSafeLock, LoggingLock])
 def test_a_lock_is_given_back_without_memory(kind: type[SignalSafeLock]) -> None:
     """Wherever memory ends in the block of the I/O thread; other threads would wait for ever."""

@@ -117,9 +117,9 @@ cdef class QuickSend:
 on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, the future of its result.
 
         *value* and *key* are bytes, bytearray, memoryview or None, or what their serializer takes; a value of None is a
-        tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such. Without *partition* the
-        partitioner chooses. *timestamp_ms* is in milliseconds since 1970, or a datetime with a time zone; by default it
-        is the current time.
+        tombstone. *headers* are pairs of a name and bytes or None, or a mapping of such; None is no headers. Without
+        *partition* the partitioner chooses. *timestamp_ms* is in milliseconds since 1970, or a datetime with a time
+        zone; by default it is the current time.
 
         *on_delivery* is called on the I/O thread, once the record is acknowledged or has failed, with a delivery of the
         record: read its `error` or its `metadata`. After this call, the error counts as retrieved, unless the call

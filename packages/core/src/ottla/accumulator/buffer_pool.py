@@ -234,7 +234,8 @@ class BufferPool:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
             served = self._serve(size)
-        _notify_all(served)
+        if served:  # else nothing follows that might raise: the bytes would be given back again
+            _notify_all(served)
 
     def close(self, refusal: OttlaError) -> None:
         """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""

@@ -93,8 +93,14 @@ def begin() -> None:
 def end() -> None:
     """End the block that was begun last on this thread. Deferred handlers run now, and may raise."""
     global _depth
-    if threading.get_ident() != _main or not _depth:  # a forked child may end what its parent began
+    if not _depth:  # a forked child may end what its parent began
         return
+    try:
+        if threading.get_ident() != _main:
+            return
+    except MemoryError:
+        if not _is_main_without_memory():
+            return
     _depth -= 1
     if _depth:
         return
@@ -106,6 +112,18 @@ def end() -> None:
         raise
     if _noted:
         _handle()
+
+
+def _is_main_without_memory() -> bool:
+    """Do what `on_main_thread` does where it must not fail: the number of a thread is an object.
+
+    A block that did not end would leave all later ones without a deferral. Called only then: any call may fail, too.
+    """
+    while True:
+        try:
+            return threading.get_ident() == _main
+        except MemoryError:
+            continue
 
 
 def _defer() -> None:
@@ -186,7 +204,11 @@ class Deferred:
     def __enter__(self) -> Self:
         global _on_signal
         begin()
-        if threading.get_ident() == _main:
+        try:
+            main = threading.get_ident() == _main
+        except MemoryError:
+            main = _is_main_without_memory()
+        if main:
             self._before, _on_signal = _on_signal, self._on_signal
         return self
 
@@ -194,7 +216,11 @@ class Deferred:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _on_signal
-        if threading.get_ident() == _main:
+        try:
+            main = threading.get_ident() == _main
+        except MemoryError:
+            main = _is_main_without_memory()
+        if main:
             _on_signal = self._before
         end()
 
