@@ -28,7 +28,7 @@ pytestmark = pytest.mark.unmeasured  # it traces calls itself
 FAILS_ALONE = ("could not be encoded", "could not be split", "the transaction was aborted", "cannot be committed")
 """Errors that fail a batch and not its round."""
 
-STEP = 24
+STEP = 8
 """The gate breaks off at each so many'th of some thousand places, the long form at all of them."""
 
 DROPPED_GENERATOR = "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -244,7 +244,7 @@ def test_an_interrupted_round_costs_no_record(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("OTTLA_EVERY_CALL" not in os.environ, reason="takes ten minutes: set OTTLA_EVERY_CALL")
+@pytest.mark.skipif("OTTLA_EVERY_CALL" not in os.environ, reason="takes a minute: set OTTLA_EVERY_CALL")
 @pytest.mark.filterwarnings(DROPPED_GENERATOR)
 @SCENARIOS
 @pytest.mark.parametrize("offset", range(1, STEP))

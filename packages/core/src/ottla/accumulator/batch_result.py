@@ -234,7 +234,7 @@ class BatchResult(Generic[B]):
         """Run callbacks; each is removed from the queue when its delivery is ready."""
         if isinstance(outcome, Failed):
             while callbacks:
-                _call_with_error(self, *callbacks.popleft(), outcome)
+                _call_first_with_error(self, callbacks, outcome)
             return
         facts = _in_lists(self._columns.facts())
         while callbacks:
@@ -382,16 +382,19 @@ def _native_metadata(batch: BatchResult[Any], first: int, end: int, outcome: Ack
     return columns.metadata(batch.topic, batch.partition, first, end, outcome.base_offset, outcome.log_append_time_ms)
 
 
-def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, outcome: Failed) -> None:
-    """Run the callback of a record that failed. If it raises, it has not retrieved the error: `flush` raises it.
+def _call_first_with_error(batch: BatchResult[Any], callbacks: deque[tuple[int, OnDelivery]], outcome: Failed) -> None:
+    """Run the first callback, of a record that failed, and remove it from the queue when its delivery is ready.
 
-    Once the batch is counted, a report may have left the error out already; then only the log has it.
+    If it raises, it has not retrieved the error: `flush` raises it. Once the batch is counted, a report may have left
+    the error out already; then only the log has it.
     """
-    reads = batch.failed_reads
-    if batch.counted and _retrieves_error(callback):
+    index, callback = callbacks[0]
+    reads, retrieves, delivery = batch.failed_reads, _retrieves_error(callback), Delivery(batch, index)
+    if batch.counted and retrieves:
         reads.read(index)
+    callbacks.popleft()
     try:
-        callback(Delivery(batch, index))
+        callback(delivery)
     except BaseException:  # SystemExit, too, must not end the thread that runs the other callbacks
         more = raising_callbacks.line(failed=True)
         if more is not None or batch.counted:
@@ -402,7 +405,7 @@ def _call_with_error(batch: BatchResult[Any], index: int, callback: OnDelivery, 
                 more or "",
             )
     else:
-        if not batch.counted and _retrieves_error(callback):
+        if not batch.counted and retrieves:
             reads.read(index)
 
 
