@@ -38,7 +38,11 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pairs(request: pytest.FixtureRequest) -> Mapping[str, Pair | Exception]:
-    """The runs of all scripts of the tests that were chosen, with one Java; or why one has failed."""
+    """The runs of all scripts of the tests that were chosen, with one Java; or why one has failed.
+
+    Those that differ run again, alone: the scripts have time-outs of a second, which many of them at once on a busy
+    machine may miss, in Java or here. What is different for another reason is different again.
+    """
     chosen = {item.callspec.params.get("script") for item in request.session.items if hasattr(item, "callspec")}
     scripts = {name: script for name, script in SCRIPTS.items() if name in chosen}
     with JavaProcess.running() as java, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -49,7 +53,11 @@ def pairs(request: pytest.FixtureRequest) -> Mapping[str, Pair | Exception]:
             )
             for name, script in scripts.items()
         }
-        return {name: pair(*both) for name, both in runs.items()}
+        found = {name: pair(*both) for name, both in runs.items()}
+        for name in [name for name, both in found.items() if isinstance(both, Exception) or not as_listed(name, both)]:
+            again = ScriptRun(scripts[name], java.peer(f"{name.replace(' ', '-')}-again"))
+            found[name] = pair(pool.submit(again.run), pool.submit(ScriptRun(scripts[name], OttlaPeer()).run))
+        return found
 
 
 def pair(java: Future[Run], ottla: Future[Run]) -> Pair | Exception:
@@ -75,6 +83,11 @@ def listed(script: str) -> Sequence[str]:
     return [line for each in DIFFERENCES for line in each["scripts"].get(script, ())]
 
 
+def as_listed(script: str, both: Pair) -> bool:
+    """Whether the runs of a script differ only in these lines."""
+    return sorted(differing(both.java, both.ottla)) == sorted(listed(script))
+
+
 @pytest.mark.parametrize("script", share(SCRIPTS, gate=16, why="the gate has some of the scripts"))
 def test_java_and_ottla_differ_only_where_it_is_explained(pairs: Mapping[str, Pair | Exception], script: str) -> None:
     both = pairs[script]
@@ -82,9 +95,8 @@ def test_java_and_ottla_differ_only_where_it_is_explained(pairs: Mapping[str, Pa
         raise both
     java, ottla = both.java, both.ottla
 
-    assert sorted(differing(java, ottla)) == sorted(listed(script)), "\n".join(
-        ["Java:", *java.lines(), "Ottla:", *ottla.lines()]
-    )
+    differences = "\n".join(["Java:", *java.lines(), "Ottla:", *ottla.lines()])
+    assert as_listed(script, both), f"{sorted(differing(java, ottla))}\n{differences}"
     assert java.misunderstood == ottla.misunderstood == []
     assert ottla.denied_in_vain == []
 
