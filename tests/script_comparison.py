@@ -136,6 +136,12 @@ def _expired(found: Difference) -> bool:
     return behind and found.each(lambda java, ottla: EXPIRED in (java, ottla))
 
 
+def _written_again(found: Difference) -> bool:
+    lost = found.has("enable.idempotence=false") and found.has(" lost", " torn", " unanswered")
+    logs = [set(line[2:].split()) for line in found.lines if line[2:].startswith("log: all partitions ")]
+    return lost and len(logs) == len(found.lines) == 2 and logs[0] == logs[1]
+
+
 RULES: Final = (
     Rule("Java writes a record twice or out of order, Ottla does not.", _java_breaks_its_promise),
     Rule(
@@ -189,6 +195,11 @@ RULES: Final = (
         _forgotten_id,
     ),
     Rule("What is sent behind a record that times out is a matter of time.", _expired),
+    Rule(
+        "Without idempotence, all records of a request whose response is lost are written again. Which records share "
+        "one is a matter of time.",
+        _written_again,
+    ),
 )
 
 
