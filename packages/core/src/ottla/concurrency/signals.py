@@ -195,6 +195,7 @@ class Deferred:
     def __init__(self, on_signal: Callable[[], object] | None = None) -> None:
         self._on_signal = on_signal
         self._before: Callable[[], object] | None = None
+        self._main = False
 
     @property
     def noted(self) -> bool:
@@ -205,10 +206,10 @@ class Deferred:
         global _on_signal
         begin()
         try:
-            main = threading.get_ident() == _main
+            self._main = threading.get_ident() == _main
         except MemoryError:
-            main = _is_main_without_memory()
-        if main:
+            self._main = _is_main_without_memory()
+        if self._main:
             self._before, _on_signal = _on_signal, self._on_signal
         return self
 
@@ -216,11 +217,7 @@ class Deferred:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _on_signal
-        try:
-            main = threading.get_ident() == _main
-        except MemoryError:
-            main = _is_main_without_memory()
-        if main:
+        if self._main:
             _on_signal = self._before
         end()
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from ottla.tables.columns import OTHERS, is_bytes
 
 HEADERS: Final = pa.map_(pa.string(), pa.binary())
+PARTS: Final = ("key", "value", "headers", "partition", "timestamp")
+"""The parts of a record, each an option that names its column."""
 
 
 class InputError(Exception):
@@ -29,9 +31,9 @@ class Parts:
     constants: Sequence[tuple[str, bytes]] = ()
 
     @property
-    def named(self) -> bool:
-        """Whether a column is named, so that lines of JSON have to be parsed."""
-        return any((self.key, self.value, self.headers, self.partition, self.timestamp))
+    def named(self) -> dict[str, str]:
+        """The columns that are named, by part; without any, lines of JSON need not be parsed."""
+        return {part: name for part in PARTS if (name := getattr(self, part))}
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,7 @@ import attrs
 import click
 import pyarrow as pa
 
-from ottla.cli.send.columns import InputError, Parts, SendableTable, sendable
+from ottla.cli.send.columns import PARTS, InputError, Parts, SendableTable, sendable
 from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.formats import ARROW, CSV, LINES, NDJSON, PARQUET
 from ottla.cli.send.lines import absent_field, json_table, line_blocks, line_table, split
@@ -129,7 +129,7 @@ class Input:
         if self.format not in (LINES, NDJSON):
             return sendable(table, self.parts)
         names = set(table.column_names)
-        renamed: dict[str, Any] = {part: part if part in names else None for part in _PARTS}
+        renamed: dict[str, Any] = {part: part if part in names else None for part in PARTS}
         parts = attrs.evolve(self.parts, **renamed)
         return sendable(table, parts)
 
@@ -171,7 +171,6 @@ def _check_text(name: str, block: bytes) -> None:
         raise InputError(f"{name} is not lines of text, but {kind}; pass --format {LINES} if it is to be cut at \\n")
 
 
-_PARTS: Final = ("key", "value", "headers", "partition", "timestamp")
 _Tables = Iterator[tuple[Any, int]]
 """Tables, each with its size in bytes in the input."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -27,10 +28,10 @@ def line_blocks(stream: BinaryIO, *, max_bytes: int, read: Callable[[int], bytes
     *read*, such as `BufferedReader.read1`, gets the maximum of bytes to return; it returns fewer instead of waiting
     for more. Without it, all blocks but the last one are read up to the maximum, and the last one has all that remains.
     """
-    fill = read is None
+    fill, read = read is None, read or partial(_filled, stream)
     rest: list[bytes] = []
     size = 0
-    while data := _filled(stream, max_bytes) if read is None else read(max_bytes):
+    while data := read(max_bytes):
         if fill and len(data) < max_bytes:
             yield b"".join((*rest, data.removesuffix(b"\n")))
             return
@@ -83,7 +84,7 @@ def json_table(lines: Sequence[bytes], parts: Parts, first: int) -> Any:
 
     The result's columns are named as the parts. Raises InputError with the number of a record that is no object.
     """
-    fields = _named_fields(parts)
+    fields = parts.named
     columns: dict[str, Any] = {}
     if "value" not in fields:
         columns["value"] = binary_array(lines)
@@ -97,7 +98,7 @@ def absent_field(lines: Sequence[bytes], parts: Parts, table: Any) -> str | None
 
     *table* is what `json_table` has made of the lines. A field that is null is there.
     """
-    for part, name in _named_fields(parts).items():
+    for part, name in parts.named.items():
         if table[part].null_count == len(lines) and not any(name in fields for fields in map(_names, lines)):
             names = ", ".join(repr(each)[:_LONGEST_NAME] for each in _names(lines[0])[:_NAMES]) or "none"
             return f"no record has the field {name!r} that --{part} names; fields of the first one: {names}"
@@ -110,11 +111,6 @@ def _names(line: bytes) -> list[str]:
         return list(json.loads(line.decode(errors="replace").removeprefix("\ufeff"), parse_int=str, strict=False))
     except (RecursionError, ValueError):
         return []
-
-
-def _named_fields(parts: Parts) -> dict[str, str]:
-    named = ((part, getattr(parts, part)) for part in ("key", "value", "headers", "partition", "timestamp"))
-    return {part: name for part, name in named if name}
 
 
 def _text(lines: Sequence[bytes], name: str, first: int) -> Any:

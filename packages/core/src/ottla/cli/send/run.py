@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import attrs
 import click
 
 from ottla import Producer
-from ottla.cli.send.columns import InputError, Parts
+from ottla.cli.send.columns import PARTS, InputError, Parts
 from ottla.cli.send.counts import Counts
 from ottla.cli.send.inputs import STDIN, Input
 from ottla.cli.send.lines import encodable
@@ -20,8 +20,6 @@ from ottla.cli.send.resumable import continuation, recover, send_resumable
 from ottla.cli.send.state import locked, subject_of
 
 __all__ = ["InputError", "Job"]
-
-_COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 
 
 @attrs.frozen(kw_only=True)
@@ -46,11 +44,11 @@ class Job:
                 encodable(text if isinstance(text, str) else None)
             except UnicodeEncodeError:
                 raise InputError(f"the option's value {text!r} is not UTF-8") from None
-        if empty := [name for name in (*_COLUMNS, "key_separator") if choices[name] == ""]:
+        if empty := [name for name in (*PARTS, "key_separator") if choices[name] == ""]:
             raise InputError(f"--{empty[0].replace('_', '-')} is empty; leave it out")
         parts = Parts(
             constants=tuple(map(_header, choices["constants"])),
-            **{name: choices[name] for name in _COLUMNS},
+            **{name: choices[name] for name in PARTS},
         )
         separator = choices["key_separator"]
         inputs = [
