@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -86,7 +87,7 @@ class Simulation:
         keywords = {name.replace("_", "."): value for name, value in options.items()}
         settings = {**_DEFAULTS, **(config or {}), **keywords}
         objects = PluginObjects(clock=self.clock)
-        chosen, plugins = choose_plugins(hide_settings(settings), {}, registry=Registry(), objects=objects)
+        chosen, plugins = choose_plugins(hide_settings(settings), {}, registry=_registry(), objects=objects)
         plugins = _with_simulated_choice(plugins, chosen, chance.fork(), self.clock)
         if mechanism is not None:
             assert not mechanism.blocking, "a mechanism that blocks has a thread of its own"
@@ -109,6 +110,13 @@ class Simulation:
     def wait_for(self, happened: Callable[[], object], *, timeout: float = float("inf")) -> bool:
         """Let time pass for the program that calls this until something has happened. Return False if time ran out."""
         return self.threads.wait(happened, self.clock() + timeout)
+
+
+@functools.cache
+def _registry() -> Registry:
+    """The plugins that were installed when the first producer of a simulation was made: reading them takes as long as
+    a quarter of a history."""
+    return Registry()
 
 
 def _with_simulated_choice(
