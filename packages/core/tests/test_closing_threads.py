@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from machine import Queues
-from ottla import ProducerClosedError
+from ottla import ProducerClosedError, UndeliveredError
 from ottla.accumulator.batch import NewRecord
+from ottla.sender.batch_expiry import BatchExpiry
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 RECORD: NewRecord = (None, b"value", (), 0, None)
@@ -63,3 +64,22 @@ def test_an_open_batch_takes_no_record_after_close() -> None:
     queues.accumulator.close(ProducerClosedError("closed"))
 
     assert batch.append(*RECORD) is None
+
+
+@pytest.mark.rule("sender.expire.arrived")
+def test_a_close_that_cannot_read_the_last_responses_ends_in_order(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_expiry: BatchExpiry, _now: float) -> None:
+        raise OSError(9, "Bad file descriptor")
+
+    with simulated(1) as simulation:
+        simulation.network.held.add(1)
+        delivery = simulation.producer.send("t", b"v")
+        simulation.round()
+        monkeypatch.setattr(BatchExpiry, "read_responses", fail)
+        with pytest.raises(UndeliveredError):
+            simulation.producer.close(0)
+
+    assert "the producer was closed" in str(delivery.exception(0))
+    assert "could not read the last responses" in caplog.text

@@ -45,7 +45,8 @@ def test_errors_that_are_expected_after_a_report_are_for_the_next_one(
     reads = ErrorReads(COUNT)
     called(reads, calls)
     in_report = reads.unread
-    others = reads.report()
+    unread, others = reads.report()
+    assert unread == in_report
     assert reads.unread == (0 if others else in_report)
 
     reads.give_up_all()
@@ -53,4 +54,4 @@ def test_errors_that_are_expected_after_a_report_are_for_the_next_one(
         assert 0 < reads.unread <= COUNT - in_report
     reads.read_all()
     assert reads.unread == 0
-    assert not reads.report()
+    assert reads.report() == (0, False)

@@ -962,6 +962,22 @@ def test_the_error_of_a_cancelled_wrapped_future_is_not_read() -> None:
     assert unretrieved_errors(failing._place()[0]) == 1
 
 
+def test_the_error_is_not_read_if_the_wait_ends_in_the_same_turn() -> None:
+    batches = Batches()
+    failing = batches.send()
+
+    async def give_up() -> None:
+        wrapped = asyncio.wrap_future(failing.future())
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        assert unretrieved_errors(failing._place()[0]) == 0
+        wrapped.cancel()  # as a time-out does
+        await asyncio.sleep(0)
+
+    run(give_up())
+
+    assert unretrieved_errors(failing._place()[0]) == 1
+
+
 def test_a_wrapped_future_that_is_not_cancelled_still_reads_the_error() -> None:
     batches = Batches()
     failing = batches.send()

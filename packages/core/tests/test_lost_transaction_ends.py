@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from test_other_cluster import made
 from test_transactions_of_clusters import Place, begun, opened, placed
 
+from ottla import Producer
 from ottla.cli.send.columns import InputError
 from ottla.cli.send.resumable import recover
 from ottla.cli.send.state import Position, Prepared, State
 from ottla.cli.send.target import Target
-from ottla.errors import ConnectionFailedError, ErrorCode, ProducerFencedError, TransactionError
+from ottla.errors import ConnectionFailedError, ErrorCode, ProducerClosedError, ProducerFencedError, TransactionError
 from ottla.network.backoff import Backoff
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
@@ -94,6 +96,35 @@ def test_a_producer_that_is_fenced_before_its_commit_has_no_doubt(place: Place) 
             producer.commit_transaction()
 
     assert "may have been committed" not in str(fenced.value)
+
+
+@attrs.define
+class ClosedMeanwhile:
+    """Loses the responses to EndTxn; the first one ends the wait for the producer, which another thread closes."""
+
+    producer: Producer
+    closer: Thread | None = None
+
+    def __call__(self, frame: bytes) -> bool:
+        lost = int.from_bytes(frame[:2], "big") == END_TXN.key
+        if lost and self.closer is None:
+            self.closer = Thread(target=lambda: self.producer.close(0.2))
+            self.closer.start()
+        return lost
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_producer_that_is_closed_in_its_commit_is_in_doubt(place: Place, commit: bool) -> None:
+    with begun(place) as producer:
+        place.broker.loses = closing = ClosedMeanwhile(producer)
+        with pytest.raises(ProducerClosedError) as closed:
+            producer.commit_transaction() if commit else producer.abort_transaction()
+        assert closing.closer is not None
+        closing.closer.join(20)
+
+    assert ("; the transaction may have been committed" in str(closed.value)) == commit
+    assert list(place.cluster.topics["t"].committed(0)) == [b"of only"] * commit
 
 
 @pytest.mark.rule("producer.transactions.in-doubt")

@@ -295,6 +295,7 @@ def test_responses_that_have_arrived_are_read_before_a_close_fails() -> None:
     machine.network.held.add(1)
     deliveries = one_request_each(machine, 3)
     machine.network.held.clear()  # they come while the process is stopped, until after the deadline of the close
+    machine.sender.read_responses(machine.clock())
     machine.sender.abort(ProducerClosedError("closed"), machine.clock())
 
     assert [delivery.exception(0) for delivery in deliveries] == [None] * 3

@@ -169,11 +169,11 @@ class Delivery:
 
         `asyncio.wrap_future` takes it, too. It cannot be cancelled. `result` and `exception` of the future retrieve an
         error, and so does the failure itself if the future has a callback by then, as that of `asyncio.wrap_future`;
-        but not if the future of asyncio was cancelled.
+        but not if the future of asyncio is cancelled, until its task has the error.
         """
         from ottla.accumulator.delivery_future import DeliveryFuture  # here: its base class takes long to import
 
-        future = DeliveryFuture(outcome=partial(outcome_of, self), retrieve=lambda: self.error)
+        future = DeliveryFuture(outcome=partial(outcome_of, self), reads=self._error_reads)
         self._batch.call_when_complete(self._index, _Completion(future))
         return future
 
@@ -200,6 +200,11 @@ class Delivery:
         while isinstance(outcome := batch.outcome, Forwarded):
             batch, index = outcome.place(index)
         return batch, index
+
+    def _error_reads(self) -> tuple[ErrorReads, int]:
+        """Which errors of the failed batch were read, and the record's index there."""
+        batch, index = self._place()
+        return batch.failed_reads, index
 
     def _wait(self, timeout: float | None) -> tuple[Any, int, Acknowledged | Failed]:
         if timeout is not None:

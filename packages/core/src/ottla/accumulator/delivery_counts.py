@@ -91,8 +91,9 @@ class DeliveryCounts:
         expected: deque[FailedRecords] = deque()
         while self._failures:
             failed = self._failures.popleft()
-            self._forget(failed)
-            if failed.reads.report():
+            unread, expects = failed.reads.report()
+            self._count_unretrieved(failed, unread)
+            if expects:
                 failed.reports = self._unretrieved.reports or 0
                 expected.append(failed)
         self._failures = expected
@@ -133,12 +134,12 @@ class DeliveryCounts:
                 failed.reports = self._unretrieved.reports or 0
                 self._failures.append(failed)
                 if len(self._failures) > REMEMBERED_FAILURES:
-                    self._forget(self._failures.popleft())
+                    oldest = self._failures.popleft()
+                    self._count_unretrieved(oldest, oldest.reads.unread)
             case _:
                 raise AssertionError("only completed batches are counted, and the parts of split ones")
 
-    def _forget(self, failed: FailedRecords) -> None:
-        unretrieved = failed.reads.unread
-        self._forgotten_unretrieved += unretrieved
-        if unretrieved and self._first_error is None:
+    def _count_unretrieved(self, failed: FailedRecords, unread: int) -> None:
+        self._forgotten_unretrieved += unread
+        if unread and self._first_error is None:
             self._first_error = failed.error

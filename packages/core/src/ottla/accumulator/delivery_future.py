@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from ottla.accumulator.error_reads import ErrorReads
 from ottla.errors import DeliveryError
 from ottla.results import RecordMetadata
 
@@ -14,18 +15,19 @@ class DeliveryFuture(Future[RecordMetadata]):
     """A future of one delivery, which is completed on the I/O thread.
 
     Who only waits for it, as `concurrent.futures.wait` does, has not retrieved an error: `flush` and `close` raise it.
-    *outcome* returns the metadata or the error of the delivery once it is done, and *retrieve* retrieves the error.
+    *outcome* returns the metadata or the error of the delivery once it is done, and *reads* the `ErrorReads` of a
+    failed batch with the record's index.
     """
 
     def __init__(
         self,
         *,
         outcome: Callable[[], tuple[RecordMetadata | None, DeliveryError | None]],
-        retrieve: Callable[[], object],
+        reads: Callable[[], tuple[ErrorReads, int]],
     ) -> None:
         super().__init__()
         self._outcome = outcome
-        self._retrieve = retrieve
+        self._reads = reads
         self._has_callback = False
         self.set_running_or_notify_cancel()  # so that `cancel` returns False
 
@@ -33,9 +35,12 @@ class DeliveryFuture(Future[RecordMetadata]):
         """Cancel nothing and return False: a record that is sent cannot be called back.
 
         `asyncio.wrap_future` calls this if its own future was cancelled, which then ignores the outcome. So callbacks
-        until now count no more as readers of an error.
+        until now count no more as readers of an error, also if it is there already: the wait may be cancelled in the
+        turn of the loop in which the record fails.
         """
         self._has_callback = False
+        if self.done() and self._exception is not None:
+            self._give_up()
         return super().cancel()
 
     def complete(self) -> None:
@@ -44,9 +49,12 @@ class DeliveryFuture(Future[RecordMetadata]):
         if error is None:
             self.set_result(metadata)  # type: ignore[arg-type]  # there is one of the two
         else:
-            if self._has_callback:  # which gets the error, on another thread perhaps
-                self._retrieve()
+            if self._has_callback:  # which reads the error, on another thread perhaps, and later
+                reads, index = self._reads()
+                reads.expect(index)
             self.set_exception(error)
+            if not self._has_callback:  # it was cancelled on another thread in between
+                self._give_up()
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the metadata, as `Future.result` does. Raises DeliveryError if the record has failed."""
@@ -62,6 +70,14 @@ class DeliveryFuture(Future[RecordMetadata]):
         if error is not None:
             self._retrieve()
         return error
+
+    def _retrieve(self) -> None:
+        reads, index = self._reads()
+        reads.read(index)
+
+    def _give_up(self) -> None:
+        reads, index = self._reads()
+        reads.give_up(index)
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], Any]) -> None:
         """Call *fn* with this future when it is done, as `Future.add_done_callback` does."""

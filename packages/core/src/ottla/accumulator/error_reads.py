@@ -1,7 +1,7 @@
 """Which errors of a failed batch the program has read, and which it is expected to read.
 
-An expected error counts as read until the expectation is given up. There is no lock: finalizers give expectations up,
-and each method is one step for other threads, or may be interrupted between its steps.
+An expected error counts as read until the expectation is given up. There is no lock, because finalizers give
+expectations up: a method may be interrupted between its steps.
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ class ErrorReads:
         """Undo `expect` for every record."""
         self._expected.clear()
 
-    def report(self) -> bool:
-        """Note that a report has the errors that nothing is expected to read. Return whether there are others.
+    def report(self) -> tuple[int, bool]:
+        """Note that a report has the errors that nothing is expected to read.
 
-        If those expectations are given up, the next report has them, or the log.
+        Return how many of them were unread, and whether there are others: if those expectations are given up, the next
+        report has them, or the log.
         """
-        expected = self._expected - self._read
-        if expected:
-            self._read.update(index for index in range(self.count) if index not in expected)
-        return bool(expected)
+        expected = self._expected.copy()  # once: an expectation that is given up meanwhile is for the next report
+        unread = self.count - len(self._read | expected)
+        others = expected - self._read
+        if others:
+            self._read.update(index for index in range(self.count) if index not in others)
+        return unread, bool(others)

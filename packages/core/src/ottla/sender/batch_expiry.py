@@ -42,7 +42,7 @@ class BatchExpiry:
         in_flight = self.in_flight
         polls = reads and now >= in_flight.next_expiry
         if polls:
-            self._read_responses(now)
+            self.read_responses(now)
         if now >= in_flight.next_expiry:
             for batch in in_flight.take_expired(now):
                 if batch.last_error is None and batch.last_node is not None:
@@ -51,7 +51,7 @@ class BatchExpiry:
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
         return polls
 
-    def _read_responses(self, now: float) -> None:
+    def read_responses(self, now: float) -> None:
         """Read all responses that have arrived; a poll returns one for each connection."""
         for _ in range(MAX_POLLS):
             self.client.poll(0.0, now)
@@ -60,12 +60,7 @@ class BatchExpiry:
                 return
 
     def abort(self, cause: OttlaError, now: float) -> None:
-        """Fail all batches at the end of the producer, after responses that have arrived were read.
-
-        Those that expire at the same time have expired.
-        """
-        if self.in_flight:
-            self._read_responses(now)
+        """Fail all batches at the end of the producer. Those that expire at the same time have expired."""
         self.expire(now)
         self.accumulator.abort(cause, obstacle=lambda batch: self._obstacle(batch, now))
 

@@ -117,6 +117,7 @@ class IoThread:
                 )
                 return
             self._flush_unacknowledged()
+            self._read_last_responses()
             closed = ProducerClosedError("the producer was closed before they could be sent")
             self._sender.abort(closed, self._clock())
             self._push_last_telemetry()
@@ -179,6 +180,13 @@ class IoThread:
                     "%s: could not confirm that brokers have read the records sent with acks=0", self._name
                 )
             )
+
+    def _read_last_responses(self) -> None:
+        """Read what has arrived: the process may have been stopped until after the deadline."""
+        try:
+            self._sender.read_responses(self._clock())
+        except Exception:
+            log_robustly(lambda: logger.exception("%s: could not read the last responses", self._name))
 
     def _push_last_telemetry(self) -> None:
         """Push the last metrics, those after the last record, within the time that the close has left."""

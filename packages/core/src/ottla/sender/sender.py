@@ -274,6 +274,11 @@ class Sender:
         """Fail batches whose `delivery.timeout.ms` has passed."""
         self._expiry.expire(now)
 
+    def read_responses(self, now: float) -> None:
+        """Read the responses that have arrived, before `abort` fails batches that are in flight."""
+        if self._in_flight:
+            self._expiry.read_responses(now)
+
     def abort(self, cause: OttlaError, now: float) -> None:
         """Fail all batches that have no outcome when the producer is closed."""
         self._expiry.abort(cause, now)

@@ -36,7 +36,7 @@ class TransactionRequestSource:
         self._coordinators = Coordinators(state.transactional_id)
         self._retries = RequestRetries(backoff)
         self._action_handler = ResponseActionHandler(state, self._coordinators, self._retries)
-        self._in_flight = False
+        self._in_flight: CoordinatorRequest | None = None
         self._closing = False
         self._due_at = float("inf")
 
@@ -88,7 +88,7 @@ class TransactionRequestSource:
             if self._closing:
                 self._abort_failed()
             self._due_at = state.offsets.expire_at(self._delivery_timeout)
-            if self._in_flight:
+            if self._in_flight is not None:
                 return None
             # Read after the state, under its lock. Otherwise another thread could send records and call `commit` in
             # between: the count would be without these records, and EndTxn would commit the transaction without them.
@@ -113,12 +113,12 @@ class TransactionRequestSource:
 
     def begin(self, request: CoordinatorRequest) -> None:
         """Note that a request is in flight."""
-        self._in_flight = True
+        self._in_flight = request
 
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Handle a response."""
         with self._state.lock:
-            self._in_flight = False
+            self._in_flight = None
             if self._state.state is not State.FATAL_ERROR:
                 self._action_handler.apply(request.handle(response), request, now)
 
@@ -128,7 +128,7 @@ class TransactionRequestSource:
         """Forget the coordinator, and repeat the request after a backoff."""
         state = self._state
         with state.lock:
-            self._in_flight = False
+            self._in_flight = None
             if state.state is State.FATAL_ERROR:
                 return
             self._coordinators.forget(request)
@@ -144,7 +144,7 @@ class TransactionRequestSource:
         """
         state = self._state
         with state.lock:
-            self._in_flight = False
+            self._in_flight = None
             if state.state is State.FATAL_ERROR:
                 return
             initializing = state.state is State.INITIALIZING
@@ -202,8 +202,9 @@ class TransactionRequestSource:
                     state.transactional_id,
                     state.state.value,
                 )
-            state.end_result(error)
-            state.offsets.drop(error)
+            if self._in_flight is not None:  # the broker may have carried it out, and its response comes too late
+                self._action_handler.note_maybe_written(self._in_flight)
+            state.end_pending(error)
 
     # Offsets that cannot be written
 

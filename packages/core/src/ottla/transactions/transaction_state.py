@@ -124,6 +124,14 @@ class TransactionState:
         if self.result is not None:
             self.result.end(error)
 
+    def end_pending(self, error: OttlaError) -> None:
+        """End the current result with *error*, because the producer has ended; what waits for a broker fails."""
+        if self.state is State.COMMITTING and self.current.maybe_committed:
+            certain, error = error, type(error)(f"{error}; the transaction may have been committed")
+            error.__cause__ = certain.__cause__
+        self.end_result(error)
+        self.offsets.drop(error)
+
     # Transitions
 
     def transition_to(self, state: State) -> None:
