@@ -375,6 +375,21 @@ def test_rebootstrapping_forgets_the_brokers_and_keeps_the_topics() -> None:
     assert setup.due_in <= 0
 
 
+@pytest.mark.rule("metadata.again.keeps")
+def test_a_partition_without_a_leader_is_not_led_by_a_bootstrap_server() -> None:
+    """Both have the id -1."""
+    setup = Setup()
+    setup.metadata.use("t", setup.clock())
+    setup.answer(led_by(NO_LEADER))
+
+    setup.metadata.rebootstrap(setup.clock())
+
+    cluster = setup.metadata.cluster
+    assert NO_LEADER in cluster.brokers
+    assert cluster.leader("t", 0) is cluster.named_leader("t", 0) is None
+    assert [partition.leader for partition in cluster.partitions("t")] == [None]
+
+
 @pytest.mark.rule("metadata.hint")
 def test_a_leader_from_a_produce_response_needs_a_newer_epoch() -> None:
     setup = Setup()

@@ -24,7 +24,8 @@ from ottla import (
     UndeliveredError,
 )
 from ottla.errors import TransactionError
-from ottla.protocol import PRODUCE
+from ottla.network.cluster import NO_LEADER
+from ottla.protocol import METADATA, PRODUCE
 from ottla_testkit.simulation import SimulatedBroker, SimulatedCluster
 from wrong_peers import serving
 
@@ -313,6 +314,38 @@ def test_records_that_were_queued_before_go_to_the_other_cluster_once(moved: tup
     assert went == queued[acknowledged_before:]  # each of them once, also those whose response was lost
     assert [before.committed(0)[offset] for offset in offsets[:acknowledged_before]] == queued[:acknowledged_before]
     assert [place.values[offset] for offset in offsets[acknowledged_before:]] == went
+
+
+@pytest.mark.rule("metadata.again.other", "metadata.again.keeps")
+def test_a_bootstrap_server_gets_no_records_of_leaderless_partitions(
+    moved: tuple[Moved, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    place, seed = moved
+    first = place.address.broker.cluster
+    never = threading.Event()
+
+    def is_late(frame: bytes) -> bool:
+        """Leave time for records that do not wait for the response to the metadata request."""
+        return int.from_bytes(frame[:2], "big") == METADATA.key and never.wait(0.3)
+
+    for each in (first, place.second):
+        each.brokers[1].versions[PRODUCE.key] = (3, 12)  # without ids of topics
+    with contextlib.ExitStack() as until_moved:
+        until_moved.enter_context(SocketBroker(first.brokers[1]).serving())  # where metadata says that broker 1 is
+        with caplog.at_level("WARNING"), made(seed) as producer:
+            send(producer, b"before ")
+            first.topics["t"].leaders[0] = NO_LEADER
+            waiting = producer.send("t", b"waits")
+            wait_until(lambda: "has no leader" in caplog.text, timeout=HANG_GUARD)
+            first.address = seed.split(":")[0], int(seed.split(":")[1])
+            place.address.loses = is_late
+            place.move()
+            until_moved.close()
+            offset = waiting.result(20).offset
+
+    assert place.values[OTHERS:] == [b"waits"]
+    assert offset == OTHERS
+    assert "broker -1" not in caplog.text
 
 
 @pytest.mark.rule("metadata.again.other")

@@ -65,16 +65,16 @@ class Cluster:
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The leader of a partition; None if there is none or it is not known."""
+        leader = self.named_leader(topic, partition)
+        return leader if leader in self.brokers else None
+
+    def named_leader(self, topic: str, partition: int) -> int | None:
+        """The last known leader of a partition, even if it is no longer among the brokers; None if it had none."""
         known = self.topics.get(topic)
         if known is None or partition >= len(known.leaders):
             return None
         leader = known.leaders[partition]
-        return leader if leader in self.brokers else None
-
-    def named_leader(self, topic: str, partition: int) -> int | None:
-        """The last known leader of a partition, even if it is no longer among the brokers."""
-        known = self.topics.get(topic)
-        return known.leaders[partition] if known is not None and partition < len(known.leaders) else None
+        return leader if leader != NO_LEADER else None  # -1 is also the id of a bootstrap server
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """The leader epoch of a partition, or -1 if it is unknown, also if the broker has no topic ids (before 2.8)."""
@@ -92,6 +92,8 @@ class Cluster:
         """The partitions of a topic by number; empty for an unknown topic."""
         known = self.topics.get(topic)
         return tuple(
-            PartitionInfo(topic=topic, partition=partition, leader=self.brokers.get(leader))
+            PartitionInfo(
+                topic=topic, partition=partition, leader=None if leader == NO_LEADER else self.brokers.get(leader)
+            )
             for partition, leader in enumerate(known.leaders if known is not None else ())
         )
