@@ -298,7 +298,8 @@ class BufferPool:
         earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""
         return BufferExhaustedError(
             f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self._free} of "
-            f"buffer.memory={self.capacity} bytes free; records are sent faster than the broker accepts them"
+            f"buffer.memory={self.capacity} bytes free; the others are held by records that brokers have not "
+            "acknowledged: a broker cannot be reached, is slow or limits this client, or more is sent than brokers take"
         )
 
     def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
