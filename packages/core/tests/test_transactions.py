@@ -487,6 +487,36 @@ def test_an_error_raised_by_commit_is_not_raised_again_by_close() -> None:
         assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
+@pytest.mark.parametrize("end", [Producer.commit_transaction, Producer.abort_transaction])
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_failure_known_before_the_end_is_not_raised_again_by_close(
+    version: int, end: Callable[[Producer], object]
+) -> None:
+    with simulated(cluster=cluster_of(version), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        fence(simulation)
+        producer.send("t", b"v", partition=0)
+        simulation.run_until_idle()
+        with pytest.raises(ProducerFencedError):
+            end(producer)
+        assert str(producer.flush()) == "0 acknowledged, 0 failed, 0 pending"
+        producer.close()
+
+
+def test_records_that_failed_before_a_commit_are_not_raised_by_close() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", linger_ms=0) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        for _ in range(2):  # the second round knows that the record of the first has failed
+            producer.send("t", b"v", partition=0)
+            simulation.run_until_idle()
+        with pytest.raises(AbortableTransactionError):
+            producer.commit_transaction()
+        producer.close()
+
+        assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
+
+
 @VERSIONS
 def test_an_expired_record_fails_its_transaction_and_the_epoch_changes(version: int) -> None:
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}

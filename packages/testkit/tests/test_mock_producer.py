@@ -328,6 +328,17 @@ def test_a_planned_failure_aborts_a_transaction(make: Make) -> None:
     assert producer.history == ()
 
 
+def test_a_fenced_producer_whose_error_was_raised_closes_without_another(make: Make) -> None:
+    with make(transactional_id="x") as producer:
+        producer.init_transactions()
+        producer.fence()
+        with pytest.raises(ProducerFencedError), producer.transaction():
+            producer.send("orders", b"1")
+        producer.close()
+
+    assert producer.history == ()
+
+
 def test_an_error_for_no_record_names_the_method_that_plans_one(mock_producer: MockProducer) -> None:
     with pytest.raises(IllegalStateError, match=r"no record is pending, because auto_complete .* call fail_next"):
         mock_producer.error_next(BROKEN)

@@ -28,15 +28,16 @@ def reports_of(accumulator: RecordAccumulator, transactions: Transactions | None
     """The function that takes the reports of a producer.
 
     Records of a transaction that its program aborted are no undelivered ones, even if no caller gets the abort's result
-    because its task was cancelled.
+    because its task was cancelled. Nor are those of a transaction whose commit or abort has raised its failure.
     """
     if transactions is None:
         return accumulator.report
 
     def report(*, lock_timeout: float = LOCK_TIMEOUT_SECONDS, leave_errors: bool = False) -> Report:
-        aborted = transactions.manager.left_abort  # before: the next transaction may begin meanwhile
+        manager = transactions.manager
+        known = manager.left_abort or manager.failure_raised  # before: the next transaction may begin meanwhile
         counts, unretrieved, error = accumulator.report(lock_timeout=lock_timeout, leave_errors=leave_errors)
-        return (counts, 0, None) if aborted else (counts, unretrieved, error)
+        return (counts, 0, None) if known else (counts, unretrieved, error)
 
     return report
 

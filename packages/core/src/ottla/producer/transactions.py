@@ -108,21 +108,23 @@ class Transactions:
     def end(self, timeout: float | None, *, commit: bool) -> TransactionCall[DeliveryReport]:
         """Refuse further records, and end the transaction. The result has the outcomes of its records."""
         self._check("commit_transaction" if commit else "abort_transaction", timeout)
-        with signals.Deferred():  # the call that changes the state must also note that every record is queued
-            pending = self.manager.end(commit=commit)
-            self._queue_all_records()
-        # The error reports the failed records, so `flush` and `close` need not.
-        return self._call(pending, timeout, self._report, if_failed=self.accumulator.report)
+        try:
+            with signals.Deferred():  # the call that changes the state must also note that every record is queued
+                pending = self.manager.end(commit=commit)
+                self._queue_all_records()
+        except TransactionError:  # it had failed before the call
+            self._report_failure()
+            raise
+        return self._call(pending, timeout, self._report, if_failed=self._report_failure)
 
     def unawaited_end(self) -> TransactionCall[object] | None:
         """The end of the last transaction, if it goes on and no caller has to get its result."""
         pending = self.manager.unawaited_end
         if pending is None:
             return None
-        report = self.accumulator.report
         # After an abort, failed records need no report; after a commit, the next report counts its records.
-        result: Callable[[], object] = report if pending.method == "abort_transaction" else lambda: None
-        return self._call(pending, None, result, if_failed=report)
+        result: Callable[[], object] = self._report if pending.method == "abort_transaction" else lambda: None
+        return self._call(pending, None, result, if_failed=self._report_failure)
 
     def prepare(self, timeout: float | None) -> TransactionCall[PreparedTransaction]:
         """Leave the end of the transaction to another process; there is a result when every record is written."""
@@ -154,6 +156,11 @@ class Transactions:
     def _report(self) -> DeliveryReport:
         report, _unretrieved, _error = self.accumulator.report()  # after an abort, failed records need no report
         return report
+
+    def _report_failure(self) -> None:
+        """The error reports the records, also those that fail after it was raised: `flush` and `close` need not."""
+        self.manager.note_raised()
+        self.accumulator.report()
 
     def _queue_all_records(self) -> None:
         """Close the open batches, so that the transaction contains the records that are queued now, and no others."""

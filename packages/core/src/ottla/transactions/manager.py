@@ -141,6 +141,16 @@ class TransactionManager:
             return None
         return None if result.required and self._state.state is State.COMMITTING else result
 
+    def note_raised(self) -> None:
+        """Note that a call that ends the transaction has raised its failure, which is that of its records, too."""
+        with self._state.lock:
+            self._state.cause_raised = self._state.cause is not None
+
+    @property
+    def failure_raised(self) -> bool:
+        """Whether the transaction, or the producer, has failed, and a call that ends the transaction has raised it."""
+        return self._state.cause_raised
+
     @property
     def left_abort(self) -> bool:
         """Whether the last call was an abort that did not fail, and whose caller was cancelled before its end."""

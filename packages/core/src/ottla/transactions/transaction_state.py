@@ -56,6 +56,8 @@ class TransactionState:
         init=False, default=attrs.Factory(lambda self: PendingOffsetCommits(self.environment), True)
     )
     cause: OttlaError | None = attrs.field(default=None, init=False)
+    cause_raised: bool = attrs.field(default=False, init=False)
+    """Whether a call that ends the transaction has raised `cause`."""
     last_error: OttlaError | None = attrs.field(default=None, init=False)
     """Of a request that is repeated, until one that is not for a coordinator's address succeeds."""
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
@@ -168,6 +170,7 @@ class TransactionState:
         self.current = self.current.complete(uncertain=self.sequences.uncertain)
         self.sequences.begin_transaction()
         self.cause = None
+        self.cause_raised = False
         self.transition_to(State.READY)
         self.end_result()
 
