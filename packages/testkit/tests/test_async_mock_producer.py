@@ -101,6 +101,26 @@ def test_planned_errors_are_raised_by_coroutines(async_mock_producer: AsyncMockP
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("method", ["flush", "begin_transaction", "commit_transaction"])
+def test_an_error_can_be_planned_behind_calls_of_coroutines(method: str) -> None:
+    async def main() -> list[str]:
+        outcomes = []
+        async with AsyncMockProducer(transactional_id="x") as producer:
+            await producer.init_transactions()
+            producer.mock.raise_next(method, AbortableTransactionError("planned"), after=1)
+            for _ in range(3):
+                try:
+                    async with producer.transaction():
+                        await producer.send("orders", b"v")
+                        await producer.flush()
+                    outcomes.append("committed")
+                except AbortableTransactionError as error:
+                    outcomes.append(str(error))
+        return outcomes
+
+    assert asyncio.run(main()) == ["committed", "planned", "committed"]
+
+
 def test_a_cancelled_close_goes_on(async_mock_producer: AsyncMockProducer) -> None:
     async def main() -> None:
         await async_mock_producer.send("orders", b"v")

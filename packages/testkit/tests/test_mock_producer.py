@@ -242,6 +242,39 @@ def test_planned_failures_hit_as_many_records_in_turn(mock_producer: MockProduce
     assert errors[2] is None
 
 
+def test_a_failure_can_be_planned_behind_records_without_one(make: Make) -> None:
+    with make() as producer:
+        producer.fail_next(BROKEN, after=1)
+        producer.fail_next(BROKEN, after=2)
+        errors = [producer.send("orders", b"1").exception() for _ in range(6)]
+        producer.fail_next(BROKEN, after=1)
+        producer.clear()
+        errors += [producer.send("orders", b"1").exception() for _ in range(2)]
+
+    assert [number for number, error in enumerate(errors) if error is not None] == [1, 4]
+
+
+def test_an_error_can_be_planned_behind_calls_without_one(mock_producer: MockProducer) -> None:
+    mock_producer.raise_next("send", BufferExhaustedError("full"), after=2)
+    outcomes = []
+    for _ in range(4):
+        try:
+            outcomes.append(mock_producer.send("orders", b"1").result().offset)
+        except BufferExhaustedError:
+            outcomes.append(-1)
+
+    assert outcomes == [0, 1, -1, 2]
+
+
+@pytest.mark.parametrize(("after", "error"), [(-1, ValueError), ("1", TypeError), (True, TypeError)])
+def test_an_impossible_number_of_calls_before_an_error_is_refused(after: Any, error: type[Exception]) -> None:
+    with MockProducer() as producer:
+        with pytest.raises(error, match="fail_next: after="):
+            producer.fail_next(BROKEN, after=after)
+        with pytest.raises(error, match="raise_next: after="):
+            producer.raise_next("send", BROKEN, after=after)
+
+
 def test_a_planned_failure_hits_the_next_record_that_is_sent(waiting: MockProducer) -> None:
     first = waiting.send("orders", b"1")
     waiting.fail_next(BROKEN)

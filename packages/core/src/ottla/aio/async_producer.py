@@ -249,7 +249,7 @@ class AsyncProducer(metaclass=ListedWithoutHints):
         commit fails, it aborts that transaction, and raises the error.
         """
         try:
-            if (unawaited := self._producer._transactional("begin_transaction").unawaited_end()) is not None:
+            if (unawaited := self._producer._transactional("transaction").unawaited_end()) is not None:
                 await result_of(unawaited)
             self.begin_transaction()
         except AbortableTransactionError as error:  # a commit whose task was cancelled has failed

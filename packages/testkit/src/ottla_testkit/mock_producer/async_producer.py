@@ -15,6 +15,7 @@ from ottla.errors import InvalidRecordError
 from ottla.interfaces import Headers
 from ottla.network.cluster import PartitionInfo
 from ottla.producer.callbacks import check_callback
+from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
@@ -129,8 +130,9 @@ class AsyncMockProducer(AsyncProducer):
         mock._planned_errors.raise_next("flush")
         with mock._accumulator.unretrieved.reporting():
             mock._parts.rounds.answer_all()
-            await LaterTurn()  # behind the callbacks, which retrieve errors
-            return mock.flush(timeout)
+            await LaterTurn()  # behind the callbacks, which retrieve errors, and may have sent records
+            mock._parts.rounds.answer_all()
+            return Producer.flush(mock, timeout)  # that of the mock would raise the next planned error
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         try:

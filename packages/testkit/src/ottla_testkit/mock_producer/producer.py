@@ -24,7 +24,7 @@ from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.history import History
-from ottla_testkit.mock_producer.planned_errors import PlannedErrors, check_exception
+from ottla_testkit.mock_producer.planned_errors import PlannedErrors, check_exception, planned
 from ottla_testkit.mock_producer.sent_batches import SentRecord
 from ottla_testkit.mock_producer.topics import MockBlockingSend, MockTopics
 
@@ -137,18 +137,22 @@ class MockProducer(Producer):
             )
         return failed
 
-    def fail_next(self, error: Exception) -> None:
+    def fail_next(self, error: Exception, *, after: int = 0) -> None:
         """Make the next record that is sent, or the next batch of a table's rows, fail with *error*, as `error_next`.
 
         `send` returns its delivery as usual. It fails when it would be acknowledged: immediately with *auto_complete*,
-        so that a function that waits for `result()` gets the error. Several calls fail as many records, in turn.
+        so that a function that waits for `result()` gets the error. Several calls fail as many records, in turn; so
+        many as *after* do not fail before this one.
         """
         check_exception("fail_next", error)
-        self._parts.sent_batches.plan_failure(error)
+        self._parts.sent_batches.plan_failures(planned("fail_next", error, after=after))
 
-    def raise_next(self, method: str, error: Exception) -> None:
-        """Make the next call of this method raise *error* and do nothing else; several errors are raised in turn."""
-        self._planned_errors.plan(method, error)
+    def raise_next(self, method: str, error: Exception, *, after: int = 0) -> None:
+        """Make the next call of this method raise *error* and do nothing else; several errors are raised in turn.
+
+        So many calls as *after* are made as usual before this one.
+        """
+        self._planned_errors.plan(method, error, after=after)
 
     def fence(self) -> None:
         """Let another producer take the transactional id over: later calls are refused, as by a broker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -61,7 +61,7 @@ class SentBatches:
         self._counters = counters
         self._clock = clock
         self._pending: deque[ProducerBatch] = deque()
-        self._planned: deque[Exception] = deque()
+        self._planned: deque[Exception | None] = deque()
         self._failing: dict[ProducerBatch, Exception] = {}
         self._ends: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
@@ -73,10 +73,10 @@ class SentBatches:
         with self._lock:
             return sum(batch.count for batch in self._pending)
 
-    def plan_failure(self, cause: Exception) -> None:
-        """Let the next batch that is taken fail, in place of its acknowledgement."""
+    def plan_failures(self, causes: Iterable[Exception | None]) -> None:
+        """Let the next batches that are taken fail, in place of their acknowledgement; those with None do not."""
         with self._lock:
-            self._planned.append(cause)
+            self._planned.extend(causes)
 
     def clear_planned(self) -> None:
         """Drop the planned failures of batches that are not taken yet."""
@@ -96,8 +96,9 @@ class SentBatches:
                     batch.mark_sent(NODE, self._clock())
                     with self._lock:
                         self._pending.append(batch)
-                        if self._planned:
-                            self._failing[batch] = self._planned.popleft()
+                        cause = self._planned.popleft() if self._planned else None
+                        if cause is not None:
+                            self._failing[batch] = cause
         return taken
 
     def answer(self) -> bool:
