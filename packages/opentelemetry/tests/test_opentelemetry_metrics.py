@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from opentelemetry import metrics
-from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.metrics import CallbackOptions, NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
 
@@ -221,6 +223,74 @@ def test_a_collection_takes_one_snapshot(exported: Exported) -> None:
         exported.collect()
 
     assert reads == 1
+
+
+class CollectingMeter(NoOpMeter):
+    """A meter with one lock for instruments and collections, which collects whenever an instrument is made."""
+
+    def __init__(self) -> None:
+        super().__init__("collecting")
+        self._lock = threading.Lock()
+        self._callbacks: list[Any] = []
+        self.made = 0
+        self.stuck = False
+
+    def create_observable_gauge(self, name: str, callbacks: Any = None, *_: Any) -> Any:
+        return self._make(callbacks)
+
+    def create_observable_counter(self, name: str, callbacks: Any = None, *_: Any) -> Any:
+        return self._make(callbacks)
+
+    def create_histogram(self, name: str, *_: Any, **__: Any) -> Any:
+        self._make(())
+        return super().create_histogram(name)
+
+    def _make(self, callbacks: Sequence[Any]) -> None:
+        began = threading.Event()
+        threading.Thread(target=self._collect, args=[began], daemon=True).start()
+        assert began.wait(10.0)
+        if not self._lock.acquire(timeout=0 if self.stuck else 10.0):
+            self.stuck = True
+            return
+        self._callbacks += callbacks
+        self.made += 1
+        self._lock.release()
+
+    def _collect(self, began: threading.Event) -> None:
+        if self.stuck:
+            began.set()
+            return
+        with self._lock:
+            began.set()
+            for each in self._callbacks:
+                list(each(CallbackOptions()))
+
+
+class CollectingProvider(NoOpMeterProvider):
+    def __init__(self) -> None:
+        self.meter = CollectingMeter()
+
+    def get_meter(self, *_: Any, **__: Any) -> NoOpMeter:
+        return self.meter
+
+
+def test_instruments_are_made_while_the_provider_collects() -> None:
+    """The SDK makes an instrument under a lock that a collection holds while it observes."""
+    provider = CollectingProvider()
+    context = plugin_context(ManualClock(), client_id="shop")
+    with MockProducer(client_id="shop") as producer:
+        producer.send("orders", b"value")
+        reporter = OpenTelemetryReporter(meter_provider=provider, context=context)
+        reporter.start(producer._engine.metric_values)
+        observables = provider.meter.made
+        producer.send("orders", b"value")
+        producer.flush()
+        histograms = provider.meter.made - observables
+        reporter.close()
+
+    assert not provider.meter.stuck
+    assert observables > 10
+    assert histograms > 0
 
 
 def test_histograms_of_many_topics_are_described_once(exported: Exported) -> None:

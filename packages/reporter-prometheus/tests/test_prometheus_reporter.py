@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+import threading
 import time
 import urllib.request
 from typing import Any
@@ -83,6 +84,34 @@ def test_a_closed_producer_is_no_longer_exported(caplog: pytest.LogCaptureFixtur
     assert of("gone", "orders") not in read(generate_latest(REGISTRY).decode())
     with socket.socket() as sock:
         assert sock.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_producer_may_close_while_a_registry_collects_under_its_lock() -> None:
+    class OneLock(CollectorRegistry):
+        """It collects under the lock that a collector needs to leave, and always when one leaves."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.mine = threading.Lock()
+            self.stuck = False
+
+        def unregister(self, collector: Any) -> None:
+            collecting = threading.Event()
+            threading.Thread(target=self.collected, args=[collecting], daemon=True).start()
+            assert collecting.wait(10.0)
+            self.stuck = not self.mine.acquire(timeout=10.0)
+            super().unregister(collector)
+
+        def collected(self, collecting: threading.Event) -> None:
+            with self.mine:
+                collecting.set()
+                list(self.collect())
+
+    registry = OneLock()
+    with MockProducer() as producer:
+        started(PrometheusReporter(registry=registry, context=plugin_context(client_id="one")), producer).close()
+
+    assert not registry.stuck
 
 
 def test_an_address_in_use_is_an_error_and_nothing_is_exported() -> None:

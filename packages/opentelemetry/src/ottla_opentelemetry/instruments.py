@@ -124,10 +124,16 @@ class _Instrument:
 
 
 class Instruments:
-    """The instruments of a meter provider, and the producers whose values they observe. For any thread."""
+    """The instruments of a meter provider, and the producers whose values they observe. For any thread.
+
+    Two locks, because the SDK makes an instrument under a lock that a collection holds while it observes: what a
+    collection takes (`_lock`) is never held while the SDK is called, and what is held then (`_making`) no collection
+    takes.
+    """
 
     def __init__(self, meter: metrics.Meter) -> None:
         self._meter = meter
+        self._making = threading.Lock()
         self._lock = threading.Lock()
         self._producers: tuple[ObservedProducer, ...] = ()
         self._observed: dict[str, _Instrument] = {}
@@ -149,11 +155,12 @@ class Instruments:
             candidates = chain((client_id,), (f"{client_id}#{number}" for number in count(2)))
             producer = ObservedProducer(registry, next(each for each in candidates if each not in taken), clock)
             self._producers = (*self._producers, producer)
+        with self._making:
             for described in registry.describe():
                 key = (described.group, described.name)
                 if key not in self._names and not semconv.omitted(*key):
                     self._observe(key, described)
-            return producer
+        return producer
 
     def remove(self, producer: ObservedProducer) -> None:
         """Observe a producer no more; collections of the next time get its last values."""
@@ -180,7 +187,7 @@ class Instruments:
 
     def forget_in_child(self) -> None:
         """Observe no producer of the parent in a forked child: their values would never change again."""
-        self._lock = threading.Lock()
+        self._making, self._lock = threading.Lock(), threading.Lock()
         self._producers = ()
         for observed in self._observed.values():
             observed.forget_in_child()
@@ -228,7 +235,7 @@ class Instruments:
         if of is None:
             return False
         ucum, divisor = semconv.unit_of(of.unit)
-        with self._lock:
+        with self._making:
             if key not in self._histograms:
                 instrument = self._meter.create_histogram(
                     semconv.metric_name(*key),

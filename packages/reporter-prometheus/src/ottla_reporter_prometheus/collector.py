@@ -57,9 +57,14 @@ class Source:
 
 
 class ProducersCollector(Collector):
-    """Read the current producers' metrics at each collection. For any thread."""
+    """Read the current producers' metrics at each collection. For any thread.
+
+    A registry may hold a lock of its own while it collects, and while a collector joins or leaves it. So what a
+    collection takes (`_lock`) is never held while the registry is called.
+    """
 
     def __init__(self) -> None:
+        self._joining = threading.Lock()
         self._lock = threading.Lock()
         self._sources: list[Source] = []
 
@@ -69,26 +74,28 @@ class ProducersCollector(Collector):
         Where another producer has the same client id, its label becomes `id#2`, `id#3` and so on: Prometheus refuses
         two samples with the same labels.
         """
-        with self._lock:
+        with self._joining:
             if not self._sources:
                 to.register(self)
             taken = {each.client_id for each in self._sources}
             candidates = chain((client_id,), (f"{client_id}#{number}" for number in count(2)))
             label = next(each for each in candidates if each not in taken)
             source = Source(registry=registry, client_id=label, max_topics=max_topics)
-            self._sources.append(source)
+            with self._lock:
+                self._sources.append(source)
             return source
 
     def remove(self, source: Source, *, of: CollectorRegistry) -> None:
         """Remove a producer; with the last one, the collector leaves the registry."""
-        with self._lock:
-            self._sources = [each for each in self._sources if each is not source]
+        with self._joining:
+            with self._lock:
+                self._sources = [each for each in self._sources if each is not source]
             if not self._sources:
                 of.unregister(self)
 
     def forget_in_child(self) -> None:
         """Remove the parent's producers in a forked child: their values would never change again."""
-        self._lock = threading.Lock()
+        self._joining, self._lock = threading.Lock(), threading.Lock()
         self._sources = []
 
     def describe(self) -> Iterable[Metric]:
