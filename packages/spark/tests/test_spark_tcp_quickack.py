@@ -110,6 +110,22 @@ def test_another_connection_with_the_number_of_a_closed_one_is_left_alone(line: 
     assert not other.quick()
 
 
+def test_a_default_timeout_of_the_program_changes_no_connection(line: Line) -> None:
+    """A library of the worker may set one. With it, a new socket object sets its connection to non-blocking."""
+    before, worker, timeout = local_connections(), line.worker.fileno(), socket.getdefaulttimeout()
+    socket.setdefaulttimeout(10.0)
+    try:
+        found = local_connections()
+        blocking = [os.get_blocking(worker)]
+        for _ in acknowledged(iter("ab"), before):
+            blocking.append(os.get_blocking(worker))
+    finally:
+        socket.setdefaulttimeout(timeout)
+
+    assert found == ()
+    assert blocking == [True, True, True]
+
+
 def test_a_program_can_end_a_connection_of_its_own(line: Line) -> None:
     """A service of this machine, such as a database, must see its end; the worker lives on for hours."""
     found = local_connections()

@@ -3,7 +3,8 @@
 Spark sends the end of a task's rows in a separate segment. Over TCP, the sender's kernel holds a small segment back
 until the one before it is acknowledged (Nagle's algorithm), and Linux delays that acknowledgement by 40 ms: as long as
 a micro-batch of ten rows takes. With TCP_QUICKACK, the reader acknowledges immediately. Where this option is missing,
-or where Spark's workers use Unix domain sockets, rows are read as usual.
+where Spark's workers use Unix domain sockets, or where the program has called `socket.setdefaulttimeout`, rows are read
+as usual.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ def _is_local(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def _copied(descriptor: int) -> Iterator[socket.socket]:
-    """A socket for the connection of a descriptor, for the block; the descriptor stays as it is."""
+    """A socket for the connection of a descriptor, for the block; the descriptor stays as it is. Raises OSError."""
+    if socket.getdefaulttimeout() is not None:
+        # A new socket object would make the connection non-blocking, for its owner, too, who reads it otherwise.
+        raise OSError("a socket object would change the connection: the program has set a default timeout")
     copy = os.dup(descriptor)
     try:
         found = socket.socket(fileno=copy)
