@@ -32,6 +32,7 @@ from ottla.cli.send.inputs import Input
 from ottla.cli.send.lines import json_table, line_blocks, line_table, split
 from ottla.cli.send.state import Position, Prepared, State, differences, locked, subject_of
 from ottla.cli.send.target import Target
+from ottla.errors import OttlaError
 from ottla.transactions import PreparedTransaction
 
 USAGE, INTERRUPTED = 2, 130
@@ -261,6 +262,22 @@ def test_csv_with_a_header_line_alone_has_no_rows(header: bytes, tmp_path: Path)
         [],
         [0],
     )
+
+
+def test_each_damage_of_a_parquet_file_is_an_error_of_the_input(tmp_path: Path) -> None:
+    """Most are an OSError of pyarrow, some a ValueError."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"value": ["abcd", "efgh"] * 100}), path, compression="none", store_schema=False)
+    content = path.read_bytes()
+    errors = []
+    for place in range(4, len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        try:
+            list(Input.of(str(path), None, Parts(value="value"), None).blocks())
+        except (InputError, OttlaError, OSError) as error:
+            errors.append(error)
+
+    assert any("is damaged: " in str(error) for error in errors if isinstance(error, InputError))
 
 
 def test_an_arrow_file_with_short_views_is_read(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def _open_file(path: Path, used: UsedColumns) -> Any:
         )
     try:
         return opened(path, used)
-    except (OSError, pa.ArrowException) as cause:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as cause:
         raise InvalidRecordError(
             f"the file {quoted(str(path))} cannot be read as a table: {printable(str(cause))}"
         ) from cause

@@ -237,14 +237,14 @@ def _csv(given: Input, _skip: int) -> _Tables:
 
 
 def _parquet(given: Input, _skip: int) -> _Tables:
-    return _batches(open_stream(_path(given, ".parquet")))
+    return _batches(given, open_stream(_path(given, ".parquet")))
 
 
 def _arrow(given: Input, _skip: int) -> _Tables:
     if given.name != STDIN:
-        return _batches(open_stream(_path(given, ".arrow")))
+        return _batches(given, open_stream(_path(given, ".arrow")))
     try:
-        return _batches(pa.ipc.open_stream(_standard_input().buffer))
+        return _batches(given, pa.ipc.open_stream(_standard_input().buffer))
     except pa.ArrowException as error:
         raise InputError(f"the standard input is not an Arrow stream: {error}") from None
 
@@ -256,20 +256,23 @@ def _path(given: Input, suffix: str) -> Any:
     raise InputError(f"the name of {path} must end in {suffix}")
 
 
-def _batches(stream: Any) -> _Tables:
-    """Batches of a stream, small ones joined."""
+def _batches(given: Input, stream: Any) -> _Tables:
+    """Batches of a stream, small ones joined. Raises InputError for a damaged one, and OSError."""
     gathered: list[Any] = []
     size = 0
-    for batch in stream:
-        if not batch.num_rows:
-            continue
-        gathered.append(batch)
-        size += size_of(batch)
-        if size >= BLOCK_BYTES:
+    try:
+        for batch in stream:
+            if not batch.num_rows:
+                continue
+            gathered.append(batch)
+            size += size_of(batch)
+            if size >= BLOCK_BYTES:
+                yield pa.Table.from_batches(gathered), size
+                gathered, size = [], 0
+        if gathered:
             yield pa.Table.from_batches(gathered), size
-            gathered, size = [], 0
-    if gathered:
-        yield pa.Table.from_batches(gathered), size
+    except pa.ArrowException as error:
+        raise InputError(f"{_shown(given.name)} is damaged: {error}") from None
 
 
 _READERS: Final[dict[str, Callable[[Input, int], _Tables]]] = {
