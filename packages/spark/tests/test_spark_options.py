@@ -251,6 +251,17 @@ def test_reading_is_refused_with_the_source_that_reads(read: Callable[[OttlaData
         read(source_of(SERVERS))
 
 
+def test_a_write_without_any_option_is_refused_with_the_place_for_them() -> None:
+    schema = StructType().add("value", StringType())
+    with pytest.raises(InvalidWriteError) as refused:
+        source_of({}).writer(schema, False)
+    with pytest.raises(InvalidWriteError) as incomplete:
+        planned({})
+
+    assert "the write has no options" in str(refused.value)
+    assert "the write has no options" not in str(incomplete.value)
+
+
 def test_overwriting_is_refused_with_the_mode_that_works() -> None:
     with pytest.raises(InvalidWriteError, match=r'use \.mode\("append"\)'):
         planned(SERVERS, overwrite=True)

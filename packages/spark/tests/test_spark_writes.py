@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -271,6 +273,41 @@ def test_overwriting_is_refused(spark: SparkSession, kafka: KafkaCluster) -> Non
     writer = spark.range(1).selectExpr("'v' as value").write.format("ottla").option("topic", "t")
     with pytest.raises(PySparkException, match=r'use \.mode\("append"\)'):
         writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).mode("overwrite").save()
+
+
+@pytest.fixture
+def table(spark: SparkSession, kafka: KafkaCluster) -> Iterator[str]:
+    """A table whose options, which Spark passes to no sink written in Python, have all that a write needs."""
+    name = "orders_with_options"
+    options = f"'kafka.bootstrap.servers' = '{kafka.bootstrap_servers}', 'topic' = 't'"
+    spark.sql(f"CREATE TABLE {name} (key STRING, value STRING) USING ottla OPTIONS ({options})")
+    yield name
+    spark.sql(f"DROP TABLE {name}")
+
+
+def test_an_insert_without_options_is_refused_with_the_clause_that_has_them(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match="the write has no options") as refused:
+        spark.sql(f"INSERT INTO {table} VALUES ('k', 'v')")
+
+    assert "in each statement, INSERT INTO ... WITH ('kafka.bootstrap.servers' = ..., 'topic' = ...)" in str(
+        refused.value
+    )
+
+
+def test_a_temporary_view_inserts_with_its_own_options(
+    spark: SparkSession, kafka: KafkaCluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=1)
+    options = f"'kafka.bootstrap.servers' = '{kafka.bootstrap_servers}', 'topic' = '{topic}'"
+    spark.sql(f"CREATE TEMPORARY VIEW orders_to_kafka (key STRING, value STRING) USING ottla OPTIONS ({options})")
+    spark.sql("INSERT INTO orders_to_kafka VALUES ('k', 'v')")
+
+    assert values(arrived(kafka, topic)) == [b"v"]
+
+
+def test_a_table_without_columns_is_refused_with_a_statement_that_has_some(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match=re.escape("CREATE TABLE orders (key STRING, value STRING) USING ottla")):
+        spark.sql("CREATE TABLE nothing USING ottla")
 
 
 @pytest.mark.parametrize(

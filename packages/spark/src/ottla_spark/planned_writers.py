@@ -5,6 +5,8 @@ The functions get the data source and not its options, which error reporters wou
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql.types import StructType
 
 from ottla_spark.data_source_api import HAS_ARROW_STREAMS, PYSPARK, DataSource, DataSourceStreamArrowWriter
@@ -16,6 +18,13 @@ from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.writer import OttlaStreamWriter, OttlaWriter
 from ottla_spark.worker.garbage_collection import reduce_collection
 
+_OPTIONS_OF_A_TABLE: Final = (
+    "the write has no options; if its table has some, Spark does not pass them to a sink written in Python, so name "
+    "them in each statement, INSERT INTO ... WITH ('kafka.bootstrap.servers' = ..., 'topic' = ...), or with "
+    "df.writeTo(table).options(...).append(); insertInto and CREATE TABLE ... AS SELECT cannot pass options. Or insert "
+    "into a temporary view, which passes its own: CREATE TEMPORARY VIEW ... USING ottla OPTIONS (...)"
+)
+
 
 def batch_writer(source: DataSource, schema: StructType, *, overwrite: bool) -> OttlaWriter:
     """Return the writer of a batch, after the check of its topics. Raises InvalidWriteError with all problems."""
@@ -24,6 +33,8 @@ def batch_writer(source: DataSource, schema: StructType, *, overwrite: bool) -> 
         problems.append('records can only be appended to a topic; use .mode("append") instead of "overwrite"')
     options, columns = _checked(source, schema, problems)
     problems += not_for_batches(options)
+    if problems and not source.options:
+        problems.append(_OPTIONS_OF_A_TABLE)
     if problems:
         raise InvalidWriteError(problems)
     writer = OttlaWriter(options, columns)

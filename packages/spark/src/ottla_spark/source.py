@@ -20,6 +20,10 @@ _WRITES_ONLY: Final = (
     'format("ottla") writes to Kafka and reads nothing; read with Spark\'s own format("kafka"), which may be in the '
     "same job"
 )
+_WITHOUT_COLUMNS: Final = (
+    f"{_WRITES_ONLY}. To insert into a table of this format, name its columns: "
+    "CREATE TABLE orders (key STRING, value STRING) USING ottla"
+)
 
 
 def register(spark: SparkSession) -> None:
@@ -73,7 +77,7 @@ class OttlaDataSource(DataSource):
 
     def schema(self) -> NoReturn:
         """Raise OttlaError: Spark calls this to read, and for `CREATE TABLE ... USING ottla` without columns."""
-        raise OttlaError(_WRITES_ONLY)
+        raise OttlaError(_WITHOUT_COLUMNS)
 
     def reader(self, schema: StructType) -> NoReturn:
         """Raise OttlaError: this data source cannot read."""
