@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 from spark_task_kit import options
 
-from ottla_spark.sink.job import PACKAGE_MISSING, ROWS_TOO_LARGE, JobInput, run_job
+from ottla_spark.sink.job import OTHER_VERSION, PACKAGE_MISSING, ROWS_TOO_LARGE, JobInput, run_job
 from ottla_spark.sink.writer import OttlaWriter
 
 OF_SPARK = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -48,6 +48,11 @@ def notes(error: BaseException) -> list[str]:
 def test_an_error_of_tasks_without_our_packages_names_the_python_to_set(name: str) -> None:
     assert notes(RuntimeError(OF_SPARK.format(name))) == [PACKAGE_MISSING]
     assert 'os.environ["PYSPARK_PYTHON"] = sys.executable' in PACKAGE_MISSING
+
+
+def test_an_error_of_tasks_that_lack_a_module_names_the_version() -> None:
+    """The task's ottla-spark is older than the driver's; PYSPARK_PYTHON is right."""
+    assert notes(RuntimeError(OF_SPARK.format("ottla_spark.options.write_options"))) == [OTHER_VERSION]
 
 
 def test_rows_that_are_too_large_for_an_arrow_batch_name_the_setting() -> None:

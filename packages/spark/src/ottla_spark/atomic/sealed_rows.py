@@ -73,6 +73,7 @@ class RowSealing:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Seal rows for `mapInArrow`. Raises WriteError, which names a row that cannot be sent."""
+        self.options.check_version()
         return self.seal(with_tcp_quickack(batches), task=task_name())
 
     def seal(self, batches: Iterator[pa.RecordBatch], *, task: str) -> Iterator[pa.RecordBatch]:

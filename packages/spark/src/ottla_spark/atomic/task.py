@@ -47,6 +47,7 @@ class TaskWrite:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write sealed_rows, for `mapInArrow`. Raises WriteError or TaskRefusedError."""
+        self.options.check_version()
         reduce_collection()
         context = TaskContext.get()
         assert context is not None, "only Spark's tasks call this"

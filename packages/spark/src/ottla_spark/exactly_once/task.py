@@ -89,6 +89,7 @@ def write_task(
     columns: ColumnPositions,
 ) -> tuple[Attempt, TaskWritten]:
     """Write a task's rows and prepare their transaction. Only read the rows if the ledger has the batch already."""
+    options.check_version()
     plan = task_plan.plan
     step = next_step(plan.last, name=settings.name, query=of.query, batch=of.batch)
     attempt = Attempt(

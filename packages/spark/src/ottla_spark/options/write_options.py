@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, TypeAlias
 
 import attrs
 
+from ottla import __version__
 from ottla.config import PluginValues
+from ottla_spark.errors import WriteError
 from ottla_spark.options.column_formats import Formats
 
 DEFAULT_IDLE_MS: Final = 300_000
@@ -40,7 +43,7 @@ class WriteOptions:
 
     `idle`: for how many seconds a producer waits for its next task. `exactly_once` holds the options of that guarantee
     that were set. `tolerance` None: a row that cannot be sent fails its task. `trace`: the context of the write's span,
-    for `worker.traces`.
+    for `worker.traces`. `version` is that of the driver's packages.
     """
 
     topic: str | None
@@ -52,6 +55,19 @@ class WriteOptions:
     report: bool = False
     trace: Mapping[str, str] = attrs.field(factory=dict)
     exactly_once: Mapping[str, str] = attrs.field(factory=dict)
+    version: str = attrs.field(default=__version__, eq=False, repr=False)
+
+    def check_version(self) -> None:
+        """Raise WriteError, in a task, if the driver has other packages than this Python.
+
+        Their options may be others, and a task ignores those that its own version lacks.
+        """
+        of_driver = getattr(self, "version", "of an earlier version")  # which pickled the options without it
+        if of_driver != __version__:
+            raise WriteError(
+                f"the driver has Ottla {of_driver}, but the Python of this task, {sys.executable}, has {__version__}: "
+                "install the same version of the packages on the driver and on all executors"
+            )
 
     @property
     def encoder(self) -> str | None:

@@ -7,6 +7,7 @@ data source's writer, and here that function returns one row: the task's result.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, Self
@@ -32,6 +33,12 @@ PACKAGE_MISSING: Final = (
     'os.environ["PYSPARK_PYTHON"] = sys.executable before the session is made, or activate the environment'
 )
 """Note on the error of such a task. Spark starts the first `python3` of `PATH` where PYSPARK_PYTHON is not set."""
+
+OTHER_VERSION: Final = (
+    "The Python that Spark starts for tasks has another version of Ottla than the driver. Install the same version of "
+    "the packages on the driver and on all executors"
+)
+"""Note on the error of a task whose packages lack a module of the driver's."""
 
 ROWS_TOO_LARGE: Final = (
     "Spark 3.5 passes rows to Python in batches of spark.sql.execution.arrow.maxRecordsPerBatch rows (10,000), and a "
@@ -135,11 +142,15 @@ def _notes(error: BaseException) -> Sequence[str]:
     """Return what helps against the reason of a failed job."""
     with suppress(Exception):  # the text of py4j's errors comes from the JVM, which may be gone
         text = str(error)
-        return [note for words, note in _HELP.items() if words in text]
+        return [note for words, note in _HELP.items() if words.search(text)]
     return ()
 
 
-_HELP: Final = {"No module named 'ottla": PACKAGE_MISSING, "OversizedAllocationException": ROWS_TOO_LARGE}
+_HELP: Final = {
+    re.compile(r"No module named 'ottla\w*'"): PACKAGE_MISSING,
+    re.compile(r"No module named 'ottla\w*\."): OTHER_VERSION,
+    re.compile("OversizedAllocationException"): ROWS_TOO_LARGE,
+}
 
 
 @contextmanager

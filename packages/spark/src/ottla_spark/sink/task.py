@@ -30,6 +30,7 @@ from ottla_spark.worker.traces import task_span
 
 def write_rows(batches: Iterator[pa.RecordBatch], *, options: WriteOptions, columns: ColumnPositions) -> TaskWritten:
     """Send a task's rows with this worker's producer and wait for them. Raises WriteError."""
+    options.check_version()
     with (
         task_span(options.trace, topic=options.topic),
         producer_cache.BorrowedProducer(options.producer, idle=options.idle) as borrowed,
