@@ -38,7 +38,7 @@ OTHER_VERSION: Final = (
     "The Python that Spark starts for tasks has another version of Ottla than the driver. Install the same version of "
     "the packages on the driver and on all executors"
 )
-"""Note on the error of a task whose packages lack a module of the driver's."""
+"""Note on the error of a task whose packages lack a module, or a class, of the driver's."""
 
 ROWS_TOO_LARGE: Final = (
     "Spark 3.5 passes rows to Python in batches of spark.sql.execution.arrow.maxRecordsPerBatch rows (10,000), and a "
@@ -148,7 +148,7 @@ def _notes(error: BaseException) -> Sequence[str]:
 
 _HELP: Final = {
     re.compile(r"No module named 'ottla\w*'"): PACKAGE_MISSING,
-    re.compile(r"No module named 'ottla\w*\."): OTHER_VERSION,
+    re.compile(r"No module named 'ottla\w*\.|Can't get attribute '\w+' on <module 'ottla"): OTHER_VERSION,
     re.compile("OversizedAllocationException"): ROWS_TOO_LARGE,
 }
 
