@@ -143,6 +143,7 @@ class Simulated:
                 accumulator=engine.queueing.accumulator,
                 max_block=engine.transactions.max_block,
                 wake=self.network.wakeup,
+                obstacle=engine.transactions.obstacle,
             )
         self.accumulator, self.metadata = engine.queueing.accumulator, engine.metadata
         self.pool = engine.queueing.pool

@@ -128,10 +128,10 @@ def test_the_last_error_is_named_until_the_coordinator_itself_answers() -> None:
     setup.manager.initialize()
     setup.answer(setup.next(), InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR))
     request = setup.next()  # the coordinator was found again meanwhile
-    assert "; last error: NOT_COORDINATOR" in setup.manager.describe()
+    assert "; last error: NOT_COORDINATOR" in setup.manager.describe(setup.manager.last_error)
     setup.answer(request, InitProducerIdResponse(producer_id=5, producer_epoch=0))
 
-    assert "last error" not in setup.manager.describe()
+    assert "last error" not in setup.manager.describe(setup.manager.last_error)
 
 
 def test_records_are_counted_while_no_thread_can_commit() -> None:
@@ -457,7 +457,9 @@ def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
 def test_init_transactions_returns_a_transaction_that_was_kept(keep_prepared: bool) -> None:
     setup = Setup()
     nothing: Any = None  # no record is sent
-    calls = Transactions(manager=setup.manager, accumulator=nothing, max_block=20.0, wake=lambda: None)
+    calls = Transactions(
+        manager=setup.manager, accumulator=nothing, max_block=20.0, wake=lambda: None, obstacle=lambda: None
+    )
     call = calls.initialize(None, keep_prepared=keep_prepared)
     open_one = {"ongoing_txn_producer_id": 5, "ongoing_txn_producer_epoch": 0} if keep_prepared else {}
     setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=1, **open_one))

@@ -13,6 +13,8 @@ import pytest
 
 from ottla.errors import (
     AbortableTransactionError,
+    BrokerError,
+    ConnectionFailedError,
     ErrorCode,
     FatalTransactionError,
     IllegalStateError,
@@ -608,6 +610,30 @@ def test_a_time_below_zero_is_over_at_once_and_the_error_helps() -> None:
         ):
             producer.commit_transaction(-1)
         assert producer.commit_transaction().acknowledged == 1
+
+
+def test_an_initialization_out_of_time_says_that_no_broker_can_be_reached() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        for broker in simulation.cluster.brokers.values():
+            broker.up = False
+
+        with pytest.raises(TransactionTimeoutError, match=r"initialized; last error: .*ECONNREFUSED") as caught:
+            simulation.producer.init_transactions()
+
+        assert isinstance(caught.value.__cause__, ConnectionFailedError)
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "prepare_transaction"])
+def test_a_transaction_out_of_time_says_why_its_records_are_not_written(call: str) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x", max_block_ms=1_000) as simulation:
+        producer = begun(simulation)
+        simulation.cluster.brokers[1].codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 100)
+        producer.send("t", b"v", partition=0)
+
+        with pytest.raises(TransactionTimeoutError, match="last error: NOT_ENOUGH_REPLICAS") as caught:
+            CALLS[call](producer)
+
+        assert isinstance(caught.value.__cause__, BrokerError)
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,10 @@ class RecordAccumulator:
         """The number of batches without an outcome."""
         return len(self._batches.all)
 
+    def last_error(self) -> OttlaError | None:
+        """Return why the oldest of the batches that have to be sent again failed the last time. For any thread."""
+        return self._batches.last_error()
+
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""
         # With an order of their own: that of sets is another one in each interpreter, and a history would be, too.

@@ -122,6 +122,7 @@ class Engine:
                 accumulator=queueing.accumulator,
                 max_block=config.batching.max_block,
                 wake=wake,
+                obstacle=lambda: metadata.last_error or queueing.accumulator.last_error(),
             )
         return cls(
             config=config,

@@ -11,7 +11,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.concurrency import io_threads, signals
 from ottla.concurrency.locks import Latch
 from ottla.config.wait_limit import check_timeout
-from ottla.errors import IllegalStateError, TransactionError, TransactionTimeoutError
+from ottla.errors import IllegalStateError, OttlaError, TransactionError, TransactionTimeoutError
 from ottla.results import DeliveryReport
 from ottla.results.stories.tries import CloseReason
 from ottla.transactions.offsets import OffsetsToSend
@@ -40,6 +40,8 @@ class TransactionCall(Generic[T]):
     manager: TransactionManager
     result: Callable[[], T]
     """What the method returns after success."""
+    obstacle: Callable[[], OttlaError | None]
+    """Why no broker can be asked, or why records of the transaction have to be sent again."""
     if_failed: Callable[[], object] = lambda: None
 
     @property
@@ -66,11 +68,12 @@ class TransactionCall(Generic[T]):
         """Return the result; raises the error of the call, or TransactionTimeoutError if there is no result yet."""
         if not self.ended:
             self.pending.awaited = False
+            error = self.manager.last_error or self.obstacle()
             below_zero = ", which does not wait; pass None to wait for max.block.ms" if self.seconds < 0 else ""
             raise TransactionTimeoutError(
                 f"{self.pending.method} was not done within {self.seconds:g} s ({self.limit}{below_zero}): "
-                f"{self.manager.describe()}; call it again to wait for the same outcome"
-            )
+                f"{self.manager.describe(error)}; call it again to wait for the same outcome"
+            ) from error
         try:
             self.pending.claim()
         except TransactionError:
@@ -81,12 +84,16 @@ class TransactionCall(Generic[T]):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Transactions:
-    """The transactions of one producer, for its callers' threads. `max_block` bounds each wait, in seconds."""
+    """The transactions of one producer, for its callers' threads.
+
+    `max_block` bounds each wait, in seconds; `obstacle` is for the error of a call whose time runs out.
+    """
 
     manager: TransactionManager
     accumulator: RecordAccumulator
     max_block: float
     wake: Callable[[], object]
+    obstacle: Callable[[], OttlaError | None]
 
     def initialize(self, timeout: float | None, *, keep_prepared: bool) -> TransactionCall[PreparedTransaction | None]:
         """Request a producer id. The result is the prepared transaction that was kept, if there is one."""
@@ -180,7 +187,13 @@ class Transactions:
         self.wake()
         seconds, limit = (self.max_block, "max.block.ms") if timeout is None else (timeout, "timeout")
         return TransactionCall(
-            pending=pending, seconds=seconds, limit=limit, manager=self.manager, result=result, if_failed=if_failed
+            pending=pending,
+            seconds=seconds,
+            limit=limit,
+            manager=self.manager,
+            result=result,
+            obstacle=self.obstacle,
+            if_failed=if_failed,
         )
 
     def _check(self, method: str, timeout: float | None = None) -> None:

@@ -234,9 +234,13 @@ class TransactionManager:
         """Return whether the open transaction uses the protocol of KIP-890."""
         return self._state.current.uses_v2
 
-    def describe(self) -> str:
-        """The state and the last error, for the message of a timeout."""
-        error = self._state.last_error
+    @property
+    def last_error(self) -> OttlaError | None:
+        """The error for which a request to a coordinator has to be repeated now."""
+        return self._state.last_error
+
+    def describe(self, error: OttlaError | None) -> str:
+        """The state and the last *error*, for the message of a timeout."""
         last = f"; last error: {error}" if error is not None else ""
         # What runs out of time in that state is `prepare_transaction`, which waits for records.
         state = "preparing a transaction" if self.state is State.PREPARED else self.state.value
