@@ -290,6 +290,24 @@ def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCa
     assert reported[1].startswith("test: metadata arrives again, after 2")
 
 
+@pytest.mark.rule("metadata.log")
+def test_a_quota_is_named_when_it_keeps_metadata_away(caplog: pytest.LogCaptureFixture) -> None:
+    machine = warm(machine_with_topic(1))
+    machine.cluster.brokers[1].throttle_ms = 50_000
+    machine.send(b"a")
+    while not machine.client._connections[1].throttled_until > machine.clock():
+        machine.round()
+    machine.metadata.use("new", machine.clock())
+    for _ in range(12):
+        machine.clock.advance(1.0)
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    error = str(machine.metadata.last_error)
+    assert "broker 1 at broker-1:9092 throttles this client because of a quota, for 1" in error  # 10 s or more by now
+    reported = [message for _level, message in lines(caplog) if "no broker can be asked" in message]
+    assert "last error: broker 1 at broker-1:9092 throttles this client because of a quota" in reported[0]
+
+
 @pytest.mark.rule("pool.log")
 def test_exhausted_memory_has_a_first_and_a_last_line(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_with_topic(1, buffer_memory=20_000)

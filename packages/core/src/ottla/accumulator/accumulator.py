@@ -173,8 +173,8 @@ class RecordAccumulator:
         return len(self._batches.all)
 
     def last_error(self) -> OttlaError | None:
-        """Return why the oldest of the batches that have to be sent again failed the last time. For any thread."""
-        return self._batches.last_error()
+        """Return the last error of the oldest incomplete batch that has one. For any thread, without the lock."""
+        return next((batch.last_error for batch in list(self._batches.all) if batch.last_error is not None), None)
 
     def ready(self, cluster: Cluster, now: float) -> Ready:
         """Find the brokers with batches that may leave, and the time at which that may change without a new record."""

@@ -15,7 +15,6 @@ from ottla.accumulator.flush_wait import FlushWait
 from ottla.accumulator.partition_queue import FOREVER, LONG_AGO, PartitionQueue, TopicQueues
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
-from ottla.errors import OttlaError
 
 
 class QueueChecks(Protocol):
@@ -176,10 +175,6 @@ class IncompleteBatches:
         For any thread, without the lock.
         """
         return min((batch.created_at for batch in list(self.all)), default=None)
-
-    def last_error(self) -> OttlaError | None:
-        """The last error of the oldest incomplete batch that has one. For any thread, without the lock."""
-        return next((batch.last_error for batch in list(self.all) if batch.last_error is not None), None)
 
     def find_oldest(self) -> None:
         """Search all queues for the creation time of the oldest batch."""

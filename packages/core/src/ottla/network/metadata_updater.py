@@ -34,6 +34,9 @@ _RARE: Final = 10.0
 _LEFT_AFTER: Final = 3.0
 """Seconds for which a connection to the only bootstrap server is kept although its metadata cannot be used."""
 
+_QUOTA_AGE: Final = 1.0
+"""Seconds after which the error that names a quota is replaced by one that says how long the quota lasts by now."""
+
 
 class MetadataUpdater:
     """The metadata requests of one producer, at most one at a time; the client sends them.
@@ -52,6 +55,9 @@ class MetadataUpdater:
     ) -> None:
         self._metadata = context.metadata
         self._connections = context.connections
+        self._throttled = context.throttled
+        self._quota: OttlaError | None = None  # of a broker that takes no request because of it, and since when
+        self._quota_at = float("-inf")
         self._closer = closer
         self._client_id = context.client_id
         self._rebootstraps = rebootstraps
@@ -104,7 +110,12 @@ class MetadataUpdater:
         return self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
 
     def postpone(self, now: float) -> None:
-        """Note that a request is due and that no connection takes it."""
+        """Note that a request is due and that no connection takes it, perhaps because of a quota."""
+        if self._metadata.last_error in (None, self._quota) and now >= self._quota_at + _QUOTA_AGE:
+            errors = (self._throttled.error(connection, now) for connection in self._connections)
+            self._quota, self._quota_at = next((error for error in errors if error is not None), None), now
+            if self._quota is not None:
+                self._metadata.note(self._quota)
         self.log.wanted(self._metadata.last_error, now)
 
     def request(self, now: float) -> Request:
