@@ -103,6 +103,20 @@ def test_an_error_that_the_program_has_stays_so_if_a_callback_raises(kind: str) 
     assert counts.take_report([])[1] == 0
 
 
+def test_the_last_line_names_the_place_in_the_program() -> None:
+    raising = RaisingCallbacks()
+    delivery = Delivery(batch_of(None), 0)
+    for _ in range(2):
+        try:
+            delivery.offset  # type: ignore[attr-defined]  # noqa: B018  # of confluent-kafka: its hint raises in our code
+        except AttributeError:
+            raising.line(failed=False)
+    summary = raising.summary()
+
+    assert summary is not None
+    assert f"1 at {__file__}:" in summary
+
+
 def test_a_later_line_counts_the_callbacks_in_between() -> None:
     clock = ManualClock()
     raising = RaisingCallbacks(clock=clock)

@@ -8,6 +8,7 @@ same moment.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +23,9 @@ _FRAMES: Final = 8
 
 _PLACES: Final = 3
 """The places that the line at the end of a producer names."""
+
+_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+"""The folder of this package: what a callback calls here may raise, such as the hint for a name of another client."""
 
 _MAX_FAULTS: Final = 1_000
 """Faults that are remembered: code that is made at run time may have any number of file names."""
@@ -93,5 +97,6 @@ def _places(traceback: TracebackType | None) -> tuple[tuple[str, int], ...]:
 
 def _text(fault: Fault) -> str:
     kind, _failed, places = fault
-    file, line = places[-1] if places else ("?", 0)
+    of_the_program = [place for place in places if not place[0].startswith(_PACKAGE)]
+    file, line = (of_the_program or places or [("?", 0)])[-1]
     return f"{file}:{line} ({'?' if kind is None else kind.__name__})"
