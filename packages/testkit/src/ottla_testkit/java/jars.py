@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def _alone(root: Path) -> Iterator[None]:
 
     The lock is that of the cache's folder, and ends with the process. Windows and some file systems have no such lock.
     """
-    if fcntl is None:
+    if sys.platform == "win32" or fcntl is None:
         yield
         return
     descriptor = os.open(root, os.O_RDONLY)

@@ -167,7 +167,8 @@ def _opened(path: Path) -> int:
 
     Another user of the folder may have made a link there, or a pipe, of which `open` would wait for a writer.
     """
-    assert sys.platform != "win32", "it has no locks"
+    if sys.platform == "win32":
+        raise AssertionError("it has no locks")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -79,7 +80,9 @@ class KafkaClusterClient:
 
     def now(self) -> float:
         """See `ClusterClient`."""
-        return time.clock_gettime(_CLOCK) if _CLOCK is not None else time.monotonic()
+        if sys.platform == "win32" or _CLOCK is None:
+            return time.monotonic()
+        return time.clock_gettime(_CLOCK)
 
     def cluster_id(self) -> str | None:
         """Return the id that all brokers of the cluster share, or None if they have none."""

@@ -6,6 +6,7 @@ gives up its processor by itself, a call that never does has not waited, however
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Final
@@ -46,4 +47,6 @@ def check_does_not_wait(call: str, work: Callable[[], object], *, timeout: float
 
 def _times_given_up() -> int | None:
     """How often this thread has given up its processor by itself, to wait; None where the system does not count it."""
-    return None if _OF_THREAD is None else resource.getrusage(_OF_THREAD).ru_nvcsw
+    if sys.platform == "win32" or _OF_THREAD is None:
+        return None
+    return resource.getrusage(_OF_THREAD).ru_nvcsw
