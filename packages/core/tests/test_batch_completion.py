@@ -15,6 +15,7 @@ from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_completion import BatchCompletion
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.batch_result import give_up_callbacks
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.delivery import OnDelivery
 from ottla.accumulator.incomplete_batches import IncompleteBatches
@@ -277,3 +278,14 @@ def test_a_completion_continued_after_the_end_of_memory_releases_once() -> None:
 
     assert setup.pool.free == setup.pool.capacity
     assert not setup.incomplete_batches.all
+
+
+def test_callbacks_that_have_run_are_not_given_up() -> None:
+    """Where those of another batch hang, on the thread that runs both."""
+    setup = Setup()
+    batch = setup.batch(lambda _delivery: None)
+    setup.completion.complete(batch, failed())
+
+    give_up_callbacks(batch)
+
+    assert batch.failed_reads.unread == 0

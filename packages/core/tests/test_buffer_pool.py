@@ -273,3 +273,26 @@ def test_without_memory_a_release_gives_all_bytes_back_or_none(waiters: int) -> 
         assert all(waiter.served.is_set for waiter in waiting)
         assert pool.free == 1_000_000 - 300_000 * waiters
     assert failures
+
+
+def test_a_waiter_is_notified_once_it_has_all_its_memory() -> None:
+    pool, notified = make_pool(), list[bool]()
+    assert pool.try_reserve(100)
+    waiter = pool.join_queue(60)
+    pool.notify(waiter, lambda: notified.append(waiter.served.is_set))
+
+    pool.release(30)
+    assert notified == []
+    pool.release(30)
+    assert notified == [True]
+
+
+def test_a_waiter_that_leaves_has_the_next_one_notified() -> None:
+    pool, notified = make_pool(), list[bool]()
+    assert pool.try_reserve(100)
+    first, second = pool.join_queue(60), pool.join_queue(30)
+    pool.notify(second, lambda: notified.append(second.served.is_set))
+    pool.release(30)
+
+    pool.leave(first)
+    assert notified == [True]

@@ -196,6 +196,7 @@ def test_the_first_producer_in_the_text_is_read_and_others_are_named() -> None:
         ("import kombu, kafka.producer\nkombu.Producer(b=1)\nkafka.producer.KafkaProducer(a=1)",
          Client.KAFKA_PYTHON, "a"),
         ("import aiokafka as client\nclient.AIOKafkaProducer(a=1)", Client.AIOKAFKA, "a"),
+        ("import confluent_kafka as ck\nProducer(b=1)\nck.Producer({'a': 1})", Client.LIBRDKAFKA, "a"),
         ("from shop.kafka import Producer\nProducer({'a': 1})", Client.LIBRDKAFKA, "a"),
         ("from confluent_kafka.aio import AIOProducer as Producer\nProducer({'a': 1}, max_workers=3)",
          Client.LIBRDKAFKA, "a"),

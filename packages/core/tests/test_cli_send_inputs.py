@@ -48,6 +48,40 @@ def test_blocks_have_all_lines_whatever_their_size(text: bytes, max_bytes: int) 
     assert [line for block in blocks for line in split(block, blank=True)] == expected
 
 
+def test_lines_are_there_when_a_pipe_has_them() -> None:
+    pieces = iter([b"a\nb", b"\nc\n", b"d", b""])
+    blocks = line_blocks(io.BytesIO(b"not read"), max_bytes=100, read=lambda _size: next(pieces))
+
+    assert next(blocks) == b"a"
+    assert next(pieces) == b"\nc\n"  # not read before the next block
+    assert list(blocks) == [b"bd"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_lines_of_a_named_pipe_are_there_when_they_come(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # which does not wait for a reader, and holds the end back
+    blocks = Input.of(str(tmp_path / "pipe"), None, Parts(), None).blocks()
+    try:
+        os.write(writer, b"a\nb\n")
+
+        assert next(blocks).count == 2
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.ndjson"])
+def test_the_sizes_of_blocks_are_those_of_their_lines(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "BLOCK_BYTES", 64)
+    (tmp_path / name).write_text('{"id": 1}\n' * 40)
+    blocks = list(Input.of(str(tmp_path / name), None, Parts(), None).blocks())
+
+    assert len(blocks) > 1
+    assert sum(block.size for block in blocks) == 400
+
+
 def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.cli.send.lines._LONGEST", 100)
     with pytest.raises(InputError, match="a line is longer than 100 bytes"):
@@ -145,6 +179,21 @@ def test_a_field_is_also_absent_from_lines_that_only_pyarrow_reads(line: bytes, 
         list(Input.of(str(file), None, Parts(key="k"), None).blocks())
 
 
+def test_a_line_that_begins_with_a_blank_is_read_as_others_are() -> None:
+    """Python's json takes no number of so many digits."""
+    lines = [b' {"k": "x", "n": %s}' % (b"9" * 5_000), b'\t{"k": "y"}']
+
+    assert json_table(lines, Parts(key="k"), 0)["key"].to_pylist() == ["x", "y"]
+
+
+def test_a_field_that_only_pyarrow_reads_is_not_absent(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(b'{"k": "x", "n": %s}\n' % DEEP)
+    [block] = Input.of(str(file), None, Parts(key="k"), None).blocks()
+
+    assert block.content.table["key"].to_pylist() == ["x"]
+
+
 @pytest.mark.parametrize("second", ['{"k": null}', '{"k": "x"}'])
 def test_a_field_may_be_absent_from_some_records_of_a_file(second: str, tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
@@ -173,7 +222,7 @@ def test_reading_imports_no_pandas(tmp_path: Path) -> None:
     """It would take most of the time of a command that sends a few lines."""
     (tmp_path / "a.csv").write_text("id,name\n1,a\n")
     program = """
-import sys
+import os, sys
 from ottla.cli.send.columns import Parts
 from ottla.cli.send.csv_tables import csv_tables
 from ottla.cli.send.lines import json_table, line_table
@@ -182,7 +231,8 @@ line_table([b"a", b"b"], None, 0)
 line_table([b"a:b"], b":", 0)
 json_table([b'{"k": 1}'], Parts(key="k"), 0)
 list(csv_tables(sys.argv[1], "a.csv", block_bytes=1_000))
-print("pandas" in sys.modules)
+print("pandas" in sys.modules, flush=True)
+os._exit(0)  # pyarrow 19 may abort a process that ends while its thread leaves the file
 """
     command = [sys.executable, "-c", program, str(tmp_path / "a.csv")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -288,6 +338,22 @@ def test_an_arrow_file_with_short_views_is_read(tmp_path: Path) -> None:
 
     blocks = Input.of(str(tmp_path / "a.arrow"), None, Parts(), None).blocks()
     assert sum(block.count for block in blocks) == 2
+
+
+@pytest.mark.parametrize("names", ["sep=a,id", "a;b,id", "a|b,id"])
+def test_columns_of_csv_may_have_any_names(names: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"{names}\nx,1\n")
+    [(table, _size)] = csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500)
+
+    assert table.column_names == names.split(",")
+
+
+def test_a_block_of_csv_may_end_between_the_lines_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n" + "".join(f'{number},"a\nb\nc"\n' for number in range(40)))
+    tables = [table for table, _size in csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=50)]
+
+    assert len(tables) > 1
+    assert [text for table in tables for text in table["text"].to_pylist()] == ["a\nb\nc"] * 40
 
 
 @pytest.mark.parametrize("start", [b"", b"\n"])

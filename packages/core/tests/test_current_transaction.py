@@ -66,6 +66,15 @@ def test_a_transaction_maybe_known_to_a_coordinator_blocks_its_epoch() -> None:
     assert lost.start().end(**ENDS_V1).complete(uncertain=False).begin(1).can_start
 
 
+def test_a_lost_commit_concerns_one_transaction_only() -> None:
+    lost = of_version(2).start().after_lost_commit().call_fenced()
+    ended, completed = lost.end(next_epoch_assigned=True), lost.complete(uncertain=False)
+
+    assert (lost.maybe_committed, lost.called_fenced) == (True, True)
+    assert (ended.maybe_committed, ended.called_fenced) == (False, False)
+    assert (completed.maybe_committed, completed.called_fenced) == (False, False)
+
+
 @pytest.mark.parametrize(("version", "can_start"), [(1, False), (2, True)])
 def test_a_prepared_transaction_has_its_epoch_for_itself(version: int, can_start: bool) -> None:
     prepared = of_version(version).start().end_later(prepare=True).end_later()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.accumulator.error_reads import ErrorReads
@@ -21,6 +21,8 @@ def called(reads: ErrorReads, calls: list[tuple[str, int] | tuple[str]]) -> None
 
 @pytest.mark.rule("producer.report.retrieved")
 @given(st.lists(CALLS))
+@example([("expect", 1), ("expect", 2), ("give_up", 1)])
+@example([("expect_all",), ("read", 3), ("give_up_all",)])
 def test_an_error_is_unread_unless_it_was_read_or_is_expected(calls: list[tuple[str, int] | tuple[str]]) -> None:
     read, expected = set[int](), set[int]()
     for name, *arguments in calls:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla import Producer, ProducerClosedError
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.producer import lifecycle
 
 HANG_GUARD = 60.0
@@ -32,6 +33,28 @@ def test_a_dropped_producer_waits_for_no_lock(producer: Producer) -> None:
         assert not dropped.is_alive()
 
     assert engine.io_thread.join(HANG_GUARD)
+
+
+def test_a_dropped_producer_counts_the_callbacks_that_no_line_has(
+    producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        try:
+            raise KeyError("fault")
+        except KeyError:
+            raising_callbacks.line(failed=False)
+
+    producer._lifecycle.abandon()
+
+    assert producer._engine.io_thread.join(HANG_GUARD)
+    [line] = [each for each in caplog.messages if "no line has counted yet" in each]
+    assert "; 2 more callbacks: 2 at " in line
+
+
+def test_a_close_that_ends_in_time_reports_no_problem(producer: Producer, caplog: pytest.LogCaptureFixture) -> None:
+    producer.close(HANG_GUARD)
+
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_producer_whose_thread_cannot_start_is_not_closed_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,3 +61,13 @@ def test_batches_that_return_have_the_order_in_which_they_left(
         queue.put_first(batches[place])
 
     assert [*queue.batches] == batches
+
+
+@pytest.mark.rule("accumulator.put-back.head")
+def test_a_batch_that_returns_precedes_one_opened_at_the_same_time(queue: PartitionQueue) -> None:
+    first, second = batch_of(1.0), batch_of(1.0)
+    queue.add_closed(second)
+
+    queue.put_first(first)
+
+    assert [*queue.batches] == [first, second]

@@ -16,6 +16,8 @@ from machine import columns
 from ottla import Delivery, DeliveryError
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
+from ottla.accumulator.batch_result import expect_callbacks, give_up_callbacks
+from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.delivery_counts import DeliveryCounts
 from ottla.accumulator.event_loops import LoopCallback
 from ottla.accumulator.raising_callbacks import RaisingCallbacks
@@ -147,10 +149,10 @@ def test_a_summary_counts_what_no_line_has_counted() -> None:
 
     raises("a.py", 1)
     assert raising.summary() is None
-    for number, place in enumerate(["a.py", "b.py", "c.py", "d.py", "e.py"]):
-        raises(place, 10 - number)
-    summary = "36 more callbacks: 10 at a.py:1 (ZeroDivisionError), 8 at b.py:1 (ZeroDivisionError), "
-    assert raising.summary() == summary + "7 at c.py:1 (ZeroDivisionError), 2 other places"
+    for place, times in {"d.py": 7, "c.py": 7, "b.py": 9, "a.py": 10, "e.py": 8}.items():
+        raises(place, times)
+    summary = "37 more callbacks: 10 at a.py:1 (ZeroDivisionError), 8 at b.py:1 (ZeroDivisionError), "
+    assert raising.summary() == summary + "7 at e.py:1 (ZeroDivisionError), 2 other places"
     assert raising.summary(at_exit=True) is None
 
     raises("a.py", 1)
@@ -159,6 +161,44 @@ def test_a_summary_counts_what_no_line_has_counted() -> None:
     raises("a.py", 1)
     clock.advance(SILENCE_SECONDS)
     assert raising.summary() == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+
+
+def test_a_summary_names_a_callback_without_a_line_by_its_error() -> None:
+    raising = RaisingCallbacks()
+    for _ in range(2):
+        try:
+            raise TypeError
+        except TypeError as error:
+            error.__traceback__ = None  # as that of a function in C, below the producer's own frames
+            raising.line(failed=False)
+
+    assert raising.summary() == "1 more callback: 1 at ?:0 (TypeError)"
+
+
+def test_a_callback_that_raises_during_a_summary_is_in_the_next_one() -> None:
+    class Meanwhile(dict[Any, Any]):
+        """Faults of which another one is noted each time that they are listed."""
+
+        def items(self) -> Any:
+            found = [*super().items()]
+            raises()
+            return found
+
+    def raises() -> None:
+        try:
+            exec(compile("1 / 0", "a.py", "exec"))
+        except ZeroDivisionError:
+            raising.line(failed=False)
+
+    raising = RaisingCallbacks()
+    raising._silent = Meanwhile()
+    for _ in range(3):
+        raises()
+
+    for count in ("2 more callbacks: 2 at", "1 more callback: 1 at"):
+        summary = raising.summary(at_exit=True)
+        assert summary is not None
+        assert summary.startswith(count)
 
 
 LEFT_OUT = """
@@ -206,6 +246,72 @@ def test_an_error_that_only_the_log_has_is_never_left_out(caplog: pytest.LogCapt
     batch.complete_and_call_back(Failed(error=REFUSED))
 
     assert len(lines(caplog)) == RECORDS
+    assert batch.failed_reads.unread == 0  # no later report has them
+
+
+class Observer(ObservingCallback):
+    """A callback of Ottla's own; `retrieves_error` says whether it passes errors on."""
+
+    def __init__(self, *, retrieves_error: bool = False) -> None:
+        self._retrieves_error = retrieves_error
+
+    @property
+    def retrieves_error(self) -> bool:
+        return self._retrieves_error
+
+    def __call__(self, delivery: Delivery) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_callback_that_passes_no_error_on_reads_none(counted: bool) -> None:
+    batch = batch_of(Observer())
+    batch.counted = counted
+    batch.complete_and_call_back(Failed(error=REFUSED))
+
+    assert batch.failed_reads.unread == RECORDS
+
+
+@pytest.mark.parametrize("retrieves", [False, True])
+def test_only_a_callback_that_passes_errors_on_is_expected_to_read_them(retrieves: bool) -> None:
+    batch = batch_of(Observer(retrieves_error=retrieves))
+    batch.complete(Failed(error=REFUSED))  # the callbacks run later, on another thread
+
+    expect_callbacks(batch)
+    assert batch.failed_reads.unread == (0 if retrieves else RECORDS)
+    give_up_callbacks(batch)
+    assert batch.failed_reads.unread == RECORDS
+
+
+def test_a_fault_that_was_forgotten_is_in_a_summary_at_once() -> None:
+    raising = RaisingCallbacks(clock=ManualClock())
+    for _ in range(2):
+        for _ in range(2):
+            try:
+                raise KeyError("fault")
+            except KeyError:
+                raising.line(failed=False)
+
+        assert raising.summary() is not None
+        raising.forget()
+
+
+def test_an_error_is_expected_by_the_callback_of_a_loop_that_runs() -> None:
+    batch, unread = batch_of(None), list[int]()
+    batch.complete_and_call_back(Failed(error=REFUSED))
+    LoopCallback(lambda _delivery: unread.append(batch.failed_reads.unread)).run(Delivery(batch, 0))
+
+    assert unread == [RECORDS - 1]  # as a flush on another thread would see it
+
+
+def test_an_error_that_a_callback_of_a_loop_got_stays_read() -> None:
+    batch = batch_of(None)
+    batch.complete_and_call_back(Failed(error=REFUSED))
+    for index in range(RECORDS):
+        LoopCallback(lambda _delivery: None).run(Delivery(batch, index))
+
+    batch.failed_reads.give_up_all()  # as a wait of the same records that is cancelled
+    assert batch.failed_reads.unread == 0
 
 
 def test_faults_of_any_number_of_places_do_not_fill_the_memory() -> None:

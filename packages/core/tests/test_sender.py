@@ -177,17 +177,18 @@ def test_retries_end_with_the_configured_number() -> None:
 
 
 @pytest.mark.rule("sender.retry.attempts")
-@pytest.mark.parametrize("others", [2, 3])
-def test_waits_for_the_end_of_a_transaction_are_no_retries(others: int) -> None:
-    machine = machine_with_topic(1, retries=2)
+@pytest.mark.parametrize(("retries", "others"), [(0, 0), (2, 2), (2, 3)])
+def test_waits_for_the_end_of_a_transaction_are_no_retries(retries: int, others: int) -> None:
+    machine = machine_with_topic(1, retries=retries)
     concurrent, other = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS
-    machine.cluster.brokers[1].codes.extend([concurrent] * 4 + [other] + [concurrent] * 4 + [other] * (others - 1))
+    machine.cluster.brokers[1].codes.extend([concurrent] * 4 + [other, *[concurrent] * 4][: 5 * others])
+    machine.cluster.brokers[1].codes.extend([other] * (others - 1))
     delivery = machine.send(b"a")
 
     machine.run_until_idle()
 
     error = delivery.exception()
-    assert (error is None) == (others == 2)
+    assert (error is None) == (others <= retries)
 
 
 @pytest.mark.rule("sender.answer.refresh")

@@ -271,14 +271,17 @@ def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Produc
     assert any("cannot be committed" in line for line in handler.lines)
 
 
+@pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.parametrize("block", [signals.Deferred, SignalSafeLock, LoggingLock])
-def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any]) -> None:
+def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any], times: int) -> None:
     """Wherever memory ends: after a block that does not end, no signal would be deferred any more."""
     testcapi = pytest.importorskip("_testcapi")
     signal.signal(signal.SIGTERM, lambda *_: None)
+    with block():
+        pass  # the handlers are read: later blocks need memory in their ends, too, before it has failed everywhere
     for fails in range(60):
         made = block()
-        testcapi.set_nomemory(fails, fails + 1)
+        testcapi.set_nomemory(fails, fails + times)
         try:
             with made:
                 object()
@@ -289,7 +292,84 @@ def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any]
         depth, signals._depth = signals._depth, 0
 
         assert depth == 0, fails
+        if times > 1:  # the handlers may not have been restored; they run, and the next block restores them
+            with block():
+                pass
         assert signal.getsignal(signal.SIGTERM) is not signals._note
+
+
+def test_a_block_that_began_without_memory_ends_waits() -> None:
+    testcapi = pytest.importorskip("_testcapi")
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    begun = 0
+    for fails in range(60):
+        called: list[bool] = []
+        made = signals.Deferred(lambda called=called: called.append(True))  # type: ignore[misc]  # of this turn
+        testcapi.set_nomemory(fails, fails + 1)
+        try:
+            made.__enter__()
+        except MemoryError:
+            testcapi.remove_mem_hooks()
+            continue
+        testcapi.remove_mem_hooks()
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            made.__exit__(None, None, None)
+        begun += 1
+
+        assert called == [True], fails
+    assert begun
+
+
+def test_a_block_on_another_thread_without_memory_ends_no_other() -> None:
+    """Wherever memory ends there, signals of the main thread stay deferred until its own block ends."""
+    testcapi = pytest.importorskip("_testcapi")
+    depths: list[int] = []
+
+    def use_without_memory() -> None:
+        for fails in range(30):
+            made = signals.Deferred()
+            testcapi.set_nomemory(fails, fails + 1)
+            try:
+                with made:
+                    object()
+            except MemoryError:
+                pass
+            finally:
+                testcapi.remove_mem_hooks()
+            depths.append(signals._depth)
+
+    with signals.Deferred():
+        thread = threading.Thread(target=use_without_memory)
+        thread.start()
+        thread.join(WAIT)
+        assert depths == [1] * 30
+
+
+@pytest.mark.rule("producer.signals.call")
+def test_a_wait_in_a_block_is_ended_by_signals_of_the_main_thread() -> None:
+    """The wait of the innermost block, and no other one; blocks of other threads change nothing."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    called: list[str] = []
+
+    def block_of_another_thread() -> None:
+        with signals.Deferred(lambda: called.append("another thread")):
+            pass
+
+    def raised() -> list[str]:
+        called.clear()
+        signal.raise_signal(signal.SIGTERM)
+        return [*called]
+
+    with signals.Deferred(lambda: called.append("outer")):
+        assert raised() == ["outer"]
+        with signals.Deferred(lambda: called.append("inner")):
+            assert raised() == ["inner"]
+        thread = threading.Thread(target=block_of_another_thread)
+        thread.start()
+        thread.join(WAIT)
+        assert raised() == ["outer"]
 
 
 @pytest.mark.parametrize("kind", [SignalSafeLock, LoggingLock])

@@ -16,8 +16,9 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import expect_callbacks, give_up_callbacks
 from ottla.accumulator.delivery_counts import DeliveryCounts
+from ottla.accumulator.error_reads import ErrorReads
 from ottla.errors import DeliveryError
-from ottla.tables.table_delivery import TableDelivery
+from ottla.tables.table_delivery import TableDelivery, _Progress
 
 
 class Table:
@@ -95,6 +96,7 @@ def test_a_callback_that_returns_has_the_errors() -> None:
     table.delivery.add_done_callback(lambda _delivery: None)
     for number in range(2):
         table.complete(number)
+    _Progress(table.delivery._chunks, expecting=table.delivery._expecting).give_up()  # a later wait is cancelled
 
     assert table.unretrieved() == 0
 
@@ -253,3 +255,35 @@ def test_a_wait_is_a_generator_that_may_be_closed() -> None:
         assert table.unretrieved() == 6
 
     asyncio.run(main())
+
+
+@pytest.mark.rule("producer.report.retrieved")
+def test_failed_rows_that_were_read_are_not_reported() -> None:
+    table = Table()
+    for number in range(2):
+        table.complete(number)
+    with pytest.raises(DeliveryError):
+        table.delivery.metadata(0)
+    assert table.batches[0].failed_reads.unread == 2
+
+    assert [*table.delivery.failed_rows()] == [*range(6)]
+    assert table.unretrieved() == 0
+
+
+def test_a_wait_that_is_given_up_while_it_expects_errors_keeps_none() -> None:
+    class GivenUp(ErrorReads):
+        """Errors that another thread gives up just before they are expected."""
+
+        def expect_all(self) -> None:
+            wait.give_up()
+            super().expect_all()
+
+    table = Table()
+    table.complete(0)
+    [batch, _other] = table.batches
+    batch.error_reads = GivenUp(batch.count)
+    wait = _Progress(table.delivery._chunks, expecting=set())
+
+    wait.expect_errors(batch, 0)
+
+    assert batch.error_reads.unread == 3

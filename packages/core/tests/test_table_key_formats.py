@@ -140,3 +140,8 @@ def test_an_error_lists_the_columns_of_the_table_only(key: str | list[str]) -> N
 
     with MockProducer() as producer, pytest.raises(InvalidRecordError, match=r"it has 'id', 'name'(;|$)"):
         producer.send_table("t", table, value=["id"], value_format="json", **options)
+
+
+def test_an_error_says_that_a_table_has_no_columns() -> None:
+    with MockProducer() as producer, pytest.raises(InvalidRecordError, match=r"no such column; it has none; name one"):
+        producer.send_table("t", pa.table({}), value="v")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -74,6 +76,23 @@ def test_calls_apart_wait_for_the_next_one_if_no_thread_starts(caplog: pytest.Lo
     assert caplog.messages == [
         "no thread 'ottla-calls' could be started for calls, which wait for one: can't start new thread"
     ]
+
+
+def test_calls_apart_go_on_after_a_call_that_ends_its_thread() -> None:
+    made: list[str] = []
+
+    def make(run: Callable[[], object], name: str) -> Any:
+        def start() -> None:
+            with contextlib.suppress(SystemExit):  # as the hook for threads does
+                run()
+
+        return SimpleNamespace(start=start)
+
+    calls = CallsApart(Environment(thread=make), "ottla-calls")
+    calls.add(sys.exit)
+    calls.add(lambda: made.append("second"))
+
+    assert made == ["second"]
 
 
 def test_calls_apart_go_on_after_an_interruption() -> None:

@@ -180,6 +180,17 @@ def test_after_a_lost_response_the_next_transaction_has_a_new_epoch(code: ErrorC
     assert following.producer_id_and_epoch == ProducerIdAndEpoch(id=5, epoch=1)
 
 
+def test_a_response_that_names_no_coordinator_is_asked_for_again() -> None:
+    setup = Setup()
+    setup.manager.initialize()
+    find = setup.requests.next_request(setup.now, all_complete=lambda: True)
+    assert isinstance(find, FindCoordinator)
+    setup.requests.begin(find)
+    setup.answer(find, FindCoordinatorResponse(node_id=-1))
+
+    assert isinstance(setup.next(), InitProducerId)
+
+
 def test_an_empty_transaction_requests_nothing_even_without_an_epoch() -> None:
     setup = initialized(version=1)
     abort_after_a_lost_response(setup)
@@ -414,6 +425,60 @@ def test_a_later_commit_that_is_called_fenced_is_asked_once_more_too() -> None:
 
 def test_before_kip_890_a_commit_that_is_called_fenced_fails_the_producer() -> None:
     assert called_fenced(version=1).manager.state is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize(
+    ("commit", "code"), [(True, ErrorCode.INVALID_PRODUCER_EPOCH), (False, ErrorCode.PRODUCER_FENCED)]
+)
+def test_no_other_end_that_is_called_fenced_is_asked_again(commit: bool, code: ErrorCode) -> None:
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=commit)
+    setup.answer(setup.next(), EndTxnResponse(error_code=code))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_only_a_commit_whose_response_was_lost_may_have_committed(commit: bool) -> None:
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=commit)
+    request = setup.next()
+    assert isinstance(request, EndTxn)
+    setup.requests.on_disconnect(request, LOST, setup.now)
+
+    assert setup.state.current.maybe_committed == commit
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_the_error_of_a_failed_producer_says_if_it_may_have_committed(lost: bool) -> None:
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=True)
+    if lost:
+        request = setup.next()
+        assert request is not None
+        setup.requests.on_disconnect(request, LOST, setup.now)
+    setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+
+    assert isinstance(setup.manager.cause, FatalTransactionError)
+    assert ("The transaction may have been committed before. Close it" in str(setup.manager.cause)) == lost
+
+
+def test_a_commit_that_was_not_written_has_not_committed() -> None:
+    setup = initialized()
+    setup.begin()
+    assert setup.next() is None
+    setup.end(commit=True)
+    request = setup.next()
+    assert isinstance(request, EndTxn)
+    setup.requests.on_disconnect(request, LOST, setup.now, written=False)
+
+    assert not setup.state.current.maybe_committed
 
 
 def test_after_an_abort_the_error_of_the_transaction_is_raised_no_more() -> None:

@@ -609,6 +609,8 @@ def test_a_time_below_zero_is_over_at_once_and_the_error_helps() -> None:
             TransactionTimeoutError, match=r"-1 s \(timeout, which does not wait; pass None to wait for"
         ):
             producer.commit_transaction(-1)
+        with pytest.raises(TransactionTimeoutError, match=r"not done within 0 s \(timeout\)"):
+            producer.commit_transaction(0)
         assert producer.commit_transaction().acknowledged == 1
 
 

@@ -262,6 +262,15 @@ def test_in_a_forked_child_the_parents_records_are_not_logged(
     assert lost(caplog) == []
 
 
+def test_in_a_forked_child_a_pending_record_has_the_error_of_the_fork(simulation: Simulated) -> None:
+    delivery = simulation.producer.send("t", b"a")
+
+    simulation.accumulator.fail_after_fork(ProducerClosedError("forked"))
+
+    assert "forked" in str(delivery.error)
+    assert str(delivery.exception()) == str(delivery.error)
+
+
 @pytest.mark.rule("producer.log.lost")
 def test_a_transaction_reports_its_records_itself(caplog: pytest.LogCaptureFixture) -> None:
     simulation = Simulated(1, config={"transactional.id": "tx"})
