@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from machine import columns
-from ottla import Delivery, DeliveryError
+from ottla import Delivery, DeliveryError, UndeliveredError
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import expect_callbacks, give_up_callbacks
@@ -23,6 +24,7 @@ from ottla.accumulator.event_loops import LoopCallback
 from ottla.accumulator.raising_callbacks import RaisingCallbacks
 from ottla.errors.log_throttle import SILENCE_SECONDS
 from ottla_testkit.manual_clock import ManualClock
+from ottla_testkit.mock_producer import MockProducer
 
 RECORDS = 200
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
@@ -147,20 +149,35 @@ def test_a_summary_counts_what_no_line_has_counted() -> None:
             except ZeroDivisionError:
                 raising.line(failed=False)
 
-    raises("a.py", 1)
-    assert raising.summary() is None
-    for place, times in {"d.py": 7, "c.py": 7, "b.py": 9, "a.py": 10, "e.py": 8}.items():
-        raises(place, times)
-    summary = "37 more callbacks: 10 at a.py:1 (ZeroDivisionError), 8 at b.py:1 (ZeroDivisionError), "
-    assert raising.summary() == summary + "7 at e.py:1 (ZeroDivisionError), 2 other places"
-    assert raising.summary(at_exit=True) is None
+    def summary(*, at_exit: bool = False) -> str | None:
+        """Without the place in this file, which called it."""
+        return re.sub(r"\S+ \((\w+) of (\S+)\)", r"\2 (\1)", raising.summary(at_exit=at_exit) or "") or None
 
     raises("a.py", 1)
-    assert raising.summary() is None  # of the next producer, which is closed immediately
-    assert raising.summary(at_exit=True) == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+    assert summary() is None
+    for place, times in {"d.py": 7, "c.py": 7, "b.py": 9, "a.py": 10, "e.py": 8}.items():
+        raises(place, times)
+    most = "37 more callbacks: 10 at a.py:1 (ZeroDivisionError), 8 at b.py:1 (ZeroDivisionError), "
+    assert summary() == most + "7 at e.py:1 (ZeroDivisionError), 2 other places"
+    assert summary(at_exit=True) is None
+
+    raises("a.py", 1)
+    assert summary() is None  # of the next producer, which is closed immediately
+    assert summary(at_exit=True) == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
     raises("a.py", 1)
     clock.advance(SILENCE_SECONDS)
-    assert raising.summary() == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+    assert summary() == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"
+
+
+def test_a_summary_names_the_callback_and_the_place_that_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising = RaisingCallbacks()
+    code: dict[str, Any] = {}
+    exec(compile("def called(): 1 / 0", "library.py", "exec"), code)
+    exec(compile("def faulty(delivery): called()", "app.py", "exec"), code)
+    monkeypatch.setattr("ottla.accumulator.batch_result.raising_callbacks", raising)
+    batch_of(code["faulty"]).complete_and_call_back(Acknowledged(base_offset=0, log_append_time_ms=-1))
+
+    assert raising.summary() == "199 more callbacks: 199 at app.py:1 (ZeroDivisionError of library.py:1)"
 
 
 def test_a_summary_names_a_callback_without_a_line_by_its_error() -> None:
@@ -323,6 +340,37 @@ def test_faults_of_any_number_of_places_do_not_fill_the_memory() -> None:
             assert raising.line(failed=False) == ""
 
     assert len(raising._silent) <= 1_000
+
+
+def test_callbacks_of_faults_that_are_forgotten_are_counted_at_the_end() -> None:
+    raising = RaisingCallbacks()
+    for number in range(2_500):
+        for _ in range(2):
+            try:
+                exec(compile("1 / 0", f"made-{number}", "exec"))
+            except ZeroDivisionError:
+                raising.line(failed=False)
+
+    summary = raising.summary(at_exit=True)
+    assert summary is not None
+    assert re.match(r"2500 more callbacks: \d+ at places that are forgotten, 1 at", summary)
+
+
+def test_callbacks_of_tables_that_raise_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def faulty(delivery: Any) -> None:
+        raise KeyError(delivery)
+
+    with MockProducer() as producer:
+        for _ in range(RECORDS):
+            producer.send_table("t", pa.table({"value": [b"v"]})).add_done_callback(faulty)
+        producer.fail_next(ValueError("refused by the test"))
+        producer.send_table("t", pa.table({"value": [b"v"]})).add_done_callback(faulty)
+
+        error = "a callback of a table's delivery (topic 't') raised when it got this error"
+        assert ["raised an exception (topic 't')" in line for line in lines(caplog)] == [True, False]
+        assert error in lines(caplog)[1]
+        with pytest.raises(UndeliveredError):
+            producer.flush()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

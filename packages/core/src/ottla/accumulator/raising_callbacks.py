@@ -1,4 +1,5 @@
-"""Which exceptions of delivery callbacks are logged. A callback with a fault raises for each record, on the I/O thread.
+"""Which exceptions of delivery callbacks are logged. A callback with a fault raises for each record, on the I/O thread,
+or for each table.
 
 So there is one line with a traceback for each fault in half a minute, and it counts those that were left out. The last
 ones are counted by a line at the end of a producer. They are for the process, not for a producer: the fault is in the
@@ -12,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -24,13 +26,16 @@ _FRAMES: Final = 8
 _PLACES: Final = 3
 """The places that the line at the end of a producer names."""
 
-_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-"""The folder of this package: what a callback calls here may raise, such as the hint for a name of another client."""
-
 _MAX_FAULTS: Final = 1_000
 """Faults that are remembered: code that is made at run time may have any number of file names."""
 
 Fault: TypeAlias = tuple[type[BaseException] | None, bool, tuple[tuple[str, int], ...]]
+
+_FORGOTTEN: Final[Fault] = (None, False, ())
+"""All faults that are not remembered any more; no callback has it."""
+
+_OWN: Final = os.path.join(Path(__file__).parents[1], "")
+"""The folder of the functions that call callbacks."""
 
 
 class RaisingCallbacks:
@@ -53,7 +58,9 @@ class RaisingCallbacks:
             self._silent[fault] = (until, left_out + 1)
             return None
         if len(self._silent) >= _MAX_FAULTS:
+            forgotten = sum(count for _until, count in list(self._silent.values()))
             self._silent.clear()
+            self._silent[_FORGOTTEN] = (now, forgotten)
         self._silent[fault] = (now + SILENCE_SECONDS, 0)
         return f"; {counted(left_out, 'more callback')} raised there since the last line" if left_out else ""
 
@@ -96,7 +103,10 @@ def _places(traceback: TracebackType | None) -> tuple[tuple[str, int], ...]:
 
 
 def _text(fault: Fault) -> str:
+    """Where the callback was, and where the last of the first frames was, which may be in a library."""
     kind, _failed, places = fault
-    of_the_program = [place for place in places if not place[0].startswith(_PACKAGE)]
-    file, line = (of_the_program or places or [("?", 0)])[-1]
-    return f"{file}:{line} ({'?' if kind is None else kind.__name__})"
+    if kind is None:
+        return "places that are forgotten"
+    of_callback = [place for place in places if not place[0].startswith(_OWN)] or places or [("?", 0)]
+    first, last = (f"{file}:{line}" for file, line in (of_callback[0], of_callback[-1]))
+    return f"{first} ({kind.__name__}{f' of {last}' if last != first else ''})"

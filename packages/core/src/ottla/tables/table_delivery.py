@@ -17,6 +17,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.plain_functions import require_plain_function
+from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.config.wait_limit import check_timeout
 from ottla.errors import DeliveryError, TableDeliveryError, counted, were
 from ottla.errors.notes import unshared
@@ -167,21 +168,26 @@ class TableDelivery:
             self._progress.report(lambda: self._completed_rows.count(self._chunks), last=last)
 
     def _call(self, callback: Callable[[TableDelivery], object]) -> bool:
-        """Call it, and log what it raises. Return whether it has returned."""
+        """Call it, and log what it raises, as `raising_callbacks` lets it. Return whether it has returned."""
         try:
             callback(self)
             return True
         except BaseException:  # SystemExit too: on the I/O thread it must not end the thread of all others
-            if (error := self._counts()[1]) is None:
+            error = self._counts()[1]
+            more = raising_callbacks.line(failed=error is not None)
+            if more is not None and error is None:
                 logger.exception(
-                    "a callback of a table's delivery raised an exception (%s); the producer continues", self._target
+                    "a callback of a table's delivery raised an exception (%s); the producer continues%s",
+                    self._target,
+                    more,
                 )
-            else:
+            elif more is not None:
                 logger.exception(
                     "a callback of a table's delivery (%s) raised when it got this error, and the producer continues: "
-                    "%s",
+                    "%s%s",
                     self._target,
                     error,
+                    more,
                 )
             return False
 
