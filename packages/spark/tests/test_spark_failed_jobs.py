@@ -57,7 +57,7 @@ def test_an_error_of_tasks_without_our_packages_names_the_python_to_set(name: st
         "AttributeError: Can't get attribute 'Later' on <module 'ottla_spark.sink.job' from '/opt/job.py'>",
     ],
 )
-def test_an_error_of_tasks_that_lack_a_part_of_our_packages_names_the_version(said: str) -> None:
+def test_an_error_of_tasks_that_lack_a_part_of_ours_names_the_version(said: str) -> None:
     """The task's ottla-spark is older than the driver's; PYSPARK_PYTHON is right."""
     assert notes(RuntimeError(said)) == [OTHER_VERSION]
 

@@ -285,7 +285,7 @@ def table(spark: SparkSession, kafka: KafkaCluster) -> Iterator[str]:
     spark.sql(f"DROP TABLE {name}")
 
 
-def test_an_insert_without_options_is_refused_with_the_clause_that_has_them(spark: SparkSession, table: str) -> None:
+def test_an_insert_without_options_is_refused_with_the_clause_for_them(spark: SparkSession, table: str) -> None:
     with pytest.raises(PySparkException, match="the write has no options") as refused:
         spark.sql(f"INSERT INTO {table} VALUES ('k', 'v')")
 
@@ -305,7 +305,7 @@ def test_a_temporary_view_inserts_with_its_own_options(
     assert values(arrived(kafka, topic)) == [b"v"]
 
 
-def test_a_table_without_columns_is_refused_with_a_statement_that_has_some(spark: SparkSession) -> None:
+def test_a_table_without_columns_is_refused_with_a_statement(spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match=re.escape("CREATE TABLE orders (key STRING, value STRING) USING ottla")):
         spark.sql("CREATE TABLE nothing USING ottla")
 
