@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import pytest
 from event_loop_kinds import KINDS
 
-from ottla.aio.calls import on_a_thread
+from machine import wait_until
+from ottla.aio.calls import _Completion, _ExpectedTurn, on_a_thread
 from ottla.concurrency.cancellation import Cancellation
 from ottla.errors import BufferExhaustedError, OttlaError
 
@@ -123,9 +124,68 @@ def test_an_error_that_the_loop_gets_no_turn_for_is_logged(kind: str, caplog: py
     loop.close()
     gc.collect()
 
+    wait_until(lambda: caplog.records, timeout=20)  # another thread writes it
     assert [record.getMessage() for record in caplog.records] == [
         "close raised after the task that waited for it was cancelled: lost records"
     ]
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock() -> None:
+    lock = threading.Lock()
+    lines: list[str] = []
+
+    class LockingHandler(logging.Handler):
+        """As one that writes to a queue, or with the connections of a client."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            with lock:
+                lines.append(record.getMessage())
+
+    def drop_under_lock() -> None:
+        with lock:
+            gc.collect()
+
+    loop = asyncio.new_event_loop()
+    turn = _ExpectedTurn(_Completion("close", loop.create_future(), None), ValueError("lost records"))
+    kept: list[object] = [turn]
+    kept.append(kept)  # a cycle, as of a loop that was dropped unclosed: the garbage collector finds it, at any time
+    del turn, kept
+    loop.close()
+    handler = LockingHandler()
+    logging.getLogger("ottla").addHandler(handler)
+    try:
+        thread = threading.Thread(target=drop_under_lock, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+        wait_until(lambda: lines, timeout=20)
+    finally:
+        logging.getLogger("ottla").removeHandler(handler)
+
+    assert lines == ["close raised after the task that waited for it was cancelled: lost records"]
+
+
+LOST_AT_THE_END = """
+import asyncio, logging, _thread
+from ottla.aio.calls import _Completion
+
+logging.basicConfig()
+def never_runs(*_): pass
+def no_thread_left(*_): raise RuntimeError("can't start new thread")
+_thread.start_new_thread = START
+loop = asyncio.new_event_loop()
+_Completion("close", loop.create_future(), None).fail(ValueError("lost records"))
+loop.close()
+"""
+
+
+@pytest.mark.parametrize("start", ["never_runs", "no_thread_left", "_thread.start_new_thread"])
+def test_a_line_of_a_finalizer_is_written_before_the_program_ends(start: str) -> None:
+    program = LOST_AT_THE_END.replace("START", start)
+    log = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr
+
+    assert log.count("close raised after the task that waited for it was cancelled: lost records") == 1
 
 
 ENDS_IN_A_GENERATOR = """

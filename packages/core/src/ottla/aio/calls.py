@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
+from ottla.aio.finalizer_log import finalizer_log
 from ottla.concurrency.cancellation import Cancellation
 from ottla.errors import OttlaError
 from ottla.errors.robust_logger import robust_logger
@@ -103,7 +104,10 @@ class _Completion(Generic[T]):
 
 @attrs.define(eq=False, repr=False)
 class _ExpectedTurn:
-    """What only the loop keeps until its turn. If it is closed before, the finalizer logs the error of the call."""
+    """What only the loop keeps until its turn. If it is closed before, the finalizer has the error of the call logged.
+
+    It runs on the thread that closes or drops the loop, at any point of its code.
+    """
 
     completion: _Completion[Any]
     error: BaseException | None
@@ -113,7 +117,9 @@ class _ExpectedTurn:
         error, self.error = self.error, None
         self.completion.log_lost(error)
 
-    __del__ = never_comes
+    def __del__(self) -> None:
+        if self.error is not None:
+            finalizer_log.add(partial(self.completion.log_lost, self.error))
 
 
 def _complete(call: Callable[[], T], completion: _Completion[T]) -> None:
