@@ -296,3 +296,35 @@ def test_a_waiter_that_leaves_has_the_next_one_notified() -> None:
 
     pool.leave(first)
     assert notified == [True]
+
+
+@pytest.mark.parametrize("end", ["release", "leave", "close"])
+def test_a_callback_without_memory_costs_no_other_and_is_called_later(end: str) -> None:
+    """The tasks of waiters that are served, but not notified, would sleep until max.block.ms."""
+    pool = make_pool()
+    assert pool.try_reserve(90)
+    first = pool.join_queue(50)
+    waiting = [pool.join_queue(10) for _ in range(3)]
+    notified: list[int] = []
+    refuses = [True]
+
+    def notify(number: int) -> None:
+        if number == 1 and refuses:
+            refuses.pop()
+            raise MemoryError
+        notified.append(number)
+
+    for number, waiter in enumerate(waiting):
+        pool.notify(waiter, functools.partial(notify, number))
+    match end:
+        case "release":
+            pool.release(90)
+        case "leave":
+            pool.release(50)
+            pool.leave(first)
+        case "close":
+            pool.close(ProducerClosedError("closed"))
+
+    assert notified == [0, 2]
+    pool.release(0)
+    assert notified == [0, 2, 1]

@@ -61,6 +61,8 @@ class BufferPool:
         self._clock = environment.clock
         self._free = capacity
         self._waiters: deque[MemoryWaiter] = deque()
+        self._to_notify: deque[MemoryWaiter] = deque()
+        """Waiters that were served or refused, and whose callbacks are due."""
         self._environment = environment
         self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
@@ -233,9 +235,12 @@ class BufferPool:
     def release(self, size: int) -> None:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
-            served = self._serve(size)
-        if served:  # else nothing follows that might raise: the bytes would be given back again
-            _notify_all(served)
+            self._serve(size)
+        if self._to_notify:
+            try:
+                self._notify_due()
+            except MemoryError:  # a later call notifies them; if this raised, the bytes would be given back again
+                return
 
     def close(self, refusal: OttlaError) -> None:
         """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""
@@ -246,32 +251,40 @@ class BufferPool:
                 self._free += waiter.size - waiter.missing
                 waiter.missing = waiter.size
                 waiter.served.set()
+                self._to_notify.append(waiter)
             self._waiters.clear()
-        for waiter in ended:
-            _notify(waiter)
+        self._notify_due()
 
-    def _serve(self, size: int) -> deque[MemoryWaiter] | None:
-        """Give *size* more bytes to the waiters, in their order, and return those that have all their bytes now.
+    def _serve(self, size: int) -> None:
+        """Give *size* more bytes to the waiters, in their order; `_to_notify` has those that have all bytes now.
 
         If the system's memory ends there, a later call serves the rest: the bytes are free by then, and only once.
         """
         self._free += size
-        if not self._waiters:
-            return None
-        served: deque[MemoryWaiter] | None = None
         try:
-            served = deque()
             while self._waiters and self._free > 0:
                 waiter = self._waiters[0]
                 given = min(waiter.missing, self._free)
                 waiter.missing, self._free = waiter.missing - given, self._free - given
                 if not waiter.missing:
-                    served.append(waiter)
+                    self._to_notify.append(waiter)
                     self._waiters.popleft()
                     waiter.served.set()
         except MemoryError:
             pass
-        return served
+
+    def _notify_due(self) -> None:
+        """Call the callbacks that are due. One for which the system has no memory is due again at a later call."""
+        for _ in range(len(self._to_notify)):
+            try:
+                waiter = self._to_notify.popleft()
+            except IndexError:  # other threads call the rest
+                return
+            try:
+                if waiter.notify is not None:
+                    waiter.notify()
+            except MemoryError:
+                self._to_notify.append(waiter)
 
     def _end_wait(
         self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float = 0.0, limit: str = "max.block.ms"
@@ -304,22 +317,11 @@ class BufferPool:
 
     def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
         """Leave the line and return the collected bytes, unless the claim has them by now."""
-        served = None
         with self._guard:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
             if claim is None or not claim.held:
                 collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
-                served = self._serve(collected)
-        _notify_all(served)
-
-
-def _notify_all(served: deque[MemoryWaiter] | None) -> None:
-    while served:  # not by an iterator, an object for which there may be no memory
-        _notify(served.popleft())
-
-
-def _notify(waiter: MemoryWaiter) -> None:
-    if waiter.notify is not None:
-        waiter.notify()
+                self._serve(collected)
+        self._notify_due()
