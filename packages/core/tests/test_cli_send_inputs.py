@@ -327,7 +327,7 @@ def test_each_damage_of_a_parquet_file_is_an_error_of_the_input(tmp_path: Path) 
         except (InputError, OttlaError, OSError) as error:
             errors.append(error)
 
-    assert any("is damaged: " in str(error) for error in errors if isinstance(error, InputError))
+    assert any("cannot be read to its end: " in str(error) for error in errors if isinstance(error, InputError))
 
 
 def test_an_arrow_file_with_short_views_is_read(tmp_path: Path) -> None:

@@ -978,6 +978,26 @@ def test_the_error_is_not_read_if_the_wait_ends_in_the_same_turn() -> None:
     assert unretrieved_errors(failing._place()[0]) == 1
 
 
+@pytest.mark.parametrize("gives_up", [Future[RecordMetadata].done, Future[RecordMetadata].cancel])
+def test_a_future_without_a_callback_leaves_the_error_to_a_task(gives_up: Callable[[Any], object]) -> None:
+    """Else a flush or close before the turn of the task would raise the error, too."""
+    batches = Batches()
+    failing = batches.send()
+
+    async def both() -> None:
+        task = asyncio.ensure_future(awaited(failing))
+        await begun(task)
+        future = failing.future()
+        batches.complete(failing, outcome=Failed(error=REFUSED))
+        gives_up(future)
+
+        assert unretrieved_errors(failing._place()[0]) == 0
+        with pytest.raises(type(REFUSED)):
+            await task
+
+    run(both())
+
+
 def test_a_wrapped_future_that_is_not_cancelled_still_reads_the_error() -> None:
     batches = Batches()
     failing = batches.send()

@@ -29,6 +29,7 @@ class DeliveryFuture(Future[RecordMetadata]):
         self._outcome = outcome
         self._reads = reads
         self._has_callback = False
+        self._expects = False  # the error, for its callbacks; others may expect it, too
         self.set_running_or_notify_cancel()  # so that `cancel` returns False
 
     def cancel(self) -> bool:
@@ -39,8 +40,7 @@ class DeliveryFuture(Future[RecordMetadata]):
         turn of the loop in which the record fails.
         """
         self._has_callback = False
-        if self.done() and self._exception is not None:
-            self._give_up()
+        self._give_up()
         return super().cancel()
 
     def complete(self) -> None:
@@ -51,6 +51,7 @@ class DeliveryFuture(Future[RecordMetadata]):
         else:
             if self._has_callback:  # which reads the error, on another thread perhaps, and later
                 reads, index = self._reads()
+                self._expects = True  # before: another thread may give it up now, and this one does so below
                 reads.expect(index)
             self.set_exception(error)
             if not self._has_callback:  # it was cancelled on another thread in between
@@ -76,6 +77,8 @@ class DeliveryFuture(Future[RecordMetadata]):
         reads.read(index)
 
     def _give_up(self) -> None:
+        if not self._expects:
+            return
         reads, index = self._reads()
         reads.give_up(index)
 

@@ -257,7 +257,7 @@ def _path(given: Input, suffix: str) -> Any:
 
 
 def _batches(given: Input, stream: Any) -> _Tables:
-    """Batches of a stream, small ones joined. Raises InputError for a damaged one, and OSError."""
+    """Batches of a stream, small ones joined. Raises InputError for one that pyarrow cannot read, and OSError."""
     gathered: list[Any] = []
     size = 0
     try:
@@ -272,7 +272,7 @@ def _batches(given: Input, stream: Any) -> _Tables:
         if gathered:
             yield pa.Table.from_batches(gathered), size
     except pa.ArrowException as error:
-        raise InputError(f"{_shown(given.name)} is damaged: {error}") from None
+        raise InputError(f"{_shown(given.name)} cannot be read to its end: {error}") from None
 
 
 _READERS: Final[dict[str, Callable[[Input, int], _Tables]]] = {
