@@ -174,6 +174,48 @@ def test_records_are_appended_in_c_once_a_batch_is_open() -> None:
         assert len({id(delivery._batch) for delivery in deliveries}) == 1
 
 
+def test_records_of_many_partitions_and_topics_go_where_they_belong() -> None:
+    """What is prefetched for a partition may be that of another one, of another topic, or of a batch that is gone."""
+    partitions = {"t": 70, "few": 3, "many": 300}
+    rounds = 6
+    with native(*[1] * partitions["t"]) as simulation:
+        for topic in ("few", "many"):
+            simulation.cluster.create(topic, *[1] * partitions[topic])
+            simulation.know(topic)
+        send = simulation.producer.send
+        for number in range(rounds):
+            for topic, count in partitions.items():
+                for partition in range(count):
+                    send(topic, b"%d" % number, partition=partition)
+                    send(topic, b"again", partition=partition)
+            if number % 2:
+                simulation.run_until_idle()
+                gc.collect()
+
+        expected = [each for number in range(rounds) for each in (b"%d" % number, b"again")]
+        for topic, count in partitions.items():
+            logs = simulation.cluster.topics[topic].log
+            assert {partition: [record.value for record in log] for partition, log in logs.items()} == dict.fromkeys(
+                range(count), expected
+            )
+
+
+def test_keyed_records_of_many_partitions_go_where_python_sends_them() -> None:
+    seen = {}
+    for encoder in ("python", "native"):
+        with simulated(*[1] * 200, config={"record.encoder": encoder}) as simulation:
+            for number in range(2_000):
+                simulation.producer.send("t", b"%d" % number, key=b"key-%d" % (number % 700))
+                if number % 500 == 499:
+                    simulation.run_until_idle()
+            seen[encoder] = {
+                partition: [(record.key, record.value) for record in log]
+                for partition, log in simulation.cluster.topics["t"].log.items()
+            }
+    assert seen["native"] == seen["python"]
+    assert sum(map(len, seen["native"].values())) == 2_000
+
+
 @pytest.mark.parametrize("file", ["sending.pyx", "sending.pyi"])
 def test_send_in_c_has_the_parameters_of_send_in_python(file: str) -> None:
     source = Path(ottla_accel.__file__).with_name(file).read_text()

@@ -303,6 +303,17 @@ def test_batches_that_cannot_grow_are_not_held_back() -> None:
 
 
 @pytest.mark.rule("accumulator.many.growing")
+def test_batches_that_may_not_leave_do_not_hold_up_those_behind_them() -> None:
+    queues = known(Queues())
+    sent = [queues.append(partition=partition)._batch for partition in range(MANY)]
+    for batch in sent[:600]:  # more than a drain copies at first
+        queues.accumulator.mute(batch)
+    queues.clock.advance(1)
+
+    assert [batch.partition for batch in drain(queues)] == list(range(600, 600 + GROWING_IN_A_REQUEST))
+
+
+@pytest.mark.rule("accumulator.many.growing")
 def test_each_broker_has_its_own_request() -> None:
     queues = known(Queues())
     cluster = cluster_of(*[1, 2] * (MANY // 2))

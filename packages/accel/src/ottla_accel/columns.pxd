@@ -25,6 +25,7 @@ cdef class Bytes:
 
 
 cdef class NativeColumns:
+    # First what each record reads or writes, so that it is in two lines of the processor's cache.
     cdef uint8_t* _bytes
     cdef Py_ssize_t _size
     cdef Py_ssize_t _capacity
@@ -32,13 +33,14 @@ cdef class NativeColumns:
     cdef Py_ssize_t _facts_capacity
     cdef Py_ssize_t _count
     cdef Py_ssize_t _limit
+    cdef int64_t _first  # timestamp, as in the first of the facts
     cdef int64_t _highest
-    cdef readonly object lock
-    cdef Mutex _mutex
     cdef Py_ssize_t _closed  # 1: no record is added any more, and the facts do not change
-    cdef bint _keyed
-    cdef object _facts_after_close
     cdef list _callbacks
+    cdef bint _keyed
+    cdef Mutex _mutex
+    cdef readonly object lock
+    cdef object _facts_after_close
     cdef Py_ssize_t* _called_back
     cdef Py_ssize_t _called_back_capacity
 

@@ -47,6 +47,7 @@ cdef tuple INDEXES = tuple(range(4096))  # of most records; a new int for each c
 cdef int32_t NO_SIZE = -2  # no size of any key or value: that of null is -1
 
 cdef Py_ssize_t FIRST_CAPACITY = 256
+cdef Py_ssize_t SMALL_CAPACITY = 2048  # below it, memory grows faster: the batches of many partitions hardly get larger
 cdef Py_ssize_t FACT = sizeof(Fact)
 
 cdef Py_ssize_t CALLBACK = 2 * sizeof(Py_ssize_t)
@@ -553,7 +554,7 @@ cdef class NativeColumns:
         For the holder of the mutex.
         """
         cdef Py_ssize_t index = self._count
-        cdef int64_t first = self._facts[0].timestamp_ms if index else timestamp_ms
+        cdef int64_t first = self._first if index else timestamp_ms
         if self._closed or (first < 0 and timestamp_ms == INT64_MAX):
             return -1  # the difference of the timestamps would be 2**63, too much for a delta
         cdef int64_t delta = timestamp_ms - first
@@ -573,13 +574,15 @@ cdef class NativeColumns:
         store(&self._size, self._size + needed)
         self._facts[index] = Fact(timestamp_ms, <int32_t>key_size, <int32_t>value_size)
         self._keyed |= key_size >= 0
-        if index == 0 or timestamp_ms > self._highest:
+        if index == 0:
+            self._first = self._highest = timestamp_ms
+        elif timestamp_ms > self._highest:
             self._highest = timestamp_ms
         store(&self._count, index + 1)
         return index
 
     cdef int _grow(self, Py_ssize_t needed) except -1:
-        """Get memory for one more record: twice the current size, and more than the batch's limit only if needed.
+        """Get memory for one more record: some times the current size, and more than the batch's limit only if needed.
 
         The limit is that of the records, facts and callbacks together. So each gets the share of it that it has so far;
         memory beyond that would remain unused, in each of thousands of batches.
@@ -588,7 +591,8 @@ cdef class NativeColumns:
         cdef double growth = max(<double>self._limit / used, 1.0) if used else 1.0
         cdef Py_ssize_t min_bytes = self._size + needed
         cdef Py_ssize_t share = <Py_ssize_t>(self._size * growth)
-        cdef Py_ssize_t size = max(min(max(2 * self._capacity, FIRST_CAPACITY), share), min_bytes)
+        cdef Py_ssize_t times = 4 if self._capacity < SMALL_CAPACITY else 2
+        cdef Py_ssize_t size = max(min(max(times * self._capacity, FIRST_CAPACITY), share), min_bytes)
         cdef uint8_t* larger
         if min_bytes > self._capacity and not self._move_to_kept(size):
             larger = resized(self._bytes, self._capacity, size)
@@ -599,7 +603,7 @@ cdef class NativeColumns:
         if self._count == self._facts_capacity:
             # An eighth more at least, because a batch's limit may grow record by record where memory is short.
             share = max(<Py_ssize_t>(self._count * growth), self._count + self._count // 8 + 1)
-            size = min(max(2 * self._facts_capacity, 4), share)
+            size = min(max(times * self._facts_capacity, 4), share)
             larger = resized(<uint8_t*>self._facts, self._facts_capacity * FACT, size * FACT)
             if larger is NULL:
                 raise MemoryError

@@ -8,7 +8,7 @@ from functools import partial
 from types import MethodType
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -47,6 +47,19 @@ cdef extern from "Python.h":
     PyObject* PyMethod_GET_FUNCTION(PyObject* method)
     PyTypeObject* Py_TYPE(PyObject* thing)
 
+cdef extern from *:
+    """
+    #if (defined(__GNUC__) || defined(__clang__)) && !defined(Py_GIL_DISABLED)
+    #define OTTLA_PREFETCHES 1
+    #define ottla_prefetch(at) __builtin_prefetch((const void*)(at), 1)
+    #else
+    #define OTTLA_PREFETCHES 0
+    #define ottla_prefetch(at) ((void)(at))
+    #endif
+    """
+    const bint PREFETCHES "OTTLA_PREFETCHES"
+    void prefetch "ottla_prefetch"(const void* at) noexcept nogil
+
 cdef extern from "<time.h>" nogil:
     struct timespec:
         int64_t tv_sec
@@ -81,6 +94,21 @@ cdef type PARTIAL = partial
 cdef type METHOD = MethodType
 
 
+cdef enum:
+    HINTED_FROM = 64  # partitions; the batches of fewer are in the cache anyway
+    MAX_HINTS = 16384  # a power of two
+    LINE = 64  # bytes of the processor's cache
+
+
+cdef struct Hint:
+    # Where the last record of a partition went, and the next one probably goes. Only for prefetching, which takes any
+    # address: the batch may be gone, and other partitions have the same place.
+    const char* batch
+    const char* columns
+    const uint8_t* end
+    const char* fact
+
+
 cdef class QuickSend:
     """One producer's fast `send`. `routes` has its open batches; `slow` is the function of its `send` in Python.
 
@@ -96,6 +124,8 @@ cdef class QuickSend:
     cdef bint _sticky
     cdef bint _hashes
     cdef bint _ignores_keys
+    cdef Hint* _hints  # one for each partition, in a table of a power of two
+    cdef Py_ssize_t _hints_count
 
     def __init__(self, *, dict routes, producer, slow, type delivery, bint sticky, bint hashes, bint ignores_keys):
         self._routes = routes
@@ -106,6 +136,9 @@ cdef class QuickSend:
         self._hashes = hashes
         self._ignores_keys = ignores_keys
         self._checked_callback = UNCHECKED
+
+    def __dealloc__(self):
+        PyMem_Free(self._hints)
 
     def send(
         self, topic, value=None, key=None, *, headers=(), partition=None, timestamp_ms=None, on_delivery=None,
@@ -141,13 +174,16 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         cdef PyObject* batch
         cdef object delivery
         cdef long long chosen = -1
+        cdef Hint* hint = NULL
         if timeout is not None:
             check_timeout(timeout)
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
-            batch = self._open_batch(topic, key, partition, &chosen)
+            batch = self._open_batch(topic, key, partition, &chosen, &hint)
             if batch is not NULL:
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
+                    if hint is not NULL:
+                        note(hint, <PyObject*>delivery)
                     return delivery
         producer = self._producer()
         if producer is None:
@@ -159,10 +195,10 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery, timeout=timeout,
         )
 
-    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key) except? NULL:
+    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key, Hint** hint) except? NULL:
         """Return a new reference to the batch for the record; NULL if this is not a simple case.
 
-        *of_key* becomes the partition of the key, if it was hashed.
+        *of_key* becomes the partition of the key, if it was hashed. *hint* becomes its hint, if there are many partitions.
         """
         cdef PyObject* at
         cdef long long chosen, partitions
@@ -192,8 +228,37 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         # There are more queues than partitions after a topic was created again with fewer.
         if overflow or not 0 <= chosen < partitions:
             return NULL
+        if PREFETCHES and partitions >= HINTED_FROM:
+            hint[0] = self._hint(chosen, partitions)
         queue = list_item(read_slot(at, ROUTE_QUEUES), chosen, Py_None)
         return NULL if queue is None else new_reference(<PyObject*>queue, QUEUE_OPEN)
+
+    cdef Hint* _hint(self, long long chosen, long long partitions) except? NULL:
+        """Prefetch what the record of a partition probably needs, and return the place for its hint.
+
+        The list of queues, a queue, its batch, the columns and their memory refer to each other. With thousands of
+        partitions none of them is in the cache, and without a hint the processor would wait for one after the other.
+        """
+        cdef Hint* hint
+        cdef Py_ssize_t count = HINTED_FROM
+        if self._hints_count < MAX_HINTS and self._hints_count < partitions:
+            while count < partitions and count < MAX_HINTS:
+                count *= 2
+            PyMem_Free(self._hints)
+            self._hints, self._hints_count = NULL, 0
+            self._hints = <Hint*>PyMem_Calloc(count, sizeof(Hint))
+            if self._hints is NULL:
+                return NULL
+            self._hints_count = count
+        hint = &self._hints[chosen & (self._hints_count - 1)]
+        prefetch(hint.batch)
+        prefetch(hint.batch + BATCH_COLUMNS)
+        prefetch(hint.columns)
+        prefetch(hint.columns + LINE)
+        prefetch(hint.end)
+        prefetch(hint.end + LINE)
+        prefetch(hint.fact)
+        return hint
 
     cdef object _append(self, PyObject* batch, value, key, headers, timestamp_ms, on_delivery):
         """Append the record and return its delivery, or None if it was not appended. Takes over the reference."""
@@ -345,6 +410,16 @@ cdef inline Py_ssize_t put(
         on_delivery,
         <PyObject*>delivery,
     )
+
+
+cdef inline void note(Hint* hint, PyObject* delivery) noexcept:
+    """Note where the record of this new delivery is."""
+    cdef PyObject* batch = read_slot(delivery, DELIVERY_BATCH)
+    cdef PyObject* columns = read_slot(batch, BATCH_COLUMNS)
+    hint.batch = <const char*>batch
+    hint.columns = <const char*>columns
+    hint.end = (<NativeColumns>columns)._bytes + (<NativeColumns>columns)._size
+    hint.fact = <const char*>((<NativeColumns>columns)._facts + (<NativeColumns>columns)._count)
 
 
 cdef inline int64_t now_ms() noexcept nogil:

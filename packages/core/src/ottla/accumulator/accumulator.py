@@ -6,6 +6,7 @@ It holds records until a batch is full or its linger time has ended; it handles 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -61,6 +62,13 @@ FILL_REQUEST_TO: Final = 32
 
 It is filled with batches that still linger, because otherwise each of these would take its own request a moment
 later, and only five may be in flight to a broker, which limits the rate if it is distant.
+"""
+
+
+FIRST_IN_LINE: Final = 2 * GROWING_IN_A_REQUEST
+"""The number of queues, for each broker, that a drain copies at first.
+
+A copy of thousands of queues touches each of them, which takes longer than to take the batches of one request.
 """
 
 
@@ -232,9 +240,7 @@ class RecordAccumulator:
         """
         drained: dict[int, list[ProducerBatch]] = {}
         free_bytes = dict.fromkeys(nodes, max_size)
-        for queue, batch in self._take_ready(cluster, free_bytes, now):
-            node = cluster.leader(queue.topic.name, queue.partition)
-            assert node is not None
+        for node, batch in self._take_ready(cluster, free_bytes, now):
             sealed = self._drained.seal_or_fail(batch, node)
             if sealed is None:
                 continue
@@ -349,9 +355,10 @@ class RecordAccumulator:
 
     def _take_ready(
         self, cluster: Cluster, free_bytes: dict[int, int], now: float
-    ) -> Iterator[tuple[PartitionQueue, ProducerBatch]]:
+    ) -> Iterator[tuple[int, ProducerBatch]]:
         """Remove and yield the first batch of each partition, if it is ready and *free_bytes* of its broker are left.
 
+        With each batch it yields its broker.
         If a broker then has few batches, and the linger time of one has ended, batches that still linger are added
         (`FILL_REQUEST_TO`).
         """
@@ -360,11 +367,9 @@ class RecordAccumulator:
         growing = dict.fromkeys(free_bytes, GROWING_IN_A_REQUEST)
         taken = dict.fromkeys(free_bytes, 0)
         lingering: list[tuple[PartitionQueue, int]] = []
-        with self._lock:
-            line = list(self._batches.waiting)
         readiness = self._readiness
         urgent = readiness.urgent
-        for queue in line:
+        for queue in self._line(FIRST_IN_LINE * len(free_bytes)):
             leader = cluster.leader(queue.topic.name, queue.partition)
             if leader is None or free_bytes.get(leader, 0) <= 0:
                 if max(free_bytes.values()) <= 0:
@@ -385,7 +390,7 @@ class RecordAccumulator:
                 if grows and urgent:
                     head.closed_by, head.closed_at = readiness.urgent_reason, now
                 batch = self._batches.take(queue, now)
-            yield queue, batch
+            yield leader, batch
             taken[leader] += 1
             if grows:
                 growing[leader] -= 1
@@ -399,8 +404,25 @@ class RecordAccumulator:
                     continue
                 batch = self._batches.take(queue, now)
                 batch.closed_by, batch.closed_at = CloseReason.REQUEST, now
-            yield queue, batch
+            yield leader, batch
             taken[leader] += 1
+
+    def _line(self, first: int) -> Iterator[PartitionQueue]:
+        """Yield the queues that have batches, in order: the *first* ones, and then those that are behind them by then.
+
+        Each queue once, although its batch may be taken meanwhile, and others may have their first record.
+        """
+        with self._lock:
+            line = list(islice(self._batches.waiting, first))
+        yield from line
+        if len(line) < first:
+            return
+        yielded = set(line)
+        with self._lock:
+            line = list(self._batches.waiting)
+        for queue in line:
+            if queue not in yielded:
+                yield queue
 
     # A round that failed
 

@@ -59,10 +59,14 @@ class BatchMemory:
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
         """Let a new batch use the memory that was reserved for its first record."""
-        memory, target_memory = batch.columns.memory(), self.sizes.target_memory(batch.columns, topic)
+        memory = batch.columns.memory()
         batch.held_bytes = reserved
-        batch.full = target_memory <= memory
-        batch.allow(min(reserved, target_memory))
+        if memory < reserved < self.sizes.certain_memory(topic):  # so the rest need not be computed
+            batch.allow(reserved)
+        else:
+            target_memory = self.sizes.target_memory(batch.columns, topic)
+            batch.full = target_memory <= memory
+            batch.allow(min(reserved, target_memory))
         topic.count(batch, memory)
 
     def extend(self, batch: ProducerBatch, topic: TopicQueues, charge: int) -> MemoryGrant:

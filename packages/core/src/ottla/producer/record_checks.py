@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
 from typing import Final
 
 from ottla.config import BatchingConfig
@@ -67,10 +66,9 @@ def _milliseconds(given: datetime) -> int:
 
 def check_size(topic: str, size: int, batching: BatchingConfig) -> None:
     """Raise RecordTooLargeError for a record that no request, or not the whole memory, could hold."""
-    name, limit = min(
-        ("buffer.memory", batching.buffer_memory), ("max.request.size", batching.max_request_size), key=itemgetter(1)
-    )
+    limit = batching.buffer_memory if batching.buffer_memory <= batching.max_request_size else batching.max_request_size
     if size + RECORD_OVERHEAD > limit:
+        name = "buffer.memory" if limit == batching.buffer_memory else "max.request.size"
         raise RecordTooLargeError(
             f"a record of {size + RECORD_OVERHEAD} bytes for topic {topic!r} is above {name}={limit}; "
             "nothing was queued"

@@ -297,11 +297,13 @@ class Sender:
             batch.mark_sent(node, now)
             self._in_flight.add(batch)
             self._sequences.mark_sent(batch)
-            self._metadata.use(batch.topic, now)
             if self._keep_order:
                 self._accumulator.mute(batch)
-        topics = self._metadata.cluster.topics
-        topic_ids = {batch.topic: topics[batch.topic].id for batch in batches if batch.topic in topics}
+        known = self._metadata.cluster.topics
+        topics = dict.fromkeys([batch.topic for batch in batches])  # often one for hundreds of batches
+        for topic in topics:
+            self._metadata.use(topic, now)
+        topic_ids = {topic: known[topic].id for topic in topics if topic in known}
         transactions = self._transactions
         request = produce_request(
             batches,
