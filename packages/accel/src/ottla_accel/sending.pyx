@@ -10,7 +10,7 @@ from types import MethodType
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uintptr_t
 from libc.string cimport memcpy
 
 from ottla_accel.columns cimport NativeColumns
@@ -58,7 +58,7 @@ cdef extern from *:
     #endif
     """
     const bint PREFETCHES "OTTLA_PREFETCHES"
-    void prefetch "ottla_prefetch"(const void* at) noexcept nogil
+    void prefetch "ottla_prefetch"(uintptr_t at) noexcept nogil
 
 cdef extern from "<time.h>" nogil:
     struct timespec:
@@ -103,10 +103,10 @@ cdef enum:
 cdef struct Hint:
     # Where the last record of a partition went, and the next one probably goes. Only for prefetching, which takes any
     # address: the batch may be gone, and other partitions have the same place.
-    const char* batch
-    const char* columns
-    const uint8_t* end
-    const char* fact
+    uintptr_t batch
+    uintptr_t columns
+    uintptr_t end
+    uintptr_t fact
 
 
 cdef class QuickSend:
@@ -416,10 +416,10 @@ cdef inline void note(Hint* hint, PyObject* delivery) noexcept:
     """Note where the record of this new delivery is."""
     cdef PyObject* batch = read_slot(delivery, DELIVERY_BATCH)
     cdef PyObject* columns = read_slot(batch, BATCH_COLUMNS)
-    hint.batch = <const char*>batch
-    hint.columns = <const char*>columns
-    hint.end = (<NativeColumns>columns)._bytes + (<NativeColumns>columns)._size
-    hint.fact = <const char*>((<NativeColumns>columns)._facts + (<NativeColumns>columns)._count)
+    hint.batch = <uintptr_t>batch
+    hint.columns = <uintptr_t>columns
+    hint.end = <uintptr_t>((<NativeColumns>columns)._bytes + (<NativeColumns>columns)._size)
+    hint.fact = <uintptr_t>((<NativeColumns>columns)._facts + (<NativeColumns>columns)._count)
 
 
 cdef inline int64_t now_ms() noexcept nogil:
