@@ -347,6 +347,9 @@ def test_a_request_that_the_broker_does_not_support_is_not_sent() -> None:
     assert isinstance(completions[0].error, UnsupportedVersionError)
     assert not completions[0].written
     assert "does not offer Produce" in str(completions[0].error)
+    assert machine.client.received is None  # this poll has read nothing, whatever has arrived
+    machine.client.poll(0.0, machine.clock())
+    assert machine.client.received is not None
 
 
 @pytest.mark.rule("network.version.none")
