@@ -145,6 +145,28 @@ def test_calls_apart_stay_in_order_if_the_start_is_interrupted_late(runs: bool) 
     assert len(threads) == (1 if runs else 2)
 
 
+def test_a_thread_that_begins_after_the_interruption_makes_the_calls() -> None:
+    """No call may follow: a producer that closes makes its last one."""
+    begin, made = threading.Event(), list[str]()
+    threads: list[threading.Thread] = []
+
+    def make(run: Callable[[], object], name: str) -> Any:
+        def start() -> None:
+            threads.append(threading.Thread(target=lambda: (begin.wait(20), run()), name=name))
+            threads[-1].start()
+            raise KeyboardInterrupt
+
+        return SimpleNamespace(start=start)
+
+    calls = CallsApart(Environment(thread=make), "ottla-calls")
+    with pytest.raises(KeyboardInterrupt):
+        calls.add(lambda: made.append("last"))
+    begin.set()
+    threads[0].join(20)
+
+    assert made == ["last"]
+
+
 def test_each_module_that_starts_threads_has_a_test_without_one() -> None:
     packages = ROOT / "packages"
     found = {

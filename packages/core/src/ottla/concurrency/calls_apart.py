@@ -58,7 +58,9 @@ class CallsApart:
 
     def _next(self, runner: _Runner) -> Callable[[], object] | None:
         with self._lock:
-            if self._runner is not runner:  # its thread has started only after `add` had given it up
+            if self._runner is None:  # `add` has given it up, interrupted, before its thread began; no other followed
+                self._runner = runner
+            if self._runner is not runner:
                 return None
             runner.runs = True
             if not self._calls:
