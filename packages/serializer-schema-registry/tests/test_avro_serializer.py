@@ -19,10 +19,11 @@ from ottla.interfaces import Secret
 from ottla_serializer_schema_registry import IncompatibleSchemaError, InvalidSchemaError, RegistryUnavailableError
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
+from ottla_serializer_schema_registry.prepared import PreparedSchema
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
-from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, Lookup, RegistrySerializer, SchemaOptions
+from ottla_serializer_schema_registry.serializer import REFUSAL_STAYS, Lookup, RegistrySerializer, SchemaOptions, _Ready
 from ottla_serializer_schema_registry.subjects import SubjectStrategy
 from ottla_testkit.mock_producer import MockProducer
 
@@ -245,6 +246,23 @@ def test_credentials_are_sent_as_the_settings_say(hostile: Hostile) -> None:
         "Basic bWU6cGFzcw==",
         "Bearer t0ken",
     ]
+
+
+def test_a_serializer_is_pickled_while_another_thread_prepares_a_topic(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = avro_serializer(SchemaRegistry(Exchanges([hostile.address])), TEXT)
+    made.prepare("orders", None, (), timeout=30)
+    prepared = _Ready.prepared
+
+    def meanwhile(ready: _Ready) -> PreparedSchema:
+        made.prepare("others", None, (), timeout=30)
+        return prepared(ready)
+
+    monkeypatch.setattr(_Ready, "prepared", meanwhile)
+    again = pickle.loads(pickle.dumps(made))
+
+    assert again.serialize("orders", {"id": 0}, ()) == b"\0\0\0\0\7\0"
 
 
 def test_a_pickled_serializer_has_its_schemas_and_no_secret(hostile: Hostile) -> None:

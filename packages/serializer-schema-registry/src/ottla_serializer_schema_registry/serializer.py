@@ -109,9 +109,9 @@ class RegistrySerializer:
     def __reduce__(self) -> tuple[type[PreparedSerializer], tuple[SchemaFormat, PreparedTopics]]:
         """Pickle what was looked up, for processes that need not reach the registry; it has none of the credentials."""
         prepared: dict[str, dict[Any, PreparedSchema]] = {}
-        for topic, ready in self._by_topic.items():
+        for topic, ready in self._by_topic.copy().items():  # other threads prepare topics meanwhile
             prepared[topic] = {None: ready.prepared()}
-        for (topic, column_type), ready in self._by_columns.items():
+        for (topic, column_type), ready in self._by_columns.copy().items():
             prepared.setdefault(topic, {})[column_type] = ready.prepared()
         return PreparedSerializer, (self._format, prepared)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 import time
 from collections.abc import Callable, Collection, Sequence
+from random import SystemRandom
 from typing import Final
 
 import h11
@@ -15,6 +15,9 @@ from ottla_serializer_schema_registry.errors import RegistryUnavailableError
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
 from ottla_serializer_schema_registry.registry.host_names import HostNames
+
+_chance: Final = SystemRandom()
+"""Not that of the program, which may have seeded it, or have forked workers that would all retry in step."""
 
 MOST_ATTEMPTS: Final = 10
 FIRST_BACKOFF: Final = 0.1
@@ -101,7 +104,7 @@ class Exchanges:
         rounds = attempt + 1 - len(self._addresses)
         if rounds < 0:
             return 0.0
-        return float(min(FIRST_BACKOFF * 2**rounds, LONGEST_BACKOFF)) * random.uniform(0.8, 1.2)
+        return float(min(FIRST_BACKOFF * 2**rounds, LONGEST_BACKOFF)) * _chance.uniform(0.8, 1.2)
 
     def _exchange(self, address: str, request: Request, seconds: float) -> Answer:
         deadline = Deadline(seconds, self._clock)
