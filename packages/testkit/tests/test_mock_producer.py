@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,10 @@ from ottla import (
     TransactionAbortedError,
     UndeliveredError,
 )
+from ottla.cli.send.blocks import send_block
+from ottla.cli.send.columns import Parts
+from ottla.cli.send.counts import Counts
+from ottla.cli.send.inputs import Input
 from ottla.errors import IllegalStateError, NotPreparedError
 from ottla.interfaces import Header
 from ottla.plugins.partitioners.murmur2 import partition_for_key
@@ -500,6 +505,30 @@ def test_flush_completes_pending_records(waiting: MockProducer) -> None:
 
     assert delivery.done()
     assert (report.acknowledged, report.topics["orders"].acknowledged, report.pending) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("end", ["flush", "close", "commit"])
+def test_rows_that_ottla_send_has_queued_are_completed(end: str, tmp_path: Path) -> None:
+    path = tmp_path / "values.ndjson"
+    path.write_text('{"value": 1}\n{"value": 2}\n', encoding="utf-8")
+    producer = MockProducer({"transactional.id": "t"} if end == "commit" else None)
+    if end == "commit":
+        producer.init_transactions()
+        producer.begin_transaction()
+    [block] = Input.of(str(path), None, Parts(value="value"), None).blocks()
+    counts = Counts()
+    send_block(producer, "orders", "values.ndjson", block, counts)
+    match end:
+        case "flush":
+            producer.flush(timeout=5)
+        case "close":
+            producer.close(timeout=5)
+        case "commit":
+            producer.commit_transaction(timeout=5)
+
+    assert [record.value for record in producer.history] == [b"1", b"2"]
+    counts.wait()
+    assert counts.acknowledged == 2
 
 
 def test_flush_raises_a_failure_that_was_not_retrieved(waiting: MockProducer) -> None:
