@@ -200,6 +200,35 @@ def test_records_of_many_partitions_and_topics_go_where_they_belong() -> None:
             )
 
 
+def test_a_finalizer_may_send_to_more_partitions_while_a_record_is_appended() -> None:
+    """It moves what `send` remembers of partitions; address sanitizer sees a place that is used after that."""
+
+    class Sends:
+        def __init__(self) -> None:
+            self.cycle = self
+
+        def __del__(self) -> None:
+            simulation.producer.send("many", b"f", partition=299)
+
+    threshold = gc.get_threshold()
+    with native(*[1] * 70) as simulation:
+        simulation.cluster.create("many", *[1] * 300)
+        simulation.know("many")
+        for _ in range(2):
+            simulation.producer.send("t", b"v", partition=69)
+        Sends()
+        gc.set_threshold(1)
+        try:
+            simulation.producer.send("t", b"v", partition=69)
+        finally:
+            gc.set_threshold(*threshold)
+        gc.collect()
+        simulation.run_until_idle()
+
+        assert simulation.log(69) == [b"v"] * 3
+        assert [record.value for record in simulation.cluster.topics["many"].log[299]] == [b"f"]
+
+
 def test_keyed_records_of_many_partitions_go_where_python_sends_them() -> None:
     seen = {}
     for encoder in ("python", "native"):

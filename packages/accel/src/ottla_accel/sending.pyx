@@ -174,16 +174,16 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         cdef PyObject* batch
         cdef object delivery
         cdef long long chosen = -1
-        cdef Hint* hint = NULL
+        cdef long long hinted = -1
         if timeout is not None:
             check_timeout(timeout)
         if (value is None or PyBytes_CheckExact(value)) and (key is None or PyBytes_CheckExact(key)):
-            batch = self._open_batch(topic, key, partition, &chosen, &hint)
+            batch = self._open_batch(topic, key, partition, &chosen, &hinted)
             if batch is not NULL:
                 delivery = self._append(batch, value, key, headers, timestamp_ms, on_delivery)
                 if delivery is not None:
-                    if hint is not NULL:
-                        note(hint, <PyObject*>delivery)
+                    if hinted >= 0:
+                        self._note(hinted, <PyObject*>delivery)
                     return delivery
         producer = self._producer()
         if producer is None:
@@ -195,10 +195,10 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
             headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery, timeout=timeout,
         )
 
-    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key, Hint** hint) except? NULL:
+    cdef PyObject* _open_batch(self, topic, key, partition, long long* of_key, long long* hinted) except? NULL:
         """Return a new reference to the batch for the record; NULL if this is not a simple case.
 
-        *of_key* becomes the partition of the key, if it was hashed. *hint* becomes its hint, if there are many partitions.
+        *of_key* becomes the partition of the key, if it was hashed. *hinted* becomes the partition, if it has a hint.
         """
         cdef PyObject* at
         cdef long long chosen, partitions
@@ -229,12 +229,13 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         if overflow or not 0 <= chosen < partitions:
             return NULL
         if PREFETCHES and partitions >= HINTED_FROM:
-            hint[0] = self._hint(chosen, partitions)
+            self._prefetch(chosen, partitions)
+            hinted[0] = chosen
         queue = list_item(read_slot(at, ROUTE_QUEUES), chosen, Py_None)
         return NULL if queue is None else new_reference(<PyObject*>queue, QUEUE_OPEN)
 
-    cdef Hint* _hint(self, long long chosen, long long partitions) except? NULL:
-        """Prefetch what the record of a partition probably needs, and return the place for its hint.
+    cdef void _prefetch(self, long long chosen, long long partitions) noexcept:
+        """Prefetch what the record of a partition probably needs.
 
         The list of queues, a queue, its batch, the columns and their memory refer to each other. With thousands of
         partitions none of them is in the cache, and without a hint the processor would wait for one after the other.
@@ -248,7 +249,7 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
             self._hints, self._hints_count = NULL, 0
             self._hints = <Hint*>PyMem_Calloc(count, sizeof(Hint))
             if self._hints is NULL:
-                return NULL
+                return  # without memory there are no hints
             self._hints_count = count
         hint = &self._hints[chosen & (self._hints_count - 1)]
         prefetch(hint.batch)
@@ -258,7 +259,22 @@ on_delivery=None, timeout=None)\n--\n\nQueue a record and return its delivery, t
         prefetch(hint.end)
         prefetch(hint.end + LINE)
         prefetch(hint.fact)
-        return hint
+
+    cdef void _note(self, long long chosen, PyObject* delivery) noexcept:
+        """Note where the record of this new delivery is.
+
+        While it was appended, a finalizer may have sent to a topic with more partitions, which moves the hints.
+        """
+        cdef PyObject* batch = read_slot(delivery, DELIVERY_BATCH)
+        cdef PyObject* columns = read_slot(batch, BATCH_COLUMNS)
+        cdef Hint* hint
+        if self._hints is NULL:
+            return
+        hint = &self._hints[chosen & (self._hints_count - 1)]
+        hint.batch = <uintptr_t>batch
+        hint.columns = <uintptr_t>columns
+        hint.end = <uintptr_t>((<NativeColumns>columns)._bytes + (<NativeColumns>columns)._size)
+        hint.fact = <uintptr_t>((<NativeColumns>columns)._facts + (<NativeColumns>columns)._count)
 
     cdef object _append(self, PyObject* batch, value, key, headers, timestamp_ms, on_delivery):
         """Append the record and return its delivery, or None if it was not appended. Takes over the reference."""
@@ -410,16 +426,6 @@ cdef inline Py_ssize_t put(
         on_delivery,
         <PyObject*>delivery,
     )
-
-
-cdef inline void note(Hint* hint, PyObject* delivery) noexcept:
-    """Note where the record of this new delivery is."""
-    cdef PyObject* batch = read_slot(delivery, DELIVERY_BATCH)
-    cdef PyObject* columns = read_slot(batch, BATCH_COLUMNS)
-    hint.batch = <uintptr_t>batch
-    hint.columns = <uintptr_t>columns
-    hint.end = <uintptr_t>((<NativeColumns>columns)._bytes + (<NativeColumns>columns)._size)
-    hint.fact = <uintptr_t>((<NativeColumns>columns)._facts + (<NativeColumns>columns)._count)
 
 
 cdef inline int64_t now_ms() noexcept nogil:
