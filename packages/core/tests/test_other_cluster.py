@@ -428,13 +428,17 @@ def test_no_transaction_is_committed_in_another_cluster(version: int, last: str)
     assert first.topics["t"].committed(0) == [b"before"]
 
 
-def test_without_ids_of_clusters_nothing_is_asked(moved: tuple[Moved, str]) -> None:
+def test_without_ids_of_clusters_no_connection_is_refused(moved: tuple[Moved, str]) -> None:
     place, servers = moved
     place.address.broker.cluster.id = place.second.id = None
+    requests = place.second.brokers[1].requests
+    before = len(requests)
     with made(servers) as producer:
         send(producer, b"before ")
         place.move()
         send(producer, b"after ", count=1)
+
+    assert [name for name, _version in requests[before:]].count("ApiVersions") == 1
 
 
 def test_a_broker_that_names_no_cluster_gets_records(moved: tuple[Moved, str]) -> None:

@@ -13,6 +13,7 @@ from ottla.errors import AbortableTransactionError, BrokerError, ErrorCode, Ottl
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.state_table import State
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
+from ottla_testkit.mock_producer.history import History
 from ottla_testkit.mock_producer.sent_batches import SentBatches, SentRecord
 
 _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
@@ -45,6 +46,10 @@ class MockIoLoop:
             for record in records:
                 self._coordinator.join(record.topic, record.partition)
         return records
+
+    def take_into(self, history: History) -> None:
+        """Take the queued records; `ottla send` and Spark's writer queue some in no call of the public interface."""
+        history.add(self.take(), transactional=self._coordinator is not None)
 
     def answer(self, error: Exception | None = None) -> bool:
         """Complete the oldest batch, with *error*, as planned, or as a broker would; return False if there is none."""

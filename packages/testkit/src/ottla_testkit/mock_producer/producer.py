@@ -233,7 +233,8 @@ class MockProducer(Producer):
         self._sent.uncommitted_offsets.append(OffsetsToSend.checked(offsets, group_metadata))
 
     def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        self._take()
+        with self._sending:
+            self._parts.rounds.take_into(self._sent)
         report = super().commit_transaction(timeout)
         with self._sending:
             self.commit_count += 1
@@ -241,7 +242,8 @@ class MockProducer(Producer):
         return report
 
     def leave_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        self._take()
+        with self._sending:
+            self._parts.rounds.take_into(self._sent)
         report = super().leave_transaction(timeout)
         with self._sending:
             self._sent.leave()
@@ -258,13 +260,15 @@ class MockProducer(Producer):
         self._planned_errors.raise_next("flush")
         with self._accumulator.unretrieved.reporting():  # a record that fails meanwhile is reported
             if not io_threads.on_io_thread():
-                self._take()
+                with self._sending:
+                    self._parts.rounds.take_into(self._sent)
                 self._parts.rounds.answer_all()
             return super().flush(timeout)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         self._planned_errors.raise_next("close")
-        self._take()
+        with self._sending:
+            self._parts.rounds.take_into(self._sent)
         coordinator = self._parts.coordinator
         aborts = coordinator is not None and coordinator.aborts_at_close
         try:
@@ -292,17 +296,12 @@ class MockProducer(Producer):
                 try:
                     yield
                 finally:
-                    self._take()
+                    self._parts.rounds.take_into(self._sent)
                     if self._parts.coordinator is not None:
                         self._parts.rounds.advance()
         finally:
             if self.auto_complete:
                 self._parts.rounds.answer_all()
-
-    def _take(self) -> None:
-        """Take the queued records; `ottla send` and Spark's writer queue some in no call of the public interface."""
-        with self._sending:
-            self._sent.add(self._parts.rounds.take(), transactional=self._parts.coordinator is not None)
 
 
 def _no_wait(timeout: float | None) -> float | None:
