@@ -200,7 +200,7 @@ def test_records_of_many_partitions_and_topics_go_where_they_belong() -> None:
             )
 
 
-def test_a_finalizer_may_send_to_more_partitions_while_a_record_is_appended() -> None:
+def test_a_finalizer_may_send_to_more_partitions_during_an_append() -> None:
     """It moves what `send` remembers of partitions; address sanitizer sees a place that is used after that."""
 
     class Sends:

@@ -232,14 +232,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "memory collected by a call that gave up is lost": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                served = self._serve(collected)\n",
+        before="                self._serve(collected)\n",
         after="                pass\n",
         kinds=["crowded"],
     ),
     "waiting call not served on release": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            served = self._serve(size)\n        if",
-        after="            self._free += size\n            served = None\n        if",
+        before="            self._serve(size)\n        if",
+        after="            self._free += size\n        if",
         kinds=["crowded"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(

@@ -115,7 +115,7 @@ class ClosedMeanwhile:
 
 @pytest.mark.rule("producer.transactions.in-doubt")
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_producer_that_is_closed_in_its_commit_is_in_doubt(place: Place, commit: bool) -> None:
+def test_a_close_during_a_commit_says_that_it_may_be_committed(place: Place, commit: bool) -> None:
     with begun(place) as producer:
         place.broker.loses = closing = ClosedMeanwhile(producer)
         with pytest.raises(ProducerClosedError) as closed:

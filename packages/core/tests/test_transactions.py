@@ -519,6 +519,24 @@ def test_records_that_failed_before_a_commit_are_not_raised_by_close() -> None:
         assert [how for _, _, how in simulation.cluster.transactions.ends] == [False]
 
 
+def test_records_that_fail_after_a_failed_commit_are_not_raised_by_close() -> None:
+    with simulated(1, 2, transactional_id="x", linger_ms=0) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"v", partition=1)
+        simulation.run_until_idle()
+        simulation.network.held.add(2)
+        late = producer.send("t", b"late", partition=1)
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        for _ in range(2):
+            producer.send("t", b"v", partition=0)
+            simulation.round()
+        with pytest.raises(AbortableTransactionError):
+            producer.commit_transaction()
+        assert not late.done()
+        del late
+        producer.close()
+
+
 @VERSIONS
 def test_an_expired_record_fails_its_transaction_and_the_epoch_changes(version: int) -> None:
     config = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900, "linger.ms": 0}

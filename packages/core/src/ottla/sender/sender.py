@@ -275,8 +275,8 @@ class Sender:
         self._expiry.expire(now)
 
     def read_responses(self, now: float) -> None:
-        """Read the responses that have arrived, before `abort` fails batches that are in flight."""
-        if self._in_flight:
+        """Read the responses that have arrived, before `abort` fails batches in flight and `end` a commit."""
+        if not self.idle:
             self._expiry.read_responses(now)
 
     def abort(self, cause: OttlaError, now: float) -> None:

@@ -108,8 +108,7 @@ class TransactionManager:
         with self._state.lock:
             forgotten = self._state.state is State.READY and self._state.forget_result()
             self._state.require("begin_transaction", State.READY)
-            self._state.transition_to(State.IN_TRANSACTION)
-            self._state.begun += 1
+            self._state.begin(State.IN_TRANSACTION)
             return forgotten
 
     def send_offsets(self, sending: OffsetsToSend) -> TransactionalRequestResult:
@@ -144,11 +143,12 @@ class TransactionManager:
     def note_raised(self) -> None:
         """Note that a call that ends the transaction has raised its failure, which is that of its records, too."""
         with self._state.lock:
-            self._state.cause_raised = self._state.cause is not None
+            if self._state.cause is not None:
+                self._state.cause_raised = True
 
     @property
     def failure_raised(self) -> bool:
-        """Whether the transaction, or the producer, has failed, and a call that ends the transaction has raised it."""
+        """Whether this transaction or the last one, or the producer, failed, and a call that ends it raised that."""
         return self._state.cause_raised
 
     @property
@@ -195,8 +195,7 @@ class TransactionManager:
             state.sequences.begin_transaction()
             state.sequences.take_producer_id(ProducerIdAndEpoch(id=shared.producer_id, epoch=shared.epoch))
             state.current = CurrentTransaction(version=shared.level, started=True)
-            state.transition_to(State.JOINED)
-            state.begun += 1
+            state.begin(State.JOINED)
 
     def leave(self) -> TransactionalRequestResult:
         """Refuse further records for the joined transaction. Does not block: the result ends once all are written."""

@@ -57,7 +57,7 @@ class TransactionState:
     )
     cause: OttlaError | None = attrs.field(default=None, init=False)
     cause_raised: bool = attrs.field(default=False, init=False)
-    """Whether a call that ends the transaction has raised `cause`."""
+    """Whether a call that ends the transaction, or the last one, has raised its `cause`."""
     last_error: OttlaError | None = attrs.field(default=None, init=False)
     """Of a request that is repeated, until one that is not for a coordinator's address succeeds."""
     result: TransactionalRequestResult | None = attrs.field(default=None, init=False)
@@ -136,6 +136,12 @@ class TransactionState:
 
     # Transitions
 
+    def begin(self, state: State) -> None:
+        """Note a transaction that is begun, or joined."""
+        self.transition_to(state)
+        self.cause_raised = False
+        self.begun += 1
+
     def transition_to(self, state: State) -> None:
         """Change the state."""
         assert state in TRANSITIONS[self.state], f"{self.state} cannot be followed by {state}"
@@ -170,7 +176,6 @@ class TransactionState:
         self.current = self.current.complete(uncertain=self.sequences.uncertain)
         self.sequences.begin_transaction()
         self.cause = None
-        self.cause_raised = False
         self.transition_to(State.READY)
         self.end_result()
 
