@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -34,7 +33,7 @@ Fault: TypeAlias = tuple[type[BaseException] | None, bool, tuple[tuple[str, int]
 _FORGOTTEN: Final[Fault] = (None, False, ())
 """All faults that are not remembered any more; no callback has it."""
 
-_OWN: Final = os.path.join(Path(__file__).parents[1], "")
+_OWN: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 """The folder of the functions that call callbacks."""
 
 
