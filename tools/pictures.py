@@ -141,7 +141,8 @@ def guarantees() -> Picture:
 def rates() -> Picture:
     """Ottla's rates against the C client's, as docs/performance.md has them."""
     found = list(compared((ROOT / "docs/performance.md").read_text(encoding="utf-8")))
-    left, unit, step = 262, 62, 38
+    left, step, room = 262, 38, 40
+    unit = int((WIDTH - left - room) / max(1.0, *(figure for _name, figures in found for figure in figures)))
     picture = Picture(
         title="Ottla's rate divided by confluent-kafka's, at its better setting", height=90 + step * len(found)
     )
