@@ -271,6 +271,18 @@ def test_no_line_is_logged_under_a_lock_in_transactions(taking: Callable[[Produc
     assert any("cannot be committed" in line for line in handler.lines)
 
 
+def run_without_memory(testcapi: Any, block: Any, first: int, end: int) -> None:
+    """Run a block in which the allocations from *first* on fail, until the one with the number *end*."""
+    testcapi.set_nomemory(first, end)
+    try:
+        with block:
+            object()
+    except MemoryError:
+        pass
+    finally:
+        testcapi.remove_mem_hooks()
+
+
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.parametrize("block", [signals.Deferred, SignalSafeLock, LoggingLock])
 def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any], times: int) -> None:
@@ -281,14 +293,7 @@ def test_a_block_on_the_main_thread_ends_without_memory(block: Callable[[], Any]
         pass  # the handlers are read: later blocks need memory in their ends, too, before it has failed everywhere
     for fails in range(60):
         made = block()
-        testcapi.set_nomemory(fails, fails + times)
-        try:
-            with made:
-                object()
-        except MemoryError:
-            pass
-        finally:
-            testcapi.remove_mem_hooks()
+        run_without_memory(testcapi, made, fails, fails + times)
         depth, signals._depth = signals._depth, 0
 
         assert depth == 0, fails
@@ -330,14 +335,7 @@ def test_a_block_on_another_thread_without_memory_ends_no_other() -> None:
     def use_without_memory() -> None:
         for fails in range(30):
             made = signals.Deferred()
-            testcapi.set_nomemory(fails, fails + 1)
-            try:
-                with made:
-                    object()
-            except MemoryError:
-                pass
-            finally:
-                testcapi.remove_mem_hooks()
+            run_without_memory(testcapi, made, fails, fails + 1)
             depths.append(signals._depth)
 
     with signals.Deferred():

@@ -306,12 +306,18 @@ def test_a_response_for_dropped_offsets_changes_nothing(code: ErrorCode) -> None
     assert isinstance(setup.next(), EndTxn)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE])
-def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> None:
+def ending(*, commit: bool) -> Setup:
+    """A transaction that a call ends; its request for that comes next."""
     setup = initialized()
     setup.begin()
     assert setup.next() is None
-    setup.end(commit=False)
+    setup.end(commit=commit)
+    return setup
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE])
+def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> None:
+    setup = ending(commit=False)
     setup.answer(setup.next(), EndTxnResponse(error_code=code))
 
     assert isinstance(setup.manager.cause, FatalTransactionError)
@@ -319,10 +325,7 @@ def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> 
 
 def test_after_the_abort_of_the_coordinator_the_producer_can_go_on() -> None:
     """With KIP-890 the abort after transaction.timeout.ms does not fence the producer."""
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=True)
+    setup = ending(commit=True)
     setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE))
 
     assert isinstance(setup.manager.cause, AbortableTransactionError)
@@ -347,10 +350,7 @@ def test_before_kip_890_a_commit_in_a_wrong_state_fails_the_producer() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED])
 def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> None:
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=True)
+    setup = ending(commit=True)
     while (request := setup.next()) is not None:
         setup.answer(request, EndTxnResponse(error_code=code))
 
@@ -431,10 +431,7 @@ def test_before_kip_890_a_commit_that_is_called_fenced_fails_the_producer() -> N
     ("commit", "code"), [(True, ErrorCode.INVALID_PRODUCER_EPOCH), (False, ErrorCode.PRODUCER_FENCED)]
 )
 def test_no_other_end_that_is_called_fenced_is_asked_again(commit: bool, code: ErrorCode) -> None:
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=commit)
+    setup = ending(commit=commit)
     setup.answer(setup.next(), EndTxnResponse(error_code=code))
 
     assert setup.manager.state is State.FATAL_ERROR
@@ -442,10 +439,7 @@ def test_no_other_end_that_is_called_fenced_is_asked_again(commit: bool, code: E
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_only_a_commit_whose_response_was_lost_may_have_committed(commit: bool) -> None:
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=commit)
+    setup = ending(commit=commit)
     request = setup.next()
     assert isinstance(request, EndTxn)
     setup.requests.on_disconnect(request, LOST, setup.now)
@@ -455,10 +449,7 @@ def test_only_a_commit_whose_response_was_lost_may_have_committed(commit: bool) 
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_the_error_of_a_failed_producer_says_if_it_may_have_committed(lost: bool) -> None:
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=True)
+    setup = ending(commit=True)
     if lost:
         request = setup.next()
         assert request is not None
@@ -470,10 +461,7 @@ def test_the_error_of_a_failed_producer_says_if_it_may_have_committed(lost: bool
 
 
 def test_a_commit_that_was_not_written_has_not_committed() -> None:
-    setup = initialized()
-    setup.begin()
-    assert setup.next() is None
-    setup.end(commit=True)
+    setup = ending(commit=True)
     request = setup.next()
     assert isinstance(request, EndTxn)
     setup.requests.on_disconnect(request, LOST, setup.now, written=False)

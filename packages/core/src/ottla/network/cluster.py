@@ -91,9 +91,10 @@ class Cluster:
     def partitions(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The partitions of a topic by number; empty for an unknown topic."""
         known = self.topics.get(topic)
+        if known is None:
+            return ()
+        leaders = (self.leader(topic, partition) for partition in range(len(known.leaders)))
         return tuple(
-            PartitionInfo(
-                topic=topic, partition=partition, leader=None if leader == NO_LEADER else self.brokers.get(leader)
-            )
-            for partition, leader in enumerate(known.leaders if known is not None else ())
+            PartitionInfo(topic=topic, partition=partition, leader=None if leader is None else self.brokers[leader])
+            for partition, leader in enumerate(leaders)
         )
