@@ -11,7 +11,7 @@ import pytest
 from machine import Queues
 from ottla import ProducerClosedError, UndeliveredError
 from ottla.accumulator.batch import NewRecord
-from ottla.sender.batch_expiry import BatchExpiry
+from ottla.network import NetworkClient
 from simulated_producer import HANG_GUARD, Simulated, simulated
 
 RECORD: NewRecord = (None, b"value", (), 0, None)
@@ -70,14 +70,14 @@ def test_an_open_batch_takes_no_record_after_close() -> None:
 def test_a_close_that_cannot_read_the_last_responses_ends_in_order(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_expiry: BatchExpiry, _now: float) -> None:
+    def fail(_client: NetworkClient, _now: float) -> None:
         raise OSError(9, "Bad file descriptor")
 
     with simulated(1) as simulation:
         simulation.network.held.add(1)
         delivery = simulation.producer.send("t", b"v")
         simulation.round()
-        monkeypatch.setattr(BatchExpiry, "read_responses", fail)
+        monkeypatch.setattr(NetworkClient, "read_responses", fail)
         with pytest.raises(UndeliveredError):
             simulation.producer.close(0)
 

@@ -347,9 +347,19 @@ def test_a_request_that_the_broker_does_not_support_is_not_sent() -> None:
     assert isinstance(completions[0].error, UnsupportedVersionError)
     assert not completions[0].written
     assert "does not offer Produce" in str(completions[0].error)
-    assert machine.client.received is None  # this poll has read nothing, whatever has arrived
-    machine.client.poll(0.0, machine.clock())
-    assert machine.client.received is not None
+
+
+@pytest.mark.rule("sender.expire.arrived")
+def test_responses_are_read_behind_a_request_that_was_not_sent() -> None:
+    """A poll that completes such a request reads nothing."""
+    machine = ready(machine_of(1))
+    written = [produce_nothing(machine) for _ in range(2)]
+    del machine.client._connections[1].versions[PRODUCE.key]
+    unsupported = produce_nothing(machine)
+    machine.client.read_responses(machine.clock())
+
+    assert [len(completions) for completions in (*written, unsupported)] == [1, 1, 1]
+    assert all(completions[0].response is not None for completions in written)
 
 
 @pytest.mark.rule("network.version.none")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, Final
 
 from ottla.errors import NetworkError, OttlaError, SecurityError, UnsupportedVersionError
 from ottla.metrics import Counters
@@ -33,6 +33,9 @@ from ottla.network.selector_interface import Selectable
 from ottla.network.throttling import ThrottledBrokers
 from ottla.protocol import Message
 from ottla.results.stories import WaitKind
+
+MAX_POLLS: Final = 100
+"""Brokers that answer faster than `NetworkClient.read_responses` reads must not keep the rest of a round waiting."""
 
 
 class NetworkClient:
@@ -72,8 +75,6 @@ class NetworkClient:
         self._selector, self._metadata, self._clock, self._counters = selector, metadata, clock, counters
         self._connections, self._completions = context.connections, context.completions
         self.oldest_sent_at = self._connections.oldest_sent_at
-        self.received: Sequence[tuple[int, memoryview]] | None = ()
-        """The responses of the last poll, with the nodes that sent them; None if it only completed requests."""
         self._log, self._throttled = context.log, context.throttled
         self._writer = RequestWriter(
             selector=selector, counters=counters, client_id=client_id, request_timeout=request_timeout
@@ -252,9 +253,7 @@ class NetworkClient:
 
         Returns earlier when work of the client itself is due.
         """
-        if self._completions:
-            self.received = None
-        else:
+        if not self._completions:
             # Sends that waited for this request follow before its response.
             asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
             seconds = timeout
@@ -274,6 +273,15 @@ class NetworkClient:
         if self._metadata_updater.log.active:
             self._metadata_updater.log.write(now)
         return now
+
+    def read_responses(self, now: float) -> None:
+        """Complete all requests whose responses have arrived, without waiting; a poll reads one of each connection."""
+        for _ in range(MAX_POLLS):
+            only_completes = bool(self._completions)
+            self.poll(0.0, now)
+            if not only_completes and not self._selector.received:
+                break
+        self._selector.wakeup()  # these polls may have taken one, and what it was for is not done yet
 
     @property
     def awaits_events(self) -> bool:
@@ -345,7 +353,6 @@ class NetworkClient:
         was stopped in a poll has read nothing that arrived meanwhile.
         """
         selector, connections = self._selector, self._connections
-        self.received = selector.received
         if self._writer.written or selector.sent:
             self._reader.note_written(now)
         if selector.received:

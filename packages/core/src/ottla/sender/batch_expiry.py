@@ -7,8 +7,6 @@ flight. An attempt that fails after that time is the batch's last one (`ProduceR
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
@@ -20,9 +18,6 @@ from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.in_flight_batches import InFlightBatches
 
-MAX_POLLS: Final = 100
-"""Brokers that answer faster than their responses are read must not keep records from expiring."""
-
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchExpiry:
@@ -33,31 +28,21 @@ class BatchExpiry:
     client: NetworkClient
     metadata: Metadata
 
-    def expire(self, now: float, *, reads: bool = False) -> bool:
-        """Fail expired batches, queued or in flight. Return whether it has polled, and may so have taken a wake-up.
+    def expire(self, now: float, *, reads: bool = False) -> None:
+        """Fail expired batches, queued or in flight.
 
         If it *reads*, responses that have arrived are read before batches in flight expire: the process may have been
         stopped, also in the last poll, or a callback may have kept the thread, for longer than `delivery.timeout.ms`.
         """
         in_flight = self.in_flight
-        polls = reads and now >= in_flight.next_expiry
-        if polls:
-            self.read_responses(now)
+        if reads and now >= in_flight.next_expiry:
+            self.client.read_responses(now)
         if now >= in_flight.next_expiry:
             for batch in in_flight.take_expired(now):
                 if batch.last_error is None and batch.last_node is not None:
                     batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
                 self.accumulator.complete(batch, Failed(error=expired(batch, now)))
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
-        return polls
-
-    def read_responses(self, now: float) -> None:
-        """Read all responses that have arrived; a poll returns one for each connection."""
-        for _ in range(MAX_POLLS):
-            self.client.poll(0.0, now)
-            received = self.client.received
-            if received is not None and not received:
-                return
 
     def abort(self, cause: OttlaError, now: float) -> None:
         """Fail all batches at the end of the producer. Those that expire at the same time have expired."""

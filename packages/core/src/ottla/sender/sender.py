@@ -224,8 +224,7 @@ class Sender:
     def _send_ready(self, now: float) -> float:
         """Expire, drain and send batches; returns the time of the next round."""
         until = float("inf")
-        if self._expiry.expire(now, reads=True):
-            until = now  # what the wake-up was for, such as a close, may come before the rest of this round
+        self._expiry.expire(now, reads=True)
         self._sequences.resolve()
         ready = self._find_ready(now)
         requests = self._coordinator_requests
@@ -277,7 +276,7 @@ class Sender:
     def read_responses(self, now: float) -> None:
         """Read the responses that have arrived, before `abort` fails batches in flight and `end` a commit."""
         if not self.idle:
-            self._expiry.read_responses(now)
+            self._client.read_responses(now)
 
     def abort(self, cause: OttlaError, now: float) -> None:
         """Fail all batches that have no outcome when the producer is closed."""
