@@ -16,6 +16,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _COMMENT: Final = ("#", "!")
 _ENTRY: Final = re.compile(rf"(?P<key>(?:\\.|[^\\=:{_BLANK}])*)[{_BLANK}]*(?:[=:][{_BLANK}]*)?(?P<value>.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.)|$)", re.DOTALL)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED: Final = {ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", ord("\f"): "\\f"}
 _PEM: Final = "-----"
 _PEM_BEGIN: Final = "-----BEGIN "
@@ -76,26 +77,34 @@ def escaped_value(text: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined at trailing backslashes, with the number of the first line; without comments and empty lines."""
+    """Lines joined at trailing backslashes, with the number of the first line; without comments and empty lines.
+
+    For a backslash without anything behind it at the end of a file, Java has an entry without a name; here is none.
+    """
     joined, first = "", 0
     for number, line in enumerate(_LINE_END.split(text), start=1):
         rest = line.lstrip(_BLANK)
-        if not first and (not rest or rest.startswith(_COMMENT)):
-            continue
-        first = first or number
+        if not joined:  # an entry begins, also behind a line that is nothing but a backslash
+            if not rest or rest.startswith(_COMMENT):
+                continue
+            first = number
         joined += rest
         backslashes = len(joined) - len(joined.rstrip("\\"))
         if backslashes % 2:
             joined = joined[:-1]
             continue
         yield first, joined
-        joined, first = "", 0
-    if first:
+        joined = ""
+    if joined:
         yield first, joined
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(_meant, text)
+    plain = _ESCAPE.sub(_meant, text)
+    if plain.isascii() or not _SURROGATE.search(plain):
+        return plain
+    # Java escapes a character outside of the Basic Multilingual Plane as two surrogates.
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _meant(escape: re.Match[str]) -> str:
