@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -13,9 +14,10 @@ import pyarrow as pa
 import pytest
 from another_thread import Meanwhile
 
+from machine import wait_until
 from ottla import UndeliveredError
 from ottla.accumulator.error_reads import ErrorReads
-from ottla.accumulator.unretrieved_errors import FailedRecords, UnretrievedErrors
+from ottla.accumulator.unretrieved_errors import DropNotice, FailedRecords, UnretrievedErrors
 from ottla.errors import DeliveryError, ErrorCode, ProducerClosedError
 from simulated_producer import Simulated
 
@@ -299,10 +301,71 @@ def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: 
     records.hold()
     records.note_report()
 
-    drop(records, "a")
-    drop(records, "b")
+    for count, topic in enumerate(("a", "b"), start=1):
+        drop(records, topic)
+        wait_until(lambda lines=count: len(caplog.records) == lines, timeout=20)  # another thread writes it
 
     assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [": 1 record", ": 1 record"]
+
+
+@pytest.mark.rule("producer.log.lost")
+def test_after_a_close_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock() -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    records.reports = -1
+    records.hold()
+    records.note_report()
+    lock = threading.Lock()
+    lines: list[str] = []
+
+    class LockingHandler(logging.Handler):
+        """As one that writes to a queue: the collector may run while its thread has the lock."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            with lock:
+                lines.append(record.getMessage())
+
+    def drop_under_lock() -> None:
+        with lock:
+            drop(records, "t")
+
+    handler = LockingHandler()
+    logging.getLogger("ottla").addHandler(handler)
+    try:
+        thread = threading.Thread(target=drop_under_lock, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+        wait_until(lambda: lines, timeout=20)
+    finally:
+        logging.getLogger("ottla").removeHandler(handler)
+
+    assert len(lines) == 1
+    assert NOTHING_LEFT in lines[0]
+
+
+@pytest.mark.rule("producer.log.lost")
+@pytest.mark.parametrize("read", [False, True])
+def test_an_error_that_is_given_up_after_its_batch_is_dropped_is_logged_once(
+    read: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The collector finalizes the parts of a cycle in any order."""
+    records = UnretrievedErrors(wake=lambda: None)
+    error = DeliveryError("t", topic="t", partition=0, attempts=1, possibly_persisted=False)
+    reads = ErrorReads(2)
+    reads.expect_all()
+    notice = DropNotice(FailedRecords(topic="t", partition=0, reads=reads, error=error), records.drop)
+    del notice
+    records.write("me", 0.0)
+    assert lost(caplog) == []
+    for index in range(2):
+        if read:
+            reads.read(index)
+        reads.give_up(index)
+    records.write("me", 100.0)
+
+    assert [line.startswith(f"me: 2 records failed, and {NOTHING_LEFT}") for line in lost(caplog)] == [True] * (
+        not read
+    )
 
 
 def drop(records: UnretrievedErrors, topic: str) -> None:

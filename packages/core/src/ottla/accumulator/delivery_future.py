@@ -43,6 +43,11 @@ class DeliveryFuture(Future[RecordMetadata]):
         self._give_up()
         return super().cancel()
 
+    def __del__(self) -> None:
+        # A callback may have passed the error on to nothing, as that of `asyncio.wrap_future` does if its loop is
+        # closed; then the program drops this future unread.
+        self._give_up()
+
     def complete(self) -> None:
         """Set the outcome of the delivery, which has one."""
         metadata, error = self._outcome()

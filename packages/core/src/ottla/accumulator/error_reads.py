@@ -6,22 +6,31 @@ expectations up: a method may be interrupted between its steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class ErrorReads:
     """The errors of a failed batch of *count* records by their indexes. For any thread."""
 
-    __slots__ = ("_expected", "_read", "count")
+    __slots__ = ("_expected", "_read", "count", "when_given_up")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._read: set[int] = set()
         self._expected: set[int] = set()  # also of errors that were read since
+        self.when_given_up: Callable[[], object] | None = None
+        """Called once, when an error becomes unread again; set once the batch is gone, which would have it logged."""
 
     @property
     def unread(self) -> int:
         """The number of errors that were neither read nor are expected to be."""
         expected = self._expected
         return self.count - (len(self._read | expected) if expected else len(self._read))
+
+    @property
+    def expects(self) -> bool:
+        """Return whether something is expected to read errors, or was until it read them."""
+        return bool(self._expected)
 
     def read(self, index: int) -> None:
         """Note that the program has the error of a record, or that a report has it."""
@@ -42,10 +51,12 @@ class ErrorReads:
     def give_up(self, index: int) -> None:
         """Undo `expect`: unless it was read, the error is for others."""
         self._expected.discard(index)
+        self._notify()
 
     def give_up_all(self) -> None:
         """Undo `expect` for every record."""
         self._expected.clear()
+        self._notify()
 
     def report(self) -> tuple[int, bool]:
         """Note that a report has the errors that nothing is expected to read.
@@ -59,3 +70,9 @@ class ErrorReads:
         if others:
             self._read.update(index for index in range(self.count) if index not in others)
         return unread, bool(others)
+
+    def _notify(self) -> None:
+        notify = self.when_given_up
+        if notify is not None and self.unread:
+            self.when_given_up = None
+            notify()

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from ottla.accumulator.error_reads import ErrorReads
 from ottla.errors import DeliveryError, counted
+from ottla.errors.finalizer_log import finalizer_log
 from ottla.errors.outages import LONGEST_GAP, SHORTEST_GAP, SHOWN, one_line
 from ottla.errors.robust_logger import robust_logger
 
@@ -44,8 +46,11 @@ class DropNotice:
         self._dropped = dropped
 
     def __del__(self) -> None:
-        if self._failed.reads.unread:
+        reads = self._failed.reads
+        if reads.unread:
             self._dropped(self._failed)
+        elif reads.expects:  # of a cycle, the collector may finalize what expects an error after this
+            reads.when_given_up = partial(self._dropped, self._failed)
 
 
 class UnretrievedErrors:
@@ -73,14 +78,13 @@ class UnretrievedErrors:
         self._next_at = float("-inf")
 
     def drop(self, failed: FailedRecords) -> None:
-        """Note the records that a finalizer found, without a lock or a log line while there is an I/O thread."""
+        """Note the records that a finalizer found. The I/O thread logs them, and once it has ended, `finalizer_log`."""
         if failed.reports != self.reports:
             return
-        if self._ended:  # a task was expected to read these errors, and was cancelled after the close
-            self._count(failed)
-            self._write_counts(self._client_id)
-            return
         self._dropped.append(failed)
+        if self._ended:  # something was expected to read these errors, as a task that was cancelled after the close
+            finalizer_log.add(self._write_last)
+            return
         self.active = True
         self._wake()
 
@@ -134,6 +138,12 @@ class UnretrievedErrors:
             self.active = True
         self._logged_at, self._next_at = now, now + self._gap
         self._gap = min(2 * self._gap, LONGEST_GAP)
+
+    def _write_last(self) -> None:
+        while self._dropped:
+            self._count(self._dropped.popleft())
+        if self._records:  # else an earlier line has them
+            self._write_counts(self._client_id)
 
     def _write_counts(self, client_id: str) -> None:
         if self._batches == 1:

@@ -14,9 +14,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from ottla.aio.finalizer_log import finalizer_log
 from ottla.concurrency.cancellation import Cancellation
 from ottla.errors import OttlaError
+from ottla.errors.finalizer_log import finalizer_log
 from ottla.errors.robust_logger import robust_logger
 
 logger = robust_logger(__name__)
