@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
+from another_thread import Meanwhile
 
 from ottla import Producer
 from ottla.errors import busy_handlers
@@ -457,3 +458,48 @@ def test_without_a_thread_for_a_busy_handler_the_line_waits(lines: Lines, monkey
 
     assert lines.lines == ["a line"]
     assert not busy_handlers._state.busy
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("function", [busy_handlers._write_later, busy_handlers._BusyHandler.begin])
+def test_a_finalizer_may_log_while_a_line_is_left_to_a_thread(
+    function: Callable[..., object], lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The garbage collector may run it at any point, also while the thread that logs holds the lock."""
+    monkeypatch.setattr(busy_handlers, "WAIT", 0.001)
+    logger = robust_logger("ottla.test")
+    for step in range(1, 1_000):
+        lines.lines.clear()
+        finalizer = Meanwhile(function, step, lambda: logger.warning("of a finalizer"))
+
+        def log(finalizer: Meanwhile = finalizer) -> None:
+            with finalizer.during():
+                logger.warning("a line")
+
+        with lines.lock:  # type: ignore[union-attr]
+            on_another_thread(log)
+        await_end_of_log_threads()
+        if not finalizer.came:
+            break
+        assert sorted(lines.lines) == ["a line", "of a finalizer"], step
+    assert step > 15
+
+
+@pytest.mark.unmeasured
+def test_a_finalizer_may_log_while_a_thread_takes_the_next_line(lines: Lines) -> None:
+    logger = robust_logger("ottla.test")
+    for step in range(1, 1_000):
+        lines.lines.clear()
+        busy = busy_handlers._BusyHandler(lines, lambda _name: None)
+        busy._to_start.clear()  # this thread is the one that writes
+        busy_handlers._state.busy[id(lines)] = busy
+        logger.warning("a line")
+        finalizer = Meanwhile(busy_handlers._BusyHandler._next, step, lambda: logger.warning("of a finalizer"))
+        with finalizer.during():
+            busy.run()
+        await_end_of_log_threads()
+        if not finalizer.came:
+            break
+        assert sorted(lines.lines) == ["a line", "of a finalizer"], step
+        assert not busy_handlers._state.busy
+    assert step > 30

@@ -59,6 +59,7 @@ class _BusyHandler:
         self._lines: deque[logging.LogRecord] = deque()
         self._dropped = 0
         self.thread = threading.Thread(target=self.run, name="ottla-log", daemon=True)
+        self._to_start = [self.thread]
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -69,6 +70,19 @@ class _BusyHandler:
             self._lines.append(record)
         else:
             self._dropped += 1
+
+    def begin(self) -> bool:
+        """Start the thread unless it was started; the caller holds the lock. Return False if the system has none."""
+        try:
+            thread = self._to_start.pop()  # at once: a finalizer that runs between two steps may log, too
+        except IndexError:
+            return True
+        try:
+            thread.start()  # it waits for the lock first
+        except (RuntimeError, MemoryError):
+            _state.busy.pop(id(self._handler), None)
+            return False
+        return True
 
     def run(self) -> None:
         """Write all lines, whatever the handler raises."""
@@ -81,11 +95,12 @@ class _BusyHandler:
 
     def _next(self) -> logging.LogRecord | None:
         with _state.lock:
+            if not self._lines and (not self._dropped or self._handler.level > logging.WARNING):
+                _state.busy.pop(id(self._handler), None)  # a forked child has forgotten it
+                if not self._lines:  # else a finalizer has logged since the line above
+                    return None
             if self._lines:
                 return self._lines.popleft()
-            if not self._dropped or self._handler.level > logging.WARNING:
-                _state.busy.pop(id(self._handler), None)  # a forked child has forgotten it
-                return None
             dropped, self._dropped = self._dropped, 0
         text = "%d lines of the log were dropped, because a logging handler was busy for too long"
         return logging.getLogger(__name__).makeRecord(__name__, logging.WARNING, __file__, 0, text, (dropped,), None)
@@ -99,7 +114,7 @@ class _State:
 
     def forget(self) -> None:
         """Begin again without any, in a forked process: its parent's threads write the lines."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # the collector may run while it is held, and a finalizer log
         self.busy: dict[int, _BusyHandler] = {}
 
 
@@ -189,11 +204,9 @@ def _write_later(handler: logging.Handler, record: logging.LogRecord, on_error: 
     with _state.lock:
         busy = _state.busy.get(id(handler))
         if busy is None:
-            busy = _BusyHandler(handler, on_error)
-            try:
-                busy.thread.start()  # it waits for the lock first
-            except (RuntimeError, MemoryError):
-                return False
-            _state.busy[id(handler)] = busy
-        busy.add(record)
-    return True
+            busy = _state.busy.setdefault(id(handler), _BusyHandler(handler, on_error))
+        if busy.begin():
+            busy.add(record)
+            return True
+    busy.run()  # without a thread: the lines that finalizers have added meanwhile
+    return False
