@@ -14,7 +14,13 @@ from another_thread import Meanwhile
 from machine import Machine
 from ottla.accumulator.buffer_pool import BufferPool, Claim
 from ottla.concurrency.environment import Environment
-from ottla.errors import BufferExhaustedError, ConnectionFailedError, ErrorCode, TransactionError
+from ottla.errors import (
+    BufferExhaustedError,
+    ConnectionFailedError,
+    ConnectionRetiredError,
+    ErrorCode,
+    TransactionError,
+)
 from ottla.network.cluster import Broker, Topic
 from ottla.network.connection import Connection
 from ottla.network.connection_log import ConnectionLog
@@ -306,6 +312,15 @@ def test_a_quota_is_named_when_it_keeps_metadata_away(caplog: pytest.LogCaptureF
     assert "broker 1 at broker-1:9092 throttles this client because of a quota, for 1" in error  # 10 s or more by now
     reported = [message for _level, message in lines(caplog) if "no broker can be asked" in message]
     assert "last error: broker 1 at broker-1:9092 throttles this client because of a quota" in reported[0]
+
+    machine.clock.advance(50.0)  # the quota is over, and the connection, which was idle so long, is made again
+    machine.network.freeze(1)
+    machine.client._closer.close(machine.client._connections[1], ConnectionRetiredError("it was idle"))
+    for _ in range(3):
+        machine.clock.advance(1.0)
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    assert machine.metadata.last_error is None
 
 
 @pytest.mark.rule("pool.log")

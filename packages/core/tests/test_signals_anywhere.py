@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,8 +16,10 @@ from interrupted_anywhere import Handler, Interruption, free
 from long_forms import LONG, share
 from own_io_thread import io_thread_of
 
+from machine import wait_until
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
+from ottla.producer import build as assembly
 from ottla_testkit.simulation import SimulatedCluster
 
 pytestmark = pytest.mark.unmeasured  # each step of coverage's would be one more at which to interrupt
@@ -335,3 +338,24 @@ def test_ctrl_c_at_any_step_leaves_no_report_open() -> None:
         if not interruption.where:
             break
     assert number > 2
+
+
+@pytest.mark.rule("producer.signals.raise")
+def test_ctrl_c_while_a_producer_begins_leaves_no_thread() -> None:
+    number = 0
+    while True:
+        engine = assembly.build({"bootstrap.servers": "127.0.0.1:1"}, {})  # which refuses connections
+        made = Producer.__new__(Producer)
+        interruption = Interruption(number, raise_ctrl_c)
+        with suppress(KeyboardInterrupt):
+            interruption.during(partial(made._begin, engine))
+        if not interruption.where:
+            made.close(0)
+            break
+        del made  # if it has begun: the signal may have come at the very end
+        gc.collect()
+        io_thread = io_thread_of(engine)
+        wait_until(lambda ended=io_thread._thread: not ended.is_alive(), timeout=WAIT)
+        io_thread._client.shutdown()  # else Python warns of sockets, which are freed with an engine without a thread
+        number += STRIDE
+    assert number > 300

@@ -111,11 +111,11 @@ class MetadataUpdater:
 
     def postpone(self, now: float) -> None:
         """Note that a request is due and that no connection takes it, perhaps because of a quota."""
-        if self._metadata.last_error in (None, self._quota) and now >= self._quota_at + _QUOTA_AGE:
+        noted = self._quota
+        if self._metadata.last_error in (None, noted) and now >= self._quota_at + _QUOTA_AGE:
             errors = (self._throttled.error(connection, now) for connection in self._connections)
             self._quota, self._quota_at = next((error for error in errors if error is not None), None), now
-            if self._quota is not None:
-                self._metadata.note(self._quota)
+            self._metadata.last_error = self._quota  # None once the quota is over: something else is in the way
         self.log.wanted(self._metadata.last_error, now)
 
     def request(self, now: float) -> Request:

@@ -19,7 +19,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.accumulator.topic_routes import Routes
-from ottla.concurrency import io_threads
+from ottla.concurrency import io_threads, signals
 from ottla.errors import OttlaError, ProducerClosedError
 from ottla.errors.notes import unshared
 from ottla.errors.robust_logger import robust_logger
@@ -110,13 +110,19 @@ class Lifecycle:
 
     def start(self) -> None:
         """Start the I/O thread. Raises RuntimeError when the system has no thread left."""
-        try:
-            self._io_thread.start()
-        except RuntimeError:
-            self._close_plugins(0.0)
-            raise
-        _open.add(self)
+        with signals.Deferred():  # else a handler that raises could leave a thread that nothing ends
+            try:
+                self._io_thread.start()
+            except RuntimeError:
+                self._close_plugins(0.0)
+                raise
+            _open.add(self)
         _close_at_the_end_of_a_child()
+
+    @property
+    def started(self) -> bool:
+        """Return whether there may be an I/O thread, which `close` has not ended."""
+        return self in _open
 
     def check(self) -> None:
         """Raise ProducerClosedError when the producer takes no more records."""

@@ -126,7 +126,6 @@ class Producer(metaclass=ListedWithoutHints):
             name=f"{engine.plugins.client_id} (made at {creation_place()})",
             exit_code=engine.config.delivery.undelivered_exit_code,
         )
-        self._lifecycle.start()
         self._check_sendable = partial(_check_sendable, self._lifecycle, queueing.accumulator.permission)
         self._blocking_send = blocking_send(engine, self._check_sendable)
         serializer.await_topic = self._blocking_send.find_route
@@ -138,10 +137,12 @@ class Producer(metaclass=ListedWithoutHints):
         if send is not None:
             self.send = send  # type: ignore[method-assign]
         try:
+            self._lifecycle.start()
             engine.reporting.start()
-        except BaseException:  # Ctrl-C in the wait: without this producer, its I/O thread must not go on
+        except BaseException:  # as Ctrl-C in a wait: without this producer, its I/O thread must not go on
             self._unclosed.detach()
-            self._lifecycle.close(0.0)
+            if self._lifecycle.started:
+                self._lifecycle.close(0.0)
             raise
 
     def send(
