@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import attrs
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
@@ -16,9 +17,10 @@ from ottla import Producer
 from ottla.errors import OttlaError, TransactionError, UnsupportedVersionError
 from ottla.transactions import PreparedTransaction, find_open_transactions
 from ottla.transactions.admin.descriptions import described
+from ottla_spark.exactly_once import task
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import abort_left_open, commit
-from ottla_spark.exactly_once.driver.plan import plan
+from ottla_spark.exactly_once.driver.plan import Plan, plan
 from ottla_spark.exactly_once.errors import BatchNotCommittedError, DataLossError, LeaseLostError, LedgerMismatchError
 from ottla_spark.exactly_once.kafka import cluster_client, timeout_limits
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
@@ -26,9 +28,12 @@ from ottla_spark.exactly_once.ledger import partition
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.lease import lease_id
 from ottla_spark.exactly_once.ledger.topic import LedgerTopic
+from ottla_spark.exactly_once.task import BatchName, TaskPlan
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS
+from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
+from spark_kit import without_producers
 from transactions_kit import await_true, committed, new_id, read, send, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.generations("one", since="3.0")]
@@ -112,6 +117,61 @@ def test_transactions_of_a_failed_job_are_aborted_while_the_lease_is_held(
 
     assert after_the_failure == []
     assert committed(broker, topic) == [[b"1"]] * 3
+
+
+@pytest.mark.generations(since="3.0")
+@pytest.mark.parametrize("pauses", [False, True], ids=["at its end", "in its middle"])
+def test_a_task_that_outlives_its_failed_job_aborts_its_own_transaction(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch, pauses: bool
+) -> None:
+    """The driver looks for open transactions before the task has begun its own."""
+    cluster = driver()
+    lease = plan(cluster, name).lease
+    if pauses:
+        monkeypatch.setattr(task, "_CHECK_EVERY", -1.0)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": [b"never seen"]})
+        abort_left_open(cluster, lease)
+        yield pa.record_batch({"value": [bytes(500_000)] * 20})
+        assert not pauses, "a task that goes on for long checks its lease meanwhile"
+
+    problems: list[str] = []
+    given = settings(broker, name)
+    options = read_options({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}, problems=problems)
+    with without_producers():
+        attempt, _written = task.write_task(
+            rows(),
+            TaskPlan(plan=Plan(lease=lease, last=None), timeout_ms=60_000),
+            of=BatchName(query="query", batch=0),
+            settings=given,
+            options=options,
+            columns={"value": 0},
+        )
+
+    assert problems == []
+    assert attempt.superseded
+    assert attempt.prepared is None
+    assert cluster.open_transactions(name) == []
+    assert committed(broker, topic) == [[]] * 3
+
+
+@pytest.mark.generations(since="3.0")
+def test_only_its_holder_renews_a_lease(name: str, driver: Drivers, broker: KafkaCluster, topic: str) -> None:
+    first, second = driver(), driver()
+    old = plan(first, name).lease
+    before = first.superseded(old)
+    renewed = first.renew_lease(old)
+    again = second.renew_lease(old)  # as if the response had been lost
+    after = second.superseded(old)
+    new = plan(second, name).lease
+
+    assert (before, after) == (False, True)
+    assert renewed is not None
+    assert renewed.newer_than(old)
+    assert again == renewed
+    assert first.renew_lease(renewed) is first.renew_lease(old) is None
+    assert second.holds(new)
 
 
 @pytest.mark.generations(since="3.0")

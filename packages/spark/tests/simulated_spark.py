@@ -48,13 +48,17 @@ class Fault(enum.Enum):
 
 @attrs.define
 class Transaction:
-    """One transactional id, as its coordinator has it; `ended` is how its last epoch came to its end."""
+    """One transactional id, as its coordinator has it; `ended` is how its last epoch came to its end.
+
+    `renewed` is the epoch for which its holder got this one.
+    """
 
     producer_id: int
     epoch: int
     rows: list[str] | None = None
     began: float = 0.0
     ended: tuple[int, bool] | None = None
+    renewed: int | None = None
 
 
 @attrs.define
@@ -80,7 +84,16 @@ class SimulatedBrokers:
             known = self.ids[transactional_id] = Transaction(producer_id=len(self.ids), epoch=0)
         else:
             self._close(transactional_id, commit=False)
-            known.epoch, known.ended = known.epoch + 1, None
+            known.epoch, known.ended, known.renewed = known.epoch + 1, None, None
+        return known
+
+    def renew(self, lease: Lease) -> Transaction | None:
+        """A new epoch for the holder alone, and the same one if it requests that again (KIP-360)."""
+        known = self.ids[lease.transactional_id]
+        if known.producer_id != lease.producer_id or lease.epoch not in (known.epoch, known.renewed):
+            return None
+        if lease.epoch == known.epoch:
+            self.initialize(lease.transactional_id).renewed = lease.epoch
         return known
 
     def begin(self, transactional_id: str, rows: list[str]) -> PreparedTransaction:
@@ -145,7 +158,7 @@ class SimulatedBrokers:
             self.visible.update(found.rows)
         found.rows, found.ended = None, (found.epoch, commit)
         if self.level >= 2:
-            found.epoch += 1
+            found.epoch, found.renewed = found.epoch + 1, None
 
     def mixed(self, entry: Entry) -> bool:
         """Whether a part of a batch is visible and the rest never will be."""
@@ -274,6 +287,12 @@ class SteppedCluster:
 
         self.actor.step("check the lease", look)
         return found[0]
+
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        taken: list[Transaction | None] = []
+        self.actor.step("renew the lease", lambda: taken.append(self.brokers.renew(lease)))
+        [found] = taken
+        return None if found is None else attrs.evolve(lease, epoch=found.epoch)
 
     def ledger(self, name: str) -> Ledger:
         read: list[Ledger] = []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,8 +22,9 @@ from ottla.transactions import find_open_transactions
 from ottla_spark import InvalidWriteError, last_report
 from ottla_spark.exactly_once import LeaseLostError, LedgerMismatchError, accept_loss, forget, jobs, write_once
 from ottla_spark.exactly_once.__main__ import main
+from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.exactly_once.transactional_ids import task_id
-from ottla_spark.exactly_once.writer import BatchWriter
+from ottla_spark.exactly_once.writer import BatchWriter, TaskPrepared
 from ottla_spark.sink.job import JobInput, job_input, run_job
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.pytest_plugin import MakeTopic
@@ -31,6 +37,9 @@ pytestmark = [
     # mapInArrow looks whether pandas is there, which it has no use for.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
+
+
+LATE = 1.5  # seconds
 
 
 @pytest.fixture
@@ -189,6 +198,54 @@ def test_a_failed_run_that_lost_its_job_leaves_nothing_open(
     broken = numbers(spark, 100, "if(id = 99, raise_error('broken row'), cast(id as string))")
     with pytest.raises((PySparkException, Py4JJavaError), match="broken row"):
         write_once(broken, options, job_id="monday")
+
+    assert find_open_transactions(connection(options), options["transactional.id.prefix"]) == []
+
+
+def late_writer(folder: Path) -> type[BatchWriter]:
+    """Writers whose first task waits with its first row, as for a busy coordinator.
+
+    The wait is over before Spark kills the worker, two to four seconds after the job has failed.
+    """
+
+    class LateWriter(BatchWriter):
+        def prepare(self, rows: Iterator[pa.RecordBatch], of: BatchName) -> TaskPrepared:
+            def late() -> Iterator[pa.RecordBatch]:
+                for batch in rows:
+                    if TaskContext.get().partitionId() == 0 and not (folder / "waits").exists():  # type: ignore[union-attr]
+                        (folder / "waits").touch()
+                        time.sleep(LATE)
+                    yield batch
+
+            return super().prepare(late(), of)
+
+    return LateWriter
+
+
+def failing_when_another_waits(spark: SparkSession, folder: Path) -> DataFrame:
+    """Two tasks, of which the second one fails as soon as the first one waits."""
+    waits = str(folder / "waits")
+
+    def through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            deadline = time.monotonic() + WITHIN
+            while TaskContext.get().partitionId() == 1:  # type: ignore[union-attr]
+                if Path(waits).exists() or time.monotonic() > deadline:
+                    raise RuntimeError("broken row")
+                time.sleep(0.02)
+            yield batch
+
+    return spark.range(0, 100, 1, 2).selectExpr("cast(id as string) as value").mapInArrow(through, "value string")
+
+
+def test_a_failed_run_ends_what_its_last_task_begins_later(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark kills the other tasks only after it has reported the failure: this one writes meanwhile."""
+    monkeypatch.setattr(jobs, "BatchWriter", late_writer(tmp_path))
+    with pytest.raises((PySparkException, Py4JJavaError), match="broken row"):
+        write_once(failing_when_another_waits(spark, tmp_path), options, job_id="monday")
+    time.sleep(LATE)
 
     assert find_open_transactions(connection(options), options["transactional.id.prefix"]) == []
 

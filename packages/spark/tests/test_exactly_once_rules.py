@@ -491,6 +491,34 @@ def test_transactions_of_a_failed_job_are_aborted(spark: Spark, cluster: Direct)
     assert not spark.brokers.visible
 
 
+def test_a_failed_job_renews_its_lease_for_tasks_that_write_later(spark: Spark, cluster: Direct) -> None:
+    """A task that begins its transaction afterwards is not listed, and sees that its lease is another one."""
+    listed_under: list[bool] = []
+
+    class Watched(Direct):
+        def open_transactions(self, name: str, *, but: Collection[str] = ()) -> Sequence[OpenTaskTransaction]:
+            listed_under.append(self.holds(first.lease))
+            return super().open_transactions(name, but=but)
+
+    first, _second = written(spark, cluster)
+
+    assert abort_left_open(Watched(spark), first.lease)
+    assert abort_left_open(Watched(spark), first.lease), "again, when the last tasks have ended"
+    assert listed_under == [False, False]
+    assert not cluster.holds(first.lease)
+
+
+def test_a_batch_with_a_task_that_saw_another_lease_is_aborted(spark: Spark, cluster: Direct) -> None:
+    first, second = written(spark, cluster)
+    spark.brokers.end(second.prepared, commit=False)  # type: ignore[arg-type]
+    superseded = attrs.evolve(second, prepared=None, superseded=True)
+
+    with pytest.raises(LeaseLostError, match="another driver has taken the ledger over"):
+        commit(cluster, [first, superseded], batch=0)
+    assert cluster.open_transactions(NAME) == []
+    assert not spark.brokers.visible
+
+
 def test_a_driver_that_lost_its_lease_aborts_no_transaction(spark: Spark, cluster: Direct) -> None:
     """Also if it loses the lease after it has listed the transactions."""
 

@@ -19,7 +19,8 @@ class Attempt:
 
     `rows` counts what Spark passed to the task, and `topics` are those of these rows. `rows_in_ledger` and
     `topics_in_ledger` are those of the whole batch that the task skipped. `planned_at` is that of its plan, and
-    `seconds` passed in the task between the beginning of its transaction and its preparation.
+    `seconds` passed in the task between the beginning of its transaction and its preparation. `superseded`: the task
+    has found that its lease is no longer the newest one, and has aborted its transaction.
     """
 
     lease: Lease
@@ -35,6 +36,7 @@ class Attempt:
     topics_in_ledger: Sequence[str] | None = None
     planned_at: float | None = None
     seconds: float = 0.0
+    superseded: bool = False
 
     def to_values(self) -> dict[str, Any]:
         """Return the attempt as values that JSON can represent."""

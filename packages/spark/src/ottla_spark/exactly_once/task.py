@@ -26,6 +26,7 @@ from ottla.transactions import PreparedTransaction
 from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.errors import LedgerMismatchError
+from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
@@ -46,6 +47,9 @@ that it has forgotten takes new ids."""
 
 _ABORT_WITHIN: Final = 5.0
 """Seconds for the abort of a failed task's transaction."""
+
+_CHECK_EVERY: Final = 10.0
+"""Seconds between two checks of the lease while a task writes. Each is a request to a broker."""
 
 _BATCH: Final = "streaming.sql.batchId"
 
@@ -106,16 +110,25 @@ def write_task(
         assert plan.last is not None, "a batch is skipped if the ledger has it"
         skipped = counted.added_to(attempt)
         return attrs.evolve(skipped, rows_in_ledger=plan.last.rows, topics_in_ledger=plan.last.topics), TaskWritten()
-    with task_span(options.trace, topic=options.topic), contextlib.ExitStack() as stack:
-        own = _OwnTransaction(task_plan, settings=settings, idle=options.idle, stack=stack)
-        try:
-            written = send_rows(
-                iter(counted), own.producer, options=options, columns=columns, task=task_name(), transactional=True
-            )
-            prepared = own.prepare()
-        except BaseException:
-            own.abort()
-            raise
+    try:
+        with task_span(options.trace, topic=options.topic), contextlib.ExitStack() as stack:
+            own = _OwnTransaction(task_plan, settings=settings, idle=options.idle, stack=stack)
+            try:
+                rows = own.checked(counted)
+                written = send_rows(
+                    rows, own.producer, options=options, columns=columns, task=task_name(), transactional=True
+                )
+                own.check_lease()
+                prepared = own.prepare()
+            except BaseException:
+                own.abort()
+                raise
+    except _SupersededError:
+        _log.warning(
+            "%s: its batch is over, or another driver has taken the ledger over, so its transaction is aborted",
+            task_name(),
+        )
+        return attrs.evolve(counted.added_to(attempt), superseded=True), TaskWritten()
     attempt = counted.added_to(attempt)
     return attrs.evolve(attempt, prepared=prepared, records=written.records, seconds=own.seconds), written
 
@@ -171,6 +184,7 @@ class _OwnTransaction:
         self._idle = idle
         self._stack = stack
         self._begun: _Begun | None = None
+        self._checked_at = 0.0
         self.seconds = 0.0
 
     def producer(self) -> Producer:
@@ -191,7 +205,33 @@ class _OwnTransaction:
             producer.init_transactions()
         producer.begin_transaction()
         self._begun = _Begun(producer=producer, worker=mine, name=name, at=time.monotonic())
+        self._checked_at = self._begun.at
         return producer
+
+    def checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the same batches. Raises _SupersededError when the task writes for long, and its lease is lost."""
+        for batch in batches:
+            yield batch
+            if self._begun is not None and time.monotonic() - self._checked_at > _CHECK_EVERY:
+                self.check_lease()
+
+    def check_lease(self) -> None:
+        """Raise _SupersededError if the lease is a newer one by now: nothing would end this transaction.
+
+        After records are acknowledged, so that the transaction is open. A driver whose job failed renews the lease
+        before it lists what is open: either it finds this transaction, or the check finds the other lease.
+        """
+        if self._begun is None:
+            return
+        try:
+            with connected(self._settings) as cluster:
+                superseded = cluster.superseded(self._task_plan.plan.lease)
+        except OttlaError as error:
+            _log.debug("whether the lease is still the newest one is not known: %s", error)
+            superseded = False
+        self._checked_at = time.monotonic()
+        if superseded:
+            raise _SupersededError
 
     def prepare(self) -> PreparedTransaction | None:
         """Prepare the transaction for the batch's commit; return None if it has no record.
@@ -239,6 +279,10 @@ class _PreparedTransaction:
         ):
             raise _OutcomeUnknownError
         producer.commit_transaction()  # already committed by the driver, but the response has the next epoch
+
+
+class _SupersededError(Exception):
+    """The lease of this task's plan is not the newest one."""
 
 
 class _OutcomeUnknownError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import attrs
 import pyarrow as pa
@@ -15,7 +15,7 @@ from ottla_spark.data_source_api import WriterCommitMessage
 from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_prepared, abort_superseded, commit
 from ottla_spark.exactly_once.driver.plan import plan
-from ottla_spark.exactly_once.errors import LeaseLostError
+from ottla_spark.exactly_once.errors import BatchNotCommittedError, LeaseLostError
 from ottla_spark.exactly_once.kafka.client_cache import connected
 from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.ledger.entry import Entry, Status
@@ -28,7 +28,13 @@ from ottla_spark.sink.report import publish_report
 from ottla_spark.sink.task_written import TaskWritten
 from ottla_spark.sink.topics import check_topics
 
+if TYPE_CHECKING:
+    from ottla_spark.sink.running_tasks import RunningTasks
+
 _log = logging.getLogger(__name__)
+
+TASKS_END_WITHIN: Final = 20.0
+"""Seconds to wait for the tasks of a failed job. Spark kills a Python worker two to four seconds after the failure."""
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +152,28 @@ class BatchWriter(PlannedWriter):
             if self._only_batch:
                 end_superseded(self._settings)
             raise
+        except BatchNotCommittedError:
+            self.abort([None])  # also those of other attempts, which no later batch may find
+            raise
+
+    def clean_up(self, tasks: RunningTasks) -> None:
+        """Abort the transactions of the failed job, and again when its last tasks have ended.
+
+        Spark stops them seconds after it has reported the failure. One that it kills after its first record and before
+        its check of the lease ends nothing itself.
+        """
+        self.abort([None])
+        if tasks.count():
+            running = tasks.await_end(TASKS_END_WITHIN)
+            self.abort([None])
+            if running:
+                _log.warning(
+                    "%d tasks of %s, which failed, still run after %.0f s; a transaction that Spark makes them leave "
+                    "open keeps readers waiting until the next run, or its time-out",
+                    running,
+                    self._what,
+                    TASKS_END_WITHIN,
+                )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transactions of the failed job, which readers would wait for. An error is only logged."""

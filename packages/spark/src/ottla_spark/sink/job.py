@@ -22,6 +22,7 @@ from ottla_spark.options.write_options import WriteOptions
 from ottla_spark.sink.columns import VALUE, ColumnPositions, find_columns, other_columns
 from ottla_spark.sink.formats import prepare_formats
 from ottla_spark.sink.job_description import described
+from ottla_spark.sink.running_tasks import RunningTasks
 from ottla_spark.worker.traces import write_span
 
 RESULT: Final = "message string"
@@ -76,8 +77,8 @@ class Writer(Protocol):
     def commit(self, messages: Sequence[Any]) -> None:
         """Complete the write, from the results of all tasks."""
 
-    def abort(self, messages: Sequence[Any]) -> None:
-        """Clean up after a failed task, whose result is None."""
+    def clean_up(self, tasks: RunningTasks) -> None:
+        """Clean up after a failed job, of which these tasks may still run."""
 
 
 @attrs.frozen(kw_only=True)
@@ -120,15 +121,17 @@ def job_input(frame: DataFrame, options: WriteOptions, *, problems: Sequence[str
 def run_job(given: JobInput, writer: Writer) -> Sequence[Message]:
     """Write the rows in one Spark job, commit the results of its tasks, and return them.
 
-    If a task failed for good, this calls `abort` and raises Spark's error, with a note if the task's Python lacks one
-    of our packages, or if the rows were too large for an Arrow batch. It also raises the errors of `commit`.
+    If a task failed for good, this calls `clean_up` and raises Spark's error, with a note if the task's Python lacks
+    one of our packages, or if the rows were too large for an Arrow batch. It also raises the errors of `commit`.
     """
     task = WriteToKafka(write=writer.write, names=given.names)
+    session = given.frame.sparkSession
+    tasks = RunningTasks(session)
     try:
-        with described(given.frame.sparkSession, writer.description):
+        with described(session, writer.description), tasks:
             rows = given.frame.mapInArrow(task, RESULT).collect()
     except BaseException as error:
-        writer.abort([None])
+        writer.clean_up(tasks)
         for note in _notes(error):
             error.add_note(note)
         raise

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla_spark.sink.columns import ColumnPositions
+    from ottla_spark.sink.running_tasks import RunningTasks
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,10 @@ class OttlaWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Report the result; every task is done, and every record is acknowledged."""
         publish_report(self._what, messages, wanted=self._options.report)
+
+    def clean_up(self, tasks: RunningTasks) -> None:
+        """As `abort`: there is nothing to clean up when the tasks have ended."""
+        self.abort([None])
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Warn that records may be in Kafka nevertheless; they cannot be taken back."""

@@ -78,6 +78,12 @@ class ClusterClient(Protocol):
     def holds(self, lease: Lease) -> bool:
         """Return whether no other driver has taken the lease since; False when that is unknown."""
 
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        """Take the lease again, with a newer epoch, unless another driver has taken it since: then return None.
+
+        Tasks that were planned under *lease* then see that they belong to a batch that is over.
+        """
+
     def ledger(self, name: str) -> Ledger:
         """Return the ledger as written under all earlier leases."""
 

@@ -53,6 +53,9 @@ def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -
         check_rows(rows, first.rows_in_ledger, batch=batch, name=name)
         return
     what = f"batch {batch} of {name!r}"
+    if any(attempt.superseded for attempt in attempts):
+        _abort_all(cluster, listed, what=what)
+        raise _lease_lost(what)
     # List them before the ledger is written: if the write succeeds, no newer lease existed when they were listed.
     orphans = cluster.open_transactions(name, but={each.prepared.transactional_id for each in listed})
     since = cluster.now()
@@ -97,9 +100,12 @@ def abort_left_open(cluster: ClusterClient, lease: Lease) -> bool:
 
     Return whether no other driver has it. Raises an OttlaError if some could not be aborted.
     """
+    # Renewed before they are listed. A task that begins its transaction later sees that the lease is another one, and
+    # aborts the transaction itself: Spark stops the tasks of a failed job seconds after it has reported the failure.
+    renewed = cluster.renew_lease(lease)
+    found = cluster.open_transactions(lease.name) if renewed is not None else ()
     # Listed before the lease is checked: if it is still held then, no other driver had begun any of them.
-    found = cluster.open_transactions(lease.name)
-    held = cluster.holds(lease)
+    held = renewed is not None and cluster.holds(renewed)
     if held and (failed := _errors_of(cluster, [partial(cluster.abort, each, within=ABORT_WITHIN) for each in found])):
         raise failed[0]
     return held
@@ -215,15 +221,19 @@ def _check_open(
         return checked
     _abort_all(cluster, [transaction for _attempt, transaction in tasks], what=what)
     if not all(status.is_open for status in statuses) and not cluster.holds(lease):
-        raise LeaseLostError(
-            f"{what} is not committed, and none of its rows is visible: another driver has taken the ledger over, and "
-            "aborted the transactions of this one. Either two drivers run one query, or another query has the same "
-            "transactional.id.prefix: stop one of the two, or give it a prefix of its own"
-        )
+        raise _lease_lost(what)
     raise BatchNotCommittedError(
         f"{what} is not committed: {'; '.join(late)}. None of its rows is visible; Spark's next attempt writes it. If "
         "batches take this long, make them smaller, or raise kafka.transaction.timeout.ms, up to the brokers' "
         "transaction.max.timeout.ms"
+    )
+
+
+def _lease_lost(what: str) -> LeaseLostError:
+    return LeaseLostError(
+        f"{what} is not committed, and none of its rows is visible: another driver has taken the ledger over, and "
+        "aborted the transactions of this one. Either two drivers run one query, or another query has the same "
+        "transactional.id.prefix: stop one of the two, or give it a prefix of its own"
     )
 
 

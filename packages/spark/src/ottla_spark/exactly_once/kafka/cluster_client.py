@@ -20,8 +20,9 @@ from ottla.errors import (
     UnsupportedVersionError,
 )
 from ottla.protocol.messages.describe_transactions import TransactionState
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
-from ottla.transactions.admin.blocking_client import BlockingClient
+from ottla.transactions.admin.blocking_client import BlockingClient, LastResponse
 from ottla.transactions.admin.completion import end_with
 from ottla.transactions.admin.connect import connect
 from ottla.transactions.admin.descriptions import ONGOING, described, described_together, listed
@@ -53,6 +54,16 @@ ONE_AFTER_ANOTHER: Final = 30.0
 
 BRIEFLY: Final = 3.0
 """Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
+
+
+_LAST_RENEWED: Final = 30_000
+"""Epoch from which on a lease is not renewed: brokers would soon give it another producer id, for which the ledger's
+entry has to be copied. They do so at 32,766."""
+
+_NOT_HELD: Final = frozenset(
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+"""Codes for a lease that another driver has taken since."""
 
 
 class KafkaClusterClient:
@@ -109,24 +120,51 @@ class KafkaClusterClient:
         """See `ClusterClient`. Creates the ledger topic when it is missing."""
         client = self._blocking_client()
         self._check_topic(client)
-        transactional_id = lease_id(name)
-        timeout_ms = self._limits.lease_ms()
-        request = InitProducerId(transactional_id=transactional_id, timeout_ms=timeout_ms)
         with _naming_rights(name):
             self._lookup.before_lease(client)
-            ended = client.run(request, transactional_id)
-            if ended.code is not ErrorCode.NONE:
-                error = BrokerError(ended.code)
-                message = f"the ledger of {name!r} cannot be taken over: {error}"
-                raise TransactionError(message + self._limits.remedy(ended.code, timeout_ms)) from error
+            ended = self._initialize(client, name, current=None)
         assigned = ended.response
         self._lookup.leased(assigned.producer_id)
         return Lease(name=name, producer_id=assigned.producer_id, epoch=assigned.producer_epoch, level=client.level())
 
+    def renew_lease(self, lease: Lease) -> Lease | None:
+        """See `ClusterClient`. A lost response does no harm: the same request gets the same epoch again (KIP-360)."""
+        if lease.epoch >= _LAST_RENEWED:
+            return lease if self.holds(lease) else None
+        client = self._blocking_client()
+        with _naming_rights(lease.name):
+            current = ProducerIdAndEpoch(id=lease.producer_id, epoch=lease.epoch)
+            ended = self._initialize(client, lease.name, current=current)
+        if ended.code is not ErrorCode.NONE:
+            return None
+        assigned = ended.response
+        return attrs.evolve(lease, producer_id=assigned.producer_id, epoch=assigned.producer_epoch, sequence=0)
+
+    def _initialize(self, client: BlockingClient, name: str, *, current: ProducerIdAndEpoch | None) -> LastResponse:
+        """Take the lease; with *current* only from that holder, else the response has one of the codes of `_NOT_HELD`.
+
+        Raises TransactionError for any other code.
+        """
+        timeout_ms = self._limits.lease_ms()
+        request = InitProducerId(transactional_id=lease_id(name), timeout_ms=timeout_ms, current=current)
+        ended = client.run(request, lease_id(name))
+        if ended.code is not ErrorCode.NONE and (current is None or ended.code not in _NOT_HELD):
+            error = BrokerError(ended.code)
+            message = f"the ledger of {name!r} cannot be taken over: {error}"
+            raise TransactionError(message + self._limits.remedy(ended.code, timeout_ms)) from error
+        return ended
+
     def holds(self, lease: Lease) -> bool:
         """See `ClusterClient`."""
         state = described(self._blocking_client(), lease.transactional_id)
-        return state is not None and (state.producer_id, state.producer_epoch) == (lease.producer_id, lease.epoch)
+        return state is not None and _is_of(state, lease)
+
+    def superseded(self, lease: Lease) -> bool:
+        """Return whether the lease is a newer one by now; False when that is unknown, or not known soon."""
+        client = self._blocking_client()
+        with client.within(BRIEFLY):
+            state = described(client, lease.transactional_id)
+        return state is not None and not _is_of(state, lease)
 
     def ledger(self, name: str) -> Ledger:
         """See `ClusterClient`."""
@@ -261,6 +299,10 @@ def _naming_rights(name: str) -> Iterator[None]:
         if isinstance(cause, BrokerError) and cause.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise TransactionError(naming_right(str(refused), cause.code, transactions_right(name))) from cause
         raise
+
+
+def _is_of(state: TransactionState, lease: Lease) -> bool:
+    return (state.producer_id, state.producer_epoch) == (lease.producer_id, lease.epoch)
 
 
 def _open(state: TransactionState, cluster_id: str | None) -> OpenTaskTransaction:
