@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -119,6 +120,16 @@ def test_a_function_that_needs_arguments_is_refused_at_once(key: str, function: 
 )
 def test_a_function_that_can_be_called_without_arguments_is_taken(function: Any) -> None:
     assert first(mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": function})).endswith(SECRET.encode())
+
+
+def test_annotations_of_a_function_are_not_evaluated() -> None:
+    """Since Python 3.14 they may name what only a type checker imports; before, a program has to quote it."""
+    name = "SecretText" if sys.version_info >= (3, 14) else "'SecretText'"
+    program: dict[str, Any] = {"SECRET": SECRET}
+    exec(compile(f"def password() -> {name}: return SECRET", "a_program.py", "exec", dont_inherit=True), program)
+    given = {"sasl.username": "alice", "sasl.password": program["password"]}
+
+    assert first(mechanism("PLAIN", given)).endswith(SECRET.encode())
 
 
 def test_an_async_function_is_awaited() -> None:

@@ -13,6 +13,7 @@ from inspect import Parameter
 from typing import Any, Final, TypeAlias
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, NetworkError, OttlaError
+from ottla.errors.signatures import signature_of
 from ottla.interfaces import Secret
 
 Function: TypeAlias = Callable[[], Any]
@@ -39,7 +40,7 @@ def a_function(raw: Any) -> Function:
 def _needed(function: Any) -> list[str]:
     """Return the names of the arguments that a call cannot leave out."""
     try:
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        parameters = signature_of(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):
         return []
     return [each.name for each in parameters if each.default is each.empty and each.kind not in _ANY_NUMBER]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from inspect import Parameter
 from typing import Any, Final
+
+from ottla.errors.signatures import signature_of
 
 _ANY_NUMBER: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -16,7 +17,7 @@ def problem_of_function(function: Callable[..., Any]) -> str | None:
     Neither its repr nor a default is quoted, because they may hold a secret.
     """
     try:
-        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        parameters = signature_of(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # a built-in function may have no signature
         return None
     needed = [each.name for each in parameters if each.default is each.empty and each.kind not in _ANY_NUMBER]

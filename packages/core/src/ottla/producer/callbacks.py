@@ -7,7 +7,6 @@ wrong is taken.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Final
 from ottla.accumulator.plain_functions import require_plain_function
 from ottla.errors import InvalidRecordError
 from ottla.errors.quoting import callback_name
+from ottla.errors.signatures import signature_of
 
 UNCHECKED: Final = object()
 """A key that no callback has."""
@@ -65,7 +65,7 @@ def _check_function(function: object, callback: object, *, given: int = 0, named
         return
     shown = callback_name(callback)
     with suppress(TypeError, ValueError):
-        shown += str(inspect.signature(callback, follow_wrapped=False))  # type: ignore[arg-type]
+        shown += str(signature_of(callback, follow_wrapped=False))  # type: ignore[arg-type]
     raise TypeError(
         f"on_delivery is called with one argument, the record's delivery, and {shown} takes "
         f"{'more' if takes_one else 'none'}: define it as f(delivery); delivery.error is None if the record was "

@@ -11,6 +11,7 @@ from ottla.concurrency import io_threads
 from ottla.errors import InvalidRecordError
 from ottla.errors.quoting import callback_name
 from ottla.errors.robust_logger import robust_logger
+from ottla.errors.signatures import signature_of
 from ottla.results import TableProgress
 
 logger = robust_logger(__name__)
@@ -78,7 +79,7 @@ def check_on_progress(callback: object) -> None:
     if inspect.iscoroutinefunction(callback):
         raise TypeError(f"on_progress is called, not awaited, and {callback_name(callback)} is a coroutine function")
     try:
-        signature = inspect.signature(callback)
+        signature = signature_of(callback)
     except (TypeError, ValueError):  # of a built-in
         return
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
+from ottla.errors.signatures import signature_of
 from ottla.interfaces import Header, TopicView
 from ottla.plugins.serializers.bytes import instead_of_bytes
 
@@ -47,7 +47,7 @@ class FunctionSerializer:
     def problem(function: Callable[..., Any]) -> str | None:
         """The reason why a function cannot be called with a value only, or None if it can, or Python does not know."""
         try:
-            inspect.signature(function).bind(None)
+            signature_of(function).bind(None)
         except TypeError:
             return (
                 "it cannot be called with one argument, the key or the value; a serializer that also gets the topic "
@@ -60,6 +60,6 @@ class FunctionSerializer:
 
 def _names(function: Callable[..., Any]) -> Sequence[str]:
     try:
-        return list(inspect.signature(function).parameters)
+        return list(signature_of(function).parameters)
     except (TypeError, ValueError):
         return ()

@@ -21,6 +21,7 @@ from ottla import hookspecs
 from ottla.config.plugin_choice import GivenPlugin
 from ottla.errors import InvalidPluginError, with_article
 from ottla.errors.plugin_origin import faults
+from ottla.errors.signatures import signature_of
 from ottla.interfaces import ConfigKey
 from ottla.plugins.registry.confluent import ConfluentSerializer, is_confluent_serializer
 from ottla.plugins.registry.functions import FunctionPartitioner, FunctionSerializer
@@ -109,7 +110,7 @@ class ProgramPlugin(Plugin):
         hook = inspect.signature(getattr(hookspecs, self.info.kind.hook)).parameters
         passed = [name for name in hook if name != "config"]
         try:
-            parameters = inspect.signature(maker).parameters.values()
+            parameters = signature_of(maker).parameters.values()
         except (TypeError, ValueError):  # a class of C, for instance
             return ()
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from ottla import hookspecs
+from ottla.errors.signatures import signature_of
 from ottla.errors.similar_names import most_similar
 from ottla.plugins.registry.kinds import Kind, declared_in, missing_attributes
 
@@ -48,7 +49,7 @@ def is_generator(function: Any) -> bool:
 def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
     """A problem for each required parameter of a hook that the core does not pass; it lists those that it passes."""
     passed = list(inspect.signature(getattr(hookspecs, hook)).parameters)
-    for each in inspect.signature(function).parameters.values():
+    for each in signature_of(function).parameters.values():
         if each.kind in _POSITIONAL and each.default is each.empty and each.name not in passed:
             close = most_similar(each.name, passed)
             meant = f"did you mean {close!r}? " if close else ""
@@ -64,7 +65,7 @@ def _mismatches(found: object, calls: Mapping[str, inspect.Signature]) -> Iterat
             yield f"{name} only makes a generator or a coroutine: write it without yield and async"
             continue
         try:
-            signature = inspect.signature(method)
+            signature = signature_of(method)
         except (TypeError, ValueError):
             if inspect.ismethod(method) and inspect.isfunction(method.__func__):  # it takes no positional argument
                 yield f"{name} lacks the argument self"
