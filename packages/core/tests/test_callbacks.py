@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -107,6 +108,21 @@ PORTED: dict[str, Callable[..., object]] = {
     "required keyword": lambda delivery, *, name: None,
     "three": lambda a, b, c=None: None,
 }
+
+
+if sys.version_info >= (3, 14):
+    from functools import Placeholder
+
+    SOUND |= {
+        "partial with a gap": partial(lambda delivery, name: None, Placeholder, "name"),
+        "partial with a gap for a default": partial(lambda delivery=None, name="": None, Placeholder, "name"),
+        "partial of a method with a gap": partial(Called.two, Called(), Placeholder, "name"),
+        "partial of any number with a gap": partial(lambda *arguments: None, Placeholder, "name"),
+    }
+    PORTED |= {
+        "partial with two gaps": partial(lambda err, msg, name: None, Placeholder, Placeholder, "name"),
+        "partial with one gap and more": partial(lambda err, name, msg: None, Placeholder, "name"),
+    }
 
 
 @pytest.mark.rule("producer.send.refused.callback")

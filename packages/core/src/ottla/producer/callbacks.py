@@ -7,7 +7,8 @@ wrong is taken.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import CO_VARARGS
@@ -21,6 +22,9 @@ from ottla.errors.signatures import signature_of
 
 UNCHECKED: Final = object()
 """A key that no callback has."""
+
+_PLACEHOLDER: Final = getattr(functools, "Placeholder", object())
+"""What Python 3.14 puts in place of an argument that a partial leaves to its call, before others that it sets."""
 
 
 def check_callback(callback: object) -> object:
@@ -37,7 +41,8 @@ def check_callback(callback: object) -> object:
         _check_function(callback, callback)
         return getattr(callback, "__code__", UNCHECKED)
     if isinstance(callback, partial):
-        _check_function(callback.func, callback, given=len(callback.args), named=callback.keywords)
+        gaps = [place for place, each in enumerate(callback.args) if each is _PLACEHOLDER]
+        _check_function(callback.func, callback, given=len(callback.args), named=callback.keywords, gaps=gaps)
         return getattr(callback.func, "__code__", UNCHECKED) if kind is partial else UNCHECKED
     if not callable(callback):
         raise InvalidRecordError(f"on_delivery must be a function that takes a delivery, not {kind.__name__}")
@@ -46,22 +51,29 @@ def check_callback(callback: object) -> object:
     return kind
 
 
-def _check_function(function: object, callback: object, *, given: int = 0, named: Collection[str] = ()) -> None:
-    """Check a function of which *given* arguments, and those *named*, are set already. Others have no signature."""
+def _check_function(
+    function: object, callback: object, *, given: int = 0, named: Collection[str] = (), gaps: Sequence[int] = ()
+) -> None:
+    """Check a function of which *given* arguments, and those *named*, are set already. Others have no signature.
+
+    *gaps*: those among the *given* arguments that are left to the call.
+    """
     if isinstance(function, MethodType):
-        function, given = function.__func__, given + 1
+        function, given, gaps = function.__func__, given + 1, [place + 1 for place in gaps]
     if not isinstance(function, FunctionType):
         return  # built-in, or a class
     code = function.__code__
     require_plain_function(function, "on_delivery")
-    if code.co_argcount == given + 1 and not code.co_kwonlyargcount and not named:
+    if code.co_argcount == given + 1 and not gaps and not code.co_kwonlyargcount and not named:
         return
-    positional = code.co_varnames[given : code.co_argcount]
-    required = code.co_varnames[given : code.co_argcount - len(function.__defaults__ or ())]
+    names = code.co_varnames[: code.co_argcount]
+    unset = tuple(names[place] if place < len(names) else "" for place in gaps)
+    positional = unset + names[given:]
+    required = unset + names[given : code.co_argcount - len(function.__defaults__ or ())]
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     takes_one = positional[0] not in named if positional else bool(code.co_flags & CO_VARARGS)
-    unset = {*required[1:], *keywords}.difference(named, function.__kwdefaults__ or ())
-    if takes_one and not unset:
+    lacking = {*required[1:], *keywords}.difference(named, function.__kwdefaults__ or ())
+    if takes_one and not lacking:
         return
     shown = callback_name(callback)
     with suppress(TypeError, ValueError):
