@@ -457,6 +457,63 @@ def test_csv_of_the_standard_input_is_named_so_in_errors(monkeypatch: pytest.Mon
 # Positions
 
 
+@pytest.mark.parametrize(
+    ("rows", "row"),
+    [
+        (b'1,"a\n2,b\n', 2),
+        (b'1,"a', 2),
+        (b'1,"a""\n', 2),
+        (b'"1,a\n2,b\n', 2),
+        (b'1,a\n2,"', 3),
+        (b"1,a\n" * 500 + b'2,"b\r\n3,c\r\n', 502),
+    ],
+)
+def test_a_quote_of_csv_that_is_not_closed_is_refused(rows: bytes, row: int, tmp_path: Path) -> None:
+    """pyarrow alone takes all rows to the end for the value, as in a file that was cut off."""
+    (tmp_path / "a.csv").write_bytes(b"id,name\n" + rows)
+    tables = csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500)
+
+    with pytest.raises(
+        InputError, match=rf"^a\.csv cannot be read as CSV: Row #{row} has a quote that is not closed up"
+    ):
+        list(tables)
+
+
+def test_a_header_of_csv_with_a_quote_that_is_not_closed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,"name\n1,a\n')
+
+    with pytest.raises(
+        InputError, match=r"cannot be read as CSV: the header line has a quote that is not closed up to the end"
+    ):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
+
+
+def test_an_error_of_csv_has_the_hint_that_a_quote_may_not_be_closed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,name\n1,"a\n' + "2,b\n" * 500)
+
+    with pytest.raises(InputError, match=r"; a row is longer than the blocks .*, or a quote is not closed$"):
+        list(csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500))
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [
+        ("2,b", "b"),
+        ("2,b\n", "b"),
+        ("2,b\r", "b"),
+        ("2,b\r\n\r\n", "b"),
+        ('2,""""\n', '"'),
+        ('2,"b\n"', "b\n"),
+        ("2,", ""),
+    ],
+)
+def test_the_last_row_of_csv_is_read_whatever_ends_it(end: str, last: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(f"id,name\n1,a\n{end}".encode())
+    [(table, _size)] = csv_tables(str(tmp_path / "a.csv"), "a.csv", block_bytes=500)
+
+    assert table.to_pylist() == [{"id": "1", "name": "a"}, {"id": "2", "name": last}]
+
+
 @pytest.mark.parametrize("skip", [0, 1, 5, 41, 99, 100])
 @pytest.mark.parametrize("name", ["a.ndjson", "a.csv", "a.txt"])
 def test_records_before_a_position_are_left_out(

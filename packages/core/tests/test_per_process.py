@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,3 +34,12 @@ def test_any_other_missing_attribute_of_the_function_has_the_usual_error() -> No
     with pytest.raises(AttributeError, match=r"^'PerProcess' object has no attribute 'sned'$"):
         made.sned("orders", b"three apples")
     assert not hasattr(object.__new__(type(made)), "_kind")
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("of", [ottla.per_process, ottla.aio.per_process], ids=["threads", "asyncio"])
+def test_a_copy_of_the_function_is_refused_with_what_to_do_instead(
+    of: Callable[..., object], copied: Callable[[object], object]
+) -> None:
+    with pytest.raises(TypeError, match=r"^a function of per_process cannot .*; make it in a module, which each"):
+        copied(of(bootstrap_servers="kafka:9092"))

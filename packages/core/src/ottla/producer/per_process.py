@@ -50,6 +50,12 @@ class OnePerProcess(Generic[P]):
                     made = self._made = self._kind(self._config, **self._options)
         return made
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a function of per_process cannot be copied or pickled, because its settings may have secrets; make it in "
+            "a module, which each process imports"
+        )
+
     if not TYPE_CHECKING:  # a type checker finds such calls itself
 
         def __getattr__(self, name: str) -> NoReturn:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
+import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from ottla.cli.send.columns import InputError
 
 _HEADER_BYTES: Final = 1024 * 1024
 _OTHER_DELIMITERS: Final = "\t;|"
+_ROW: Final = re.compile(r"Row #\d+")  # so pyarrow's errors name a row
 
 
 def csv_tables(
@@ -34,30 +37,77 @@ def csv_tables(
         parse = pa.csv.ParseOptions(delimiter=delimiter or ",", newlines_in_values=True)
         # With its threads, which make it no faster, pyarrow does not say which row has an error.
         read = pa.csv.ReadOptions(block_size=block_bytes, use_threads=False)
-        stream = io.BufferedReader(_Begun(start, raw), _HEADER_BYTES)
+        last_row = _LastRow(columns=len(names), delimiter=delimiter or ",", name=name)
+        stream = io.BufferedReader(_Extended(start, raw, last_row.line), _HEADER_BYTES)
         try:
             reader = pa.csv.open_csv(stream, read, parse_options=parse, convert_options=options)
             if reader.schema.names != names:  # a column with another name would not be text
                 raise InputError(f"the header line of {name} cannot be read: its quotes are ambiguous")
             for batch in reader:
-                yield pa.Table.from_batches([batch]), batch.nbytes
+                rows = last_row.removed(batch)
+                if rows.num_rows:
+                    yield pa.Table.from_batches([rows]), rows.nbytes
         except pa.ArrowException as error:
-            raise InputError(f"{name} cannot be read as CSV: {error}") from None
+            raise InputError(last_row.explained(error)) from None
 
 
-class _Begun(io.RawIOBase):
-    """A stream whose *start* was read already."""
+class _LastRow:
+    """A row that is added at the end of an input, because pyarrow reads a quote that is not closed as a value.
 
-    def __init__(self, start: bytes, rest: io.RawIOBase) -> None:
+    Such a value has all that follows, also this row.
+    """
+
+    def __init__(self, *, columns: int, delimiter: str, name: str) -> None:
+        self._mark = secrets.token_hex(8)
+        self._name = name
+        self._rows = 1  # with the header line
+        self.line = f"\n{self._mark}{delimiter * (columns - 1)}\n".encode()
+
+    def removed(self, batch: Any) -> Any:
+        """The rows of a batch without this one. Raises InputError if a value contains this row."""
+        if not batch.num_rows:
+            return batch
+        self._rows += batch.num_rows
+        last = batch.num_rows - 1
+        if batch.column(0)[last].as_py() == self._mark:
+            return batch.slice(0, last)
+        if self._mark in batch.column(batch.num_columns - 1)[last].as_py():
+            raise InputError(self._unclosed(f"Row #{self._rows}"))
+        return batch
+
+    def explained(self, error: Exception) -> str:
+        """The text of an error of pyarrow, which does not name a quote that is not closed."""
+        text = str(error)
+        if "Empty CSV file" in text:  # this row is part of the header
+            return self._unclosed("the header line")
+        if self._mark in text and (row := _ROW.search(text)):
+            return self._unclosed(row[0])
+        hint = ""
+        if "straddling" in text:
+            hint = "; a row is longer than the blocks in which it is read, or a quote is not closed"
+        return f"{self._name} cannot be read as CSV: {text}{hint}"
+
+    def _unclosed(self, row: str) -> str:
+        return f"{self._name} cannot be read as CSV: {row} has a quote that is not closed up to the end of the input"
+
+
+class _Extended(io.RawIOBase):
+    """A stream whose *start* was read already, and which goes on with *end* after its own end."""
+
+    def __init__(self, start: bytes, rest: io.RawIOBase, end: bytes) -> None:
         self._start = memoryview(start)
         self._rest = rest
+        self._end = memoryview(end)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
         if not self._start:
-            return self._rest.readinto(buffer)
+            count = self._rest.readinto(buffer)
+            if count != 0:
+                return count
+            self._start, self._end = self._end, self._end[:0]
         count = min(len(buffer), len(self._start))
         buffer[:count], self._start = self._start[:count], self._start[count:]
         return count
