@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,52 @@ def test_a_strategy_names_the_subject(hostile: Hostile, strategy: str, subject: 
     made = serializer(hostile, strategy=SubjectStrategy(strategy))
     assert serialized(made, "orders", {"id": -1}) == b"\0\0\0\0\7\1"
     assert lines(hostile) == [f"POST /subjects/{subject}/versions"]
+
+
+@pytest.mark.parametrize("strategy", [SubjectStrategy.RECORD, SubjectStrategy.TOPIC_RECORD])
+@pytest.mark.parametrize(("text", "lookup"), [('"long"', Lookup.REGISTER), (None, Lookup.NEWEST)])
+def test_subjects_of_records_need_a_schema_with_a_name(
+    hostile: Hostile, strategy: SubjectStrategy, text: str | None, lookup: Lookup
+) -> None:
+    registry = SchemaRegistry(Exchanges([hostile.address]))
+    with pytest.raises(InvalidSchemaError, match=f"strategy {strategy} need a schema that has a name"):
+        avro_serializer(registry, text, options=SchemaOptions(strategy=strategy, lookup=lookup))
+
+
+def test_a_column_without_a_name_has_no_subject_of_records(hostile: Hostile) -> None:
+    registry = SchemaRegistry(Exchanges([hostile.address]))
+    made = avro_serializer(registry, options=SchemaOptions(strategy=SubjectStrategy.RECORD))
+    with pytest.raises(InvalidSchemaError, match="need a schema that has a name"):
+        made.prepare("orders", pa.array([1]), (), timeout=30)
+    assert hostile.requests == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # since Python 3.12
+def test_a_child_forked_during_a_lookup_looks_up_itself(hostile: Hostile) -> None:
+    made, asked, ended = serializer(hostile), threading.Event(), threading.Event()
+
+    def waits(handler: Any) -> None:
+        asked.set()
+        ended.wait(60)
+        says({"id": 7})(handler)
+
+    hostile.answers = [waits]
+    with ThreadPoolExecutor() as pool:
+        parents = pool.submit(serialized, made, "orders", {"id": 0})
+        try:
+            assert asked.wait(60)
+            child = os.fork()
+            if not child:
+                with suppress(BaseException):
+                    os._exit(0 if serialized(made, "orders", {"id": 0}) == b"\0\0\0\0\7\0" else 1)
+                os._exit(2)
+            status = os.waitpid(child, 0)[1]
+        finally:
+            ended.set()
+
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert parents.result() == b"\0\0\0\0\7\0"
 
 
 def test_a_subject_is_looked_up_once(hostile: Hostile) -> None:
@@ -196,7 +245,7 @@ def test_the_wait_for_another_thread_is_part_of_the_time(hostile: Hostile, monke
             """It is this thread's for the lookup."""
 
     monkeypatch.setattr(made, "_ready", ready)
-    monkeypatch.setitem(made._locks, ("orders-value", None), HeldByAnother())
+    monkeypatch.setitem(made._locks, (os.getpid(), ("orders-value", None)), HeldByAnother())
     with pytest.raises(RegistryUnavailableError, match="down"):
         made.prepare("orders", None, (), timeout=30)
     assert remaining[0] <= 29.8

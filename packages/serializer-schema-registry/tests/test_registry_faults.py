@@ -74,7 +74,7 @@ def test_the_time_that_the_registry_asks_for_is_waited(hostile: Hostile) -> None
     registry = SchemaRegistry(Exchanges([hostile.address], sleep=pauses.append))
     hostile.answers = [says({}, status=429, headers={"Retry-After": "17"})]
     assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
-    assert pauses == [17.0]
+    assert pauses == [pytest.approx(17.0, abs=1.0)]
 
 
 def test_a_wait_longer_than_the_time_left_ends_at_once(hostile: Hostile) -> None:
@@ -84,6 +84,39 @@ def test_a_wait_longer_than_the_time_left_ends_at_once(hostile: Hostile) -> None
     with pytest.raises(RegistryUnavailableError, match="status 429"):
         registry.register("orders-value", SCHEMA, timeout=30)
     assert pauses == []
+
+
+@pytest.mark.parametrize("seconds", ["3", "999999"])
+def test_the_next_address_is_asked_while_one_asks_for_time(hostile: Hostile, seconds: str) -> None:
+    pauses: list[float] = []
+    hostile.last = says({}, status=503, headers={"Retry-After": seconds})
+    with hostile_registry() as second:
+        registry = SchemaRegistry(Exchanges([hostile.address, second.address], sleep=pauses.append))
+
+        assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+        assert pauses == [0.0]
+
+
+def test_the_address_that_asks_for_less_time_is_asked_again_first(hostile: Hostile) -> None:
+    pauses: list[float] = []
+    hostile.last = says({}, status=503, headers={"Retry-After": "999999"})
+    with hostile_registry() as second:
+        registry = SchemaRegistry(Exchanges([hostile.address, second.address], sleep=pauses.append))
+        second.answers = [says({}, status=429, headers={"Retry-After": "17"})]
+
+        assert registry.register("orders-value", SCHEMA, timeout=30).id == 7
+        assert (len(hostile.requests), len(second.requests)) == (1, 2)
+        assert pauses == [0.0, pytest.approx(17.0, abs=1.0)]
+
+
+def test_all_addresses_that_ask_for_too_much_time_end_the_attempts(hostile: Hostile) -> None:
+    hostile.last = says({}, status=503, headers={"Retry-After": "999999"})
+    with hostile_registry() as second:
+        second.last = hostile.last
+        registry = SchemaRegistry(Exchanges([hostile.address, second.address]))
+        with pytest.raises(RegistryUnavailableError, match=r"in 2 attempts .* status 503"):
+            registry.register("orders-value", SCHEMA, timeout=30)
+        assert (len(hostile.requests), len(second.requests)) == (1, 1)
 
 
 def test_a_registry_that_stays_broken_ends_the_attempts(hostile: Hostile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from ottla_serializer_schema_registry.registry.references import LocalSchema, Na
 from ottla_serializer_schema_registry.registry.rules import check_rules
 from ottla_serializer_schema_registry.registry.schemas import RegisteredSchema, Schema
 from ottla_serializer_schema_registry.schema_ids import IdPlace, header_of, prefix_of, set_header
-from ottla_serializer_schema_registry.subjects import SubjectStrategy, subject_of
+from ottla_serializer_schema_registry.subjects import SubjectStrategy, check_name, subject_of
 
 REFUSAL_STAYS: Final = 1.0
 """Seconds for which a refusal of the registry holds: records that fail ask it no more often."""
@@ -76,7 +77,7 @@ class RegistrySerializer:
 
     *local* is the schema of the program. None takes the newest version of the subject if the options say so, and
     otherwise the schema of the columns that are serialized. *parsed* is the local schema, if it needs no others, and
-    *name* the name of its record.
+    *name* the name of its record. Raises InvalidSchemaError for a schema without the name that its subjects need.
     """
 
     def __init__(
@@ -98,12 +99,15 @@ class RegistrySerializer:
         self._name = name
         self._clock = clock
         self._derives = local is None and options.lookup is not Lookup.NEWEST
+        if not self._derives:
+            check_name(options.strategy, name)
         self._by_topic: dict[str, _Ready] = {}
         self._by_columns: dict[_Place, _Ready] = {}
         """By topic and type of the columns, if their schema is used; then `_by_topic` stays empty."""
         self._by_subject: dict[_Place, _Ready] = {}
         self._refusals: dict[_Place, _Refusal] = {}
-        self._locks: dict[_Place, threading.Lock] = {}
+        self._locks: dict[tuple[int, _Place], threading.Lock] = {}
+        """By process: one that forks while a thread waits for the registry leaves its child a lock that is held."""
         self.sets_headers = options.id_place is IdPlace.HEADER
 
     def __reduce__(self) -> tuple[type[PreparedSerializer], tuple[SchemaFormat, PreparedTopics]]:
@@ -169,7 +173,7 @@ class RegistrySerializer:
             name = parsed.name
         subject = subject_of(self._options.strategy, topic=topic, part=self._options.part, name=name)
         place = subject, column_type
-        lock = self._locks.setdefault(place, threading.Lock())
+        lock = self._locks.setdefault((os.getpid(), place), threading.Lock())
         deadline = Deadline(timeout, self._clock)  # the wait for another thread counts
         if not lock.acquire(timeout=min(timeout, LONGEST_WAIT)):
             raise RegistryUnavailableError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import SystemRandom
 from typing import Final
 
@@ -59,13 +59,15 @@ class Exchanges:
         last, first, attempts = "there was no time for a request", self._first, 0
         unproven: set[str] = set()
         final: Answer | None = None
+        ready = dict.fromkeys(range(len(self._addresses)), started)
+        """When each address takes the next request: one that asks for time does not keep us from the others."""
+        at = first % len(self._addresses)
         for attempt in range(MOST_ATTEMPTS):
             remaining = until - self._clock()
             if remaining <= 0:
                 break
             attempts += 1
-            at = (first + attempt) % len(self._addresses)
-            pause = self._backoff(attempt)
+            retry_after = 0.0
             try:
                 answer = self._exchange(self._addresses[at], request, self._share(remaining, attempt))
             except (OSError, h11.RemoteProtocolError) as error:
@@ -84,8 +86,12 @@ class Exchanges:
                     return answer
                 last = f"{self._addresses[at]} answered with status {answer.status}"
                 final = None if answer.status in RETRIED else answer
-                pause = max(pause, answer.retry_after)
-            if pause >= until - self._clock():
+                retry_after = answer.retry_after
+            now = self._clock()
+            ready[at] = now + retry_after
+            at = self._next(ready, first + attempt + 1, now)
+            pause = max(self._backoff(attempt), ready[at] - now)
+            if pause >= until - now:
                 break
             self._sleep(pause)
         if final is not None:
@@ -94,6 +100,11 @@ class Exchanges:
             f"the schema registry did not answer {request} in {counted(attempts, 'attempt')} and "
             f"{self._clock() - started:.3g} s; last: {last}"
         )
+
+    def _next(self, ready: Mapping[int, float], place: int, now: float) -> int:
+        """The address that is asked next: of those that wait least, the first from a *place* on."""
+        places = (each % len(ready) for each in range(place, place + len(ready)))
+        return min(places, key=lambda each: max(ready[each] - now, 0.0))
 
     def _share(self, remaining: float, attempt: int) -> float:
         """The seconds of an attempt: a silent address leaves time for those not tried yet."""

@@ -29,8 +29,8 @@ class HostNames:
     """The addresses of host names. For any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._running: dict[tuple[int, str, int], _Lookup] = {}
+        """By process, name and port. No lock guards it: a process that forks could leave its child a held one."""
 
     def addresses(self, host: str, port: int, *, timeout: float) -> Sequence[AddressInfo]:
         """Return the addresses of a name, in the system's order.
@@ -50,19 +50,20 @@ class HostNames:
 
     def _lookup(self, host: str, port: int) -> _Lookup:
         wanted = (os.getpid(), host, port)  # after a fork, the thread of a lookup is only in the other process
-        with self._lock:
-            lookup = self._running.get(wanted)
-            if lookup is None:
-                lookup = _Lookup()
-                thread = threading.Thread(
-                    target=self._run, args=(wanted, lookup), name="ottla-registry-resolver", daemon=True
-                )
-                try:
-                    thread.start()
-                except RuntimeError as error:
-                    raise OSError(f"the system has no thread for looking up {host!r}: {error}") from error
-                self._running[wanted] = lookup
-            return lookup
+        mine = _Lookup()
+        lookup = self._running.setdefault(wanted, mine)
+        if lookup is mine:
+            thread = threading.Thread(
+                target=self._run, args=(wanted, mine), name="ottla-registry-resolver", daemon=True
+            )
+            try:
+                thread.start()
+            except BaseException as error:  # also of a signal's handler
+                self._end(wanted, mine, error)
+                if not isinstance(error, RuntimeError):
+                    raise
+                raise OSError(f"the system has no thread for looking up {host!r}: {error}") from error
+        return lookup
 
     def _run(self, wanted: tuple[int, str, int], lookup: _Lookup) -> None:
         _process, host, port = wanted
@@ -70,6 +71,10 @@ class HostNames:
             lookup.found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except BaseException as error:  # whatever it is, a caller waits for it
             lookup.error = error
-        with self._lock:
-            self._running.pop(wanted, None)
+        self._end(wanted, lookup, None)
+
+    def _end(self, wanted: tuple[int, str, int], lookup: _Lookup, error: BaseException | None) -> None:
+        if error is not None:
+            lookup.error = error
+        self._running.pop(wanted, None)
         lookup.done.set()
