@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -227,6 +229,42 @@ def test_the_duration_of_a_span_is_a_value_with_the_span_as_exemplar(sdk: Sdk, p
     }
     assert [exemplar.span_id for exemplar in point.exemplars] == [sdk.spans()[0].context.span_id]
     assert point.explicit_bounds[0] == 0.005
+
+
+def test_records_are_measured_without_tracing(sdk: Sdk) -> None:
+    interceptor = TracingInterceptor(
+        tracer_provider=trace.NoOpTracerProvider(),
+        meter_provider=MeterProvider([sdk.reader], shutdown_on_exit=False),
+        context=plugin_context(client_id="shop"),
+    )
+    with MockProducer(interceptor_classes=[interceptor]) as producer:
+        for _ in range(3):
+            producer.send("orders", b"value")
+
+    data: Any = sdk.reader.get_metrics_data()
+    [metric] = data.resource_metrics[0].scope_metrics[0].metrics
+    assert (metric.name, metric.data.data_points[0].count) == ("messaging.client.operation.duration", 3)
+    assert [list(record.headers) for record in producer.history] == [[], [], []]
+
+
+def test_a_meter_provider_that_comes_later_measures_records() -> None:
+    program = """
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from ottla_testkit.mock_producer import MockProducer
+
+reader = InMemoryMetricReader()
+with MockProducer({"interceptor.classes": "opentelemetry"}) as producer:
+    producer.send("orders", b"before")
+    metrics.set_meter_provider(MeterProvider([reader]))
+    producer.send("orders", b"after")
+[metric] = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+print(metric.name, metric.data.data_points[0].count)
+"""
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+
+    assert made.stdout == "messaging.client.operation.duration 1\n"
 
 
 def test_the_key_of_the_plugin_is_a_flag() -> None:

@@ -38,6 +38,12 @@ def of(client: str, topic: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return SENT, frozenset({("client_id", client), ("topic", topic)})
 
 
+def unregister_all(registry: CollectorRegistry) -> None:
+    """What tests of a program do between each other."""
+    for collector in list(registry._collector_to_names):
+        registry.unregister(collector)
+
+
 def started(reporter: Any, producer: MockProducer) -> Any:
     """The reporter of a producer that was made without one."""
     reporter.start(producer._engine.metric_values)
@@ -84,6 +90,54 @@ def test_a_closed_producer_is_no_longer_exported(caplog: pytest.LogCaptureFixtur
     assert of("gone", "orders") not in read(generate_latest(REGISTRY).decode())
     with socket.socket() as sock:
         assert sock.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_reporter_that_the_program_has_unregistered_closes_its_server() -> None:
+    [port] = free_ports(1)
+    registry = CollectorRegistry()
+    with MockProducer() as producer:
+        reporter = started(
+            PrometheusReporter(listen=("127.0.0.1", port), registry=registry, context=plugin_context()), producer
+        )
+        unregister_all(registry)
+        reporter.close()
+
+    with socket.create_server(("127.0.0.1", port)):
+        """The address is free."""
+
+
+def test_a_registry_that_fails_at_the_close_leaves_no_server() -> None:
+    class Failing(CollectorRegistry):
+        def unregister(self, collector: Any) -> None:
+            raise ValueError("not now")
+
+    [port] = free_ports(1)
+    with MockProducer() as producer:
+        reporter = started(
+            PrometheusReporter(listen=("127.0.0.1", port), registry=Failing(), context=plugin_context()), producer
+        )
+        with pytest.raises(ValueError, match="not now"):
+            reporter.close()
+
+    with socket.create_server(("127.0.0.1", port)):
+        """The address is free."""
+
+
+def test_a_producer_after_the_program_has_unregistered_all_is_exported() -> None:
+    registry = CollectorRegistry(support_collectors_without_names=True)
+    with MockProducer() as one, MockProducer() as other:
+        first = started(PrometheusReporter(registry=registry, context=plugin_context(client_id="one")), one)
+        unregister_all(registry)
+        second = started(PrometheusReporter(registry=registry, context=plugin_context(client_id="other")), other)
+        third = started(PrometheusReporter(registry=registry, context=plugin_context(client_id="third")), other)
+        for each in (one, other):
+            each.send("orders", b"value")
+        found = read(generate_latest(registry).decode())
+        for reporter in (first, second, third):
+            reporter.close()
+
+    assert {found[of(name, "orders")] for name in ("one", "other", "third")} == {1.0}
+    assert generate_latest(registry) == b""
 
 
 def test_a_producer_may_close_while_a_registry_collects_under_its_lock() -> None:

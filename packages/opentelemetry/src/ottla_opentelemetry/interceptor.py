@@ -100,7 +100,8 @@ class TracingInterceptor:
             return attrs.evolve(record, context=operation)
         headers = _injected(propagator, operation)
         if not headers and not operation.span.is_recording():
-            return record  # nothing in this process records or passes on traces
+            # Nothing in this process records or passes on traces; it may still measure.
+            return attrs.evolve(record, context=operation) if self._is_measured() else record
         # What the program itself has set under these names is no context, and a consumer may read the first one.
         names = {name for name, _value in headers}
         others = (header for header in record.headers if header[0] not in names)
@@ -149,6 +150,11 @@ class TracingInterceptor:
             links=() if given is None else (Link(trace.get_current_span(given).get_span_context()),),
         )
         return _Operation(span, topic, self._clock())
+
+    def _is_measured(self) -> bool:
+        """Whether the program has a meter provider, which may come later than the producer."""
+        instrument = getattr(self._durations, "_real_instrument", self._durations)  # of the API's proxy
+        return instrument is not None and not isinstance(instrument, metrics.NoOpHistogram)
 
     def _of_record(self, record: ProducerRecord) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -5,6 +5,7 @@ One collector serves all producers of a registry, because a name may be register
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections import defaultdict
@@ -69,13 +70,13 @@ class ProducersCollector(Collector):
         self._sources: list[Source] = []
 
     def add(self, registry: MetricsRegistry, *, client_id: str, max_topics: int, to: CollectorRegistry) -> Source:
-        """Add a producer; with the first one, the collector joins *to*.
+        """Add a producer; with the first one, and after the program has removed the collector, it joins *to*.
 
         Where another producer has the same client id, its label becomes `id#2`, `id#3` and so on: Prometheus refuses
         two samples with the same labels.
         """
         with self._joining:
-            if not self._sources:
+            if not self._sources or not _has(to, self):
                 to.register(self)
             taken = {each.client_id for each in self._sources}
             candidates = chain((client_id,), (f"{client_id}#{number}" for number in count(2)))
@@ -91,7 +92,8 @@ class ProducersCollector(Collector):
             with self._lock:
                 self._sources = [each for each in self._sources if each is not source]
             if not self._sources:
-                of.unregister(self)
+                with contextlib.suppress(KeyError):  # the program has removed all collectors, as tests do
+                    of.unregister(self)
 
     def forget_in_child(self) -> None:
         """Remove the parent's producers in a forked child: their values would never change again."""
@@ -112,6 +114,11 @@ class ProducersCollector(Collector):
             _add_numbers(families, source, topics)
             _add_histograms(families, source, topics)
         return families.values()
+
+
+def _has(registry: CollectorRegistry, collector: Collector) -> bool:
+    """Whether a registry has a collector; true if it does not say, because none may join twice."""
+    return collector in getattr(registry, "_collector_to_names", (collector,))
 
 
 def _add_numbers(families: dict[str, Metric], source: Source, topics: dict[str, str]) -> None:

@@ -68,10 +68,12 @@ class PrometheusReporter:
 
     def close(self) -> None:
         """Stop publishing the metrics."""
-        if self._source is not None:
-            _collector(self._registry).remove(self._source, of=self._registry)
-        if self._listen is not None:
-            server.close_at(self._listen)
+        try:
+            if self._source is not None:
+                _collector(self._registry).remove(self._source, of=self._registry)
+        finally:
+            if self._listen is not None:
+                server.close_at(self._listen)
 
 
 @hookimpl
