@@ -22,7 +22,8 @@ def side_by_side(
     """The results in order; None for an item that was not done at the deadline: its thread is abandoned.
 
     *work* has its own deadlines and raises nothing. *discard* is called with a result that comes after the deadline, in
-    the abandoned thread, to close what the result holds.
+    the abandoned thread, to close what the result holds. An item for which the system has no thread is done by the
+    caller's.
     """
     results: list[R | None] = [None] * len(things)
     over = False
@@ -36,12 +37,15 @@ def side_by_side(
                 return
         discard(result)
 
-    threads = [
-        threading.Thread(target=store, args=(position, thing), name="ottla-doctor", daemon=True)
-        for position, thing in enumerate(things)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for position, thing in enumerate(things):
+        thread = threading.Thread(target=store, args=(position, thing), name="ottla-doctor", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # of a limit, such as that of a container
+            store(position, thing)
+        else:
+            threads.append(thread)
     for thread in threads:
         thread.join(max(bounds.ends_at - bounds.clock(), 0.0))
     with lock:
