@@ -30,7 +30,7 @@ NOON = 1_769_860_800_000  # 2026-01-31T12:00:00Z
 def test_a_datetime_becomes_milliseconds(given: datetime, milliseconds: int, encoder: str) -> None:
     if encoder == "native":
         pytest.importorskip("ottla_accel", exc_type=ImportError)
-    with MockProducer(record_encoder=encoder) as producer:
+    with MockProducer(record_encoder=encoder, timestamp_after_max_ms=None) as producer:
         producer.send("orders", b"v", timestamp_ms=given)
         producer.send("orders", b"v", timestamp_ms=given, partition=0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -613,6 +614,9 @@ def test_a_planned_error_has_to_be_one(mock_producer: MockProducer, wrong: Any, 
         ({"topics": ["orders"]}, r"topics=\['orders'\]: give a dict of topics with their numbers of partitions"),
         ({"topics": {"orders": "3"}}, "topics: 'orders': '3' is no number of partitions"),
         ({"topics": {"orders": 0}}, "topics: 'orders': 0 is no number of partitions; a topic has at least one"),
+        ({"timestamp_after_max_ms": "1"}, "timestamp_after_max_ms='1' is no number of milliseconds"),
+        ({"timestamp_after_max_ms": True}, "timestamp_after_max_ms=True is no number of milliseconds"),
+        ({"timestamp_after_max_ms": -1}, "timestamp_after_max_ms=-1 is below 0"),
         ({"partitions": "3"}, "partitions: '3' is no number of partitions"),
         ({"partitions": True}, "partitions: True is no number of partitions"),
         ({"partitions": -1}, "partitions: -1 is no number of partitions; a topic has at least one"),
@@ -885,3 +889,62 @@ def test_lookups_of_serializers_have_the_time_that_is_configured() -> None:
         assert [record.value for record in producer.history] == [b"42"]
     [seconds] = serializer.time_outs
     assert 0.0 < seconds <= 7.0  # the wait for the topic is a part of the time
+
+
+def test_a_timestamp_far_ahead_is_refused_as_by_a_broker() -> None:
+    with MockProducer() as producer:
+        wrong = producer.send("orders", b"1", timestamp_ms=time.time_ns() // 1000)  # microseconds
+        soon = producer.send("orders", b"2", timestamp_ms=time.time_ns() // 1_000_000 + 3_000_000)
+        with pytest.raises(DeliveryError, match=r"INVALID_TIMESTAMP .* out of range.* check the clock") as caught:
+            wrong.result()
+
+        assert isinstance(caught.value.__cause__, BrokerError)
+        assert caught.value.__cause__.code is ErrorCode.INVALID_TIMESTAMP
+        assert not caught.value.possibly_persisted
+        assert soon.result().offset == 0
+
+
+def test_a_refusal_of_a_whole_batch_names_no_other_records() -> None:
+    with MockProducer() as producer:
+        producer.send("orders", b"1", timestamp_ms=time.time_ns())
+        with pytest.raises(UndeliveredError, match=r"is out of range.* check the clock") as caught:
+            producer.flush()
+
+    assert "other record" not in str(caught.value)
+
+
+def test_a_table_names_the_row_whose_timestamp_is_refused() -> None:
+    table = pa.table({"value": [b"1", b"2"], "timestamp": [1, time.time_ns() // 1000]})
+    with MockProducer() as producer:
+        delivery = producer.send_table("orders", table, timestamp="timestamp")
+        with pytest.raises(TableDeliveryError, match="INVALID_TIMESTAMP"):
+            delivery.result()
+
+    errors = [str(error) for error in delivery.failed_rows().values()]
+    assert "1 other record of the batch was refused" in errors[0]
+    assert "is out of range" in errors[1]
+
+
+def test_a_refused_timestamp_fails_its_transaction() -> None:
+    with MockProducer({"transactional.id": "mover"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"1", timestamp_ms=time.time_ns())
+        with pytest.raises(AbortableTransactionError, match="INVALID_TIMESTAMP"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+
+    assert producer.history == ()
+
+
+@pytest.mark.parametrize("options", [{"timestamp_after_max_ms": None}, {"acks": 0, "enable_idempotence": False}])
+def test_a_timestamp_far_ahead_is_taken_where_no_broker_refuses_it(options: dict[str, Any]) -> None:
+    with MockProducer(**options) as producer:
+        producer.send("orders", b"1", timestamp_ms=time.time_ns()).result()
+
+
+def test_a_test_with_a_clock_of_its_own_may_use_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_ten_years = time.time_ns() + 10 * 365 * 86400 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: in_ten_years)
+    with MockProducer() as producer:
+        producer.send("orders", b"1", timestamp_ms=in_ten_years // 1_000_000).result()

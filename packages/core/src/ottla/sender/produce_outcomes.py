@@ -8,7 +8,7 @@ from typing import Final
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery_errors import delivery_failed, refused_records
-from ottla.errors import BrokerError, DeliveryError, ErrorCode, OttlaError, counted, were
+from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, were
 from ottla.sender.produce_messages import PartitionRefusal
 
 _REMEDIES: Final[Mapping[ErrorCode, str]] = {
@@ -39,14 +39,16 @@ def failed(
     response: PartitionRefusal | None = None,
 ) -> Failed:
     """The outcome of a batch that is not sent again. *response* may refuse some of its records by name."""
-    named: Mapping[int, DeliveryError] = {}
+    reasons: Mapping[int, str] = {}
     if response is not None:
         code, remedy = response.code, _REMEDIES.get(response.code, "")
-        named = refused_records(
-            batch,
-            {index: f"{BrokerError(code, text or None)}{remedy}" for index, text in response.record_errors.items()},
-        )
-    if named and why is None:
+        reasons = {
+            index: f"{BrokerError(code, text or None)}{remedy}" for index, text in response.record_errors.items()
+        }
+    named = refused_records(batch, reasons)
+    if len(named) >= batch.count and why is None:
+        why = next(iter(reasons.values()))
+    elif named and why is None:
         others = f"{counted(len(named), 'other record')} of the batch {were(len(named))} refused"
         why = f"{cause}; {others}, and a batch is written as a whole or not at all"
     for each in named.values():

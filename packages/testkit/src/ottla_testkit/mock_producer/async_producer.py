@@ -20,6 +20,7 @@ from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
 from ottla_testkit.mock_producer.producer import MockProducer
+from ottla_testkit.mock_producer.timestamps import AFTER_MAX_MS
 
 
 class AsyncMockProducer(AsyncProducer):
@@ -38,9 +39,17 @@ class AsyncMockProducer(AsyncProducer):
         topics: Mapping[str, int] | None = None,
         partitions: int = 1,
         auto_complete: bool = True,
+        timestamp_after_max_ms: int | None = AFTER_MAX_MS,
         **options: Unpack[ProducerKeywords],
     ) -> None:
-        self.mock = MockProducer(config, topics=topics, partitions=partitions, auto_complete=auto_complete, **options)
+        self.mock = MockProducer(
+            config,
+            topics=topics,
+            partitions=partitions,
+            auto_complete=auto_complete,
+            timestamp_after_max_ms=timestamp_after_max_ms,
+            **options,
+        )
         """What was sent, and the part of the brokers."""
         self._begin(self.mock)
 

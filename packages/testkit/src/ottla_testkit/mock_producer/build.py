@@ -42,7 +42,7 @@ class MockParts:
     coordinator: MockCoordinator | None
 
 
-def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts:
+def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp_after_max_ms: int | None) -> MockParts:
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     registry = _registry()
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
@@ -78,6 +78,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> MockParts
         acks=config.delivery.acks,
         counters=queueing.counters,
         clock=clock,
+        timestamp_after_max_ms=timestamp_after_max_ms,
     )
     if coordinator is not None:
         sent_batches.on_failure = coordinator.sequences.fail

@@ -26,6 +26,7 @@ from ottla_testkit.mock_producer.build import MockParts, build
 from ottla_testkit.mock_producer.history import History
 from ottla_testkit.mock_producer.planned_errors import PlannedErrors, check_exception, planned
 from ottla_testkit.mock_producer.sent_batches import SentRecord
+from ottla_testkit.mock_producer.timestamps import AFTER_MAX_MS, check_after_max
 from ottla_testkit.mock_producer.topics import MockBlockingSend, MockTopics
 
 
@@ -38,7 +39,11 @@ class MockProducer(Producer):
     of a record before it is sent. Callbacks run on the calling thread.
 
     *topics* are the cluster's topics with their numbers of partitions. By default every topic exists, with
-    *partitions*. Nothing ever blocks: where a real producer would wait until a time-out, the error is raised
+    *partitions*. They refuse timestamps that are ahead of this machine's clock by more than *timestamp_after_max_ms*,
+    an hour by default, as topics do by their `message.timestamp.after.max.ms`. None takes all timestamps, for tests
+    with a clock of their own.
+
+    Nothing ever blocks: where a real producer would wait until a time-out, the error is raised
     immediately.
     """
 
@@ -50,10 +55,12 @@ class MockProducer(Producer):
         topics: Mapping[str, int] | None = None,
         partitions: int = 1,
         auto_complete: bool = True,
+        timestamp_after_max_ms: int | None = AFTER_MAX_MS,
         **options: Unpack[ProducerKeywords],
     ) -> None:
         known = MockTopics(topics, partitions=partitions)
-        parts = build(config or {}, options)
+        check_after_max(timestamp_after_max_ms)
+        parts = build(config or {}, options, timestamp_after_max_ms=timestamp_after_max_ms)
         self.auto_complete = auto_complete
         """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
         self.commit_count = 0

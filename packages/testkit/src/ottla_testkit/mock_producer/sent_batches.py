@@ -14,12 +14,15 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.delivery_errors import delivery_failed, dropped
 from ottla.concurrency import io_threads
-from ottla.errors import DeliveryError, OttlaError
+from ottla.errors import BrokerError, DeliveryError, OttlaError
 from ottla.interfaces import Compressor, Header
 from ottla.metrics import Counters
 from ottla.network.metadata import Metadata
 from ottla.recordbatch.parse import parse_batches
+from ottla.sender.produce_messages import PartitionRefusal
+from ottla.sender.produce_outcomes import failed
 from ottla.sender.sender_metrics import count_acknowledged, count_request
+from ottla_testkit.mock_producer.timestamps import refusal_of
 
 NODE = 0
 _NO_LIMIT = 1 << 62
@@ -53,6 +56,7 @@ class SentBatches:
         acks: int,
         counters: Counters,
         clock: Callable[[], float],
+        timestamp_after_max_ms: int | None,
     ) -> None:
         self._accumulator = accumulator
         self._metadata = metadata
@@ -60,9 +64,11 @@ class SentBatches:
         self._acks = acks
         self._counters = counters
         self._clock = clock
+        self._timestamp_after_max_ms = timestamp_after_max_ms
         self._pending: deque[ProducerBatch] = deque()
         self._planned: deque[Exception | None] = deque()
         self._failing: dict[ProducerBatch, Exception] = {}
+        self._refused: dict[ProducerBatch, PartitionRefusal] = {}
         self._ends: Counter[tuple[str, int]] = Counter()
         self._lock = threading.Lock()
         self.on_failure: Callable[[ProducerBatch, DeliveryError], object] = lambda _batch, _error: None
@@ -92,29 +98,38 @@ class SentBatches:
             while drained := self._drain():
                 count_request(self._counters, drained, self._clock())
                 for batch in drained:
-                    taken += self._records(batch)
+                    records = list(self._records(batch))
+                    taken += records
+                    # With acks=0 no broker says that it has refused a batch.
+                    refusal = refusal_of(records, self._timestamp_after_max_ms) if self._acks else None
                     batch.mark_sent(NODE, self._clock())
                     with self._lock:
                         self._pending.append(batch)
                         cause = self._planned.popleft() if self._planned else None
                         if cause is not None:
                             self._failing[batch] = cause
+                        elif refusal is not None:
+                            self._refused[batch] = refusal
         return taken
 
     def answer(self) -> bool:
-        """Acknowledge the oldest batch, or fail it if that is planned; return False if there is none."""
+        """Acknowledge the oldest batch, or fail it if planned or as a broker; return False if there is none."""
         with self._lock:  # one step: another thread may answer, too
             if not self._pending:
                 return False
             batch = self._pending.popleft()
-            cause = self._failing.pop(batch, None)
+            cause, refusal = self._failing.pop(batch, None), self._refused.pop(batch, None)
             partition = (batch.topic, batch.partition)
             offset = self._ends[partition] if self._acks else -1
-            if cause is None:
+            if cause is None and refusal is None:
                 self._ends[partition] += batch.count
         batch.mark_returned(self._clock())
         if cause is not None:
             self._fail_for(batch, cause)
+            return True
+        if refusal is not None:
+            error = BrokerError(refusal.code, refusal.message)
+            self._complete(batch, failed(batch, error, self._clock(), response=refusal))
             return True
         with on_the_io_thread():
             count_acknowledged(self._counters, batch, self._clock())
@@ -158,6 +173,7 @@ class SentBatches:
                 return None
             batch = self._pending.popleft()
             self._failing.pop(batch, None)
+            self._refused.pop(batch, None)
         batch.mark_returned(self._clock())
         return batch
 
@@ -166,9 +182,12 @@ class SentBatches:
         self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: DeliveryError) -> None:
+        self._complete(batch, Failed(error=error))
+
+    def _complete(self, batch: ProducerBatch, failure: Failed) -> None:
         with on_the_io_thread():
-            self._accumulator.complete(batch, Failed(error=error))
-        self.on_failure(batch, error)
+            self._accumulator.complete(batch, failure)
+        self.on_failure(batch, failure.error)
 
 
 @contextmanager
