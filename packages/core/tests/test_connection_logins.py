@@ -1472,7 +1472,7 @@ def test_refusals_of_bootstrap_servers_alone_fail_no_queued_record(accepted: boo
     brokers = machine.metadata.cluster.brokers.values()
 
     assert machine.client._connections.refused_by_all(brokers) is not None
-    assert machine.client.refused_by_all() is None
+    assert machine.client.obstacles.refused_by_all() is None
 
 
 def test_each_login_and_each_renewal_is_counted_once() -> None:

@@ -13,7 +13,8 @@ from ottla.doctor.workers import side_by_side
 
 def test_items_without_a_thread_are_done_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container limits the processes and threads of its programs."""
-    start, started, working = threading.Thread.start, [], threading.Event()
+    start, working = threading.Thread.start, threading.Event()
+    started: list[threading.Thread] = []
 
     def limited(thread: threading.Thread) -> None:
         if len(started) == 2:

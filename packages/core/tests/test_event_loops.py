@@ -24,7 +24,8 @@ from ottla import Delivery, DeliveryError, RecordMetadata
 from ottla.accumulator import event_loops
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
-from ottla.accumulator.event_loops import LaterTurn, LoopCallback, UntilCalled, running_inbox
+from ottla.accumulator.event_loops import LaterTurn, UntilCalled, running_inbox
+from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.accumulator.running_loop import RUNNING_LOOP
 
 T = TypeVar("T")

@@ -130,7 +130,7 @@ def test_the_listener_of_a_broker_that_was_never_reached_is_doubted() -> None:
     """Also that of the broker 0, which is not one of the servers in bootstrap.servers; those have negative ids."""
     machine = machine_of(0, 1)
     machine.network.hosts.refusing.add("broker-0")
-    while (error := machine.client.failure(0)) is None:
+    while (error := machine.client.obstacles.failure(0)) is None:
         connected(machine, 0)
         machine.client.poll(0.1, machine.clock())
 
@@ -142,7 +142,7 @@ def test_the_listener_of_a_broker_that_was_reached_once_is_not_doubted() -> None
     make_ready(machine)
     machine.network.hosts.refusing.add("broker-1")
     machine.network.cut(1)
-    while (error := machine.client.failure(1)) is None or "could not connect" not in str(error):
+    while (error := machine.client.obstacles.failure(1)) is None or "could not connect" not in str(error):
         connected(machine)
         machine.client.poll(0.1, machine.clock())
 
@@ -164,7 +164,7 @@ def test_a_broker_without_a_connection_supports_no_versions() -> None:
     make_ready(machine)
     assert machine.client.supported_versions(1, METADATA) is not None
     machine.network.cut(1)
-    while machine.client.failure(1) is None:
+    while machine.client.obstacles.failure(1) is None:
         machine.client.poll(0.0, machine.clock())
 
     assert machine.client.supported_versions(1, METADATA) is None  # it may come back with other versions
@@ -456,7 +456,7 @@ def test_a_round_waits_for_events_unless_a_connection_is_being_made() -> None:
     make_ready(machine)
     found.append(machine.client.awaits_events)
     machine.network.cut(1)
-    while machine.client.failure(1) is None:
+    while machine.client.obstacles.failure(1) is None:
         machine.client.poll(0.0, machine.clock())
     found.append(machine.client.awaits_events)
 

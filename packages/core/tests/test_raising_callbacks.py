@@ -20,7 +20,7 @@ from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.accumulator.batch_result import expect_callbacks, give_up_callbacks
 from ottla.accumulator.delivery import ObservingCallback
 from ottla.accumulator.delivery_counts import DeliveryCounts
-from ottla.accumulator.event_loops import LoopCallback
+from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.accumulator.raising_callbacks import RaisingCallbacks
 from ottla.errors.log_throttle import SILENCE_SECONDS
 from ottla_testkit.manual_clock import ManualClock

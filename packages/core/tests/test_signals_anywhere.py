@@ -340,6 +340,10 @@ def test_ctrl_c_at_any_step_leaves_no_report_open() -> None:
     assert number > 2
 
 
+def has_ended(thread: Any) -> bool:
+    return not thread.is_alive()
+
+
 @pytest.mark.rule("producer.signals.raise")
 def test_ctrl_c_while_a_producer_begins_leaves_no_thread() -> None:
     number = 0
@@ -355,7 +359,7 @@ def test_ctrl_c_while_a_producer_begins_leaves_no_thread() -> None:
         del made  # if it has begun: the signal may have come at the very end
         gc.collect()
         io_thread = io_thread_of(engine)
-        wait_until(lambda ended=io_thread._thread: not ended.is_alive(), timeout=WAIT)
+        wait_until(partial(has_ended, io_thread._thread), timeout=WAIT)
         io_thread._client.shutdown()  # else Python warns of sockets, which are freed with an engine without a thread
         number += STRIDE
     assert number > 300

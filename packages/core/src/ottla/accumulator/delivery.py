@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ottla.accumulator.delivery_future import DeliveryFuture
     from ottla.accumulator.error_reads import ErrorReads
-    from ottla.accumulator.event_loops import RecordWait
+    from ottla.accumulator.loop_callbacks import RecordWait
 
 
 class DeliveryBatch(Protocol):

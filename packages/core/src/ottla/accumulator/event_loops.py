@@ -6,23 +6,21 @@ program imports this module, because asyncio takes a third of the time of `impor
 
 from __future__ import annotations
 
-import _thread
 import asyncio
-import contextlib
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextvars import Context, copy_context
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from contextvars import Context
+from typing import Any, Final, TypeVar
 
 import attrs
 
-from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded
-from ottla.accumulator.raising_callbacks import raising_callbacks
+from ottla.accumulator.closable_waits import ClosableWait
+from ottla.accumulator.loop_batches import BatchWaiter, NotifyingBatch
+from ottla.accumulator.loop_callbacks import LoopCallback, RecordWait, WaitedDelivery, Waiting, give_up_errors
 from ottla.accumulator.task_wait import TaskWait
 from ottla.concurrency.copies import copy_of
-from ottla.errors import IllegalStateError
 from ottla.errors.robust_logger import robust_logger
 from ottla.results import RecordMetadata
 
@@ -35,164 +33,7 @@ LONGEST_TURN: Final = 0.001
 RECORDS_IN_A_ROW: Final = 8
 """Records that are completed, and whose tasks run, before the clock is read again."""
 
-
-class WaitedDelivery(Protocol):
-    """The part of a delivery's interface that waits on a loop use."""
-
-    _batch: Any
-    _index: int
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error with which the record failed; reading it marks it as retrieved."""
-
-    def _place(self) -> tuple[Any, int]:
-        """The batch that the record is in now, and its index there."""
-
-
-@attrs.frozen(eq=False)
-class LoopCallback:
-    """A callback of one record that runs on the loop, in the context of the task that sent the record.
-
-    So it finds the task's context variables, as the callbacks of asyncio do, and not those of another task.
-    """
-
-    function: Callable[[Any], object]
-    """Gets the delivery."""
-    context: Context = attrs.field(factory=copy_context)
-
-    def run(self, delivery: WaitedDelivery) -> None:
-        """Call the function; an exception is logged and stops nothing.
-
-        An error of the record counts as retrieved then, unless the function raises and has not read it.
-        """
-        batch, index = delivery._place()
-        reads = batch.error_reads
-        if reads is not None:
-            reads.expect(index)
-        try:
-            self.context.run(self.function, delivery)
-        except (KeyboardInterrupt, SystemExit):
-            raise  # they end the loop, as from any other callback of it
-        except BaseException:
-            if reads is not None:
-                reads.give_up(index)
-            self._log(batch, index)
-        else:
-            if reads is not None:
-                reads.read(index)
-
-    @staticmethod
-    def _log(batch: Any, index: int) -> None:
-        failed = batch.outcome if isinstance(batch.outcome, Failed) else None
-        more = raising_callbacks.line(failed=failed is not None)
-        if more is None:
-            return
-        if failed is None:
-            logger.exception("a delivery callback for %s raised; the producer continues%s", batch, more)
-        else:
-            logger.exception(
-                "a delivery callback for %s raised when it got this error, and the producer continues: %s%s",
-                batch,
-                failed.error_of(index),
-                more,
-            )
-
-
-RecordWait: TypeAlias = TaskWait[RecordMetadata | None]
-"""A wait for a record, completed with None if the task is to look up the record's outcome itself."""
-
-Waiting: TypeAlias = RecordWait | LoopCallback
-
 _NO_RECORDS: Final[Iterator[tuple[WaitedDelivery, Waiting]]] = iter(())
-
-
-class NotifyingBatch(Protocol):
-    """The part of a batch's interface that waits on a loop use."""
-
-    @property
-    def outcome(self) -> Any:
-        """The outcome of the batch, or None until it is completed."""
-
-    @property
-    def count(self) -> int:
-        """The number of records in the batch."""
-
-    def all_metadata(self) -> Sequence[RecordMetadata]:
-        """The metadata of every record of an acknowledged batch."""
-
-    def add_latch(self, latch: BatchWaiter | AwaitedErrors) -> bool:
-        """Have *latch* set once there is an outcome. Returns False if there is one already."""
-
-
-class AwaitedErrors:
-    """Errors of records of one batch that count as retrieved when it fails, because tasks or callbacks will get them.
-
-    A flush or close would raise these errors, too, if it counted the batch before the loop has its turn. In a closed
-    loop nothing gets them: there they are left for flush, close and the log.
-    """
-
-    __slots__ = ("_batch", "_inbox", "_records")
-
-    def __init__(self, inbox: LoopInbox, batch: NotifyingBatch, records: list[tuple[WaitedDelivery, Waiting]]) -> None:
-        self._inbox = inbox
-        self._batch = batch
-        self._records = records
-
-    def set(self) -> None:
-        """Retrieve the errors, or do so when the batches that have the records now fail."""
-        if self._inbox.is_closed():
-            return
-        outcome = self._batch.outcome
-        if isinstance(outcome, Failed):
-            for delivery, waiting in list(self._records):
-                if isinstance(waiting, LoopCallback) or waiting.pending:
-                    batch, index = delivery._place()
-                    batch.failed_reads.expect(index)
-        elif isinstance(outcome, Forwarded):
-            # The loop waits for those only after its turn, and until then they may fail.
-            moved: dict[NotifyingBatch, list[tuple[WaitedDelivery, Waiting]]] = {}
-            for delivery, waiting in list(self._records):
-                batch, _index = delivery._place()
-                moved.setdefault(batch, []).append((delivery, waiting))
-            for batch, records in moved.items():
-                errors = AwaitedErrors(self._inbox, batch, records)
-                if not batch.add_latch(errors):
-                    errors.set()
-
-
-class BatchWaiter:
-    """The records of one batch that tasks and callbacks of one loop wait for."""
-
-    __slots__ = ("_inbox", "batch", "is_set", "records")
-
-    def __init__(self, inbox: LoopInbox, batch: NotifyingBatch) -> None:
-        self._inbox = inbox
-        self.batch = batch
-        self.records: list[tuple[WaitedDelivery, Waiting]] = []
-        self.is_set = False
-
-    def set(self) -> None:
-        """Have the loop complete the records. Called once, on the thread that has set the outcome."""
-        self.is_set = True
-        AwaitedErrors(self._inbox, self.batch, self.records).set()  # before the batch is counted
-        self._inbox.put(self)
-
-    def give_up(self) -> int:
-        """Leave the errors to others, since the loop is closed. Returns the number of callbacks that it does not call.
-
-        Takes no lock: finalizers call this.
-        """
-        return _give_up_errors(self.records)
-
-    def metadata(self, waited_for: int) -> Sequence[RecordMetadata] | None:
-        """The metadata of the batch's records, if it was acknowledged and many of its records are waited for.
-
-        For all records together they take a third of the time that they take one by one.
-        """
-        if not isinstance(self.batch.outcome, Acknowledged) or waited_for == 1 or 2 * waited_for < self.batch.count:
-            return None
-        return self.batch.all_metadata()
 
 
 class EndOfTurn:
@@ -297,7 +138,7 @@ class LoopInbox:
     def turn_is_over(self, due: object) -> None:
         """Give up what has arrived if the loop has been closed before the turn *due*."""
         if self._due is due and self.is_closed():
-            _give_up_errors(list(self._records))
+            give_up_errors(list(self._records))
             for arrived in copy_of(self._arrived):
                 arrived.give_up()
 
@@ -420,7 +261,7 @@ class LoopInbox:
                     known = metadata is not None and delivery._batch is batch
                     waiting.complete(metadata[delivery._index] if known else None)  # type: ignore[index]
                 else:  # cancelled after its record got the outcome
-                    _give_up_errors([(delivery, waiting)])
+                    give_up_errors([(delivery, waiting)])
                 count += 1
                 if count % RECORDS_IN_A_ROW == 0 and clock() >= until:
                     return False
@@ -483,25 +324,6 @@ def record_wait(delivery: WaitedDelivery, batch: NotifyingBatch) -> RecordWait |
     return wait if inbox.add_to(batch, delivery, wait) else None
 
 
-class ClosableWait(TaskWait[None]):
-    """A wait with a function that is called if the loop is closed before the task has its turn."""
-
-    __slots__ = ("_if_closed",)
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, if_closed: Callable[[], object]) -> None:
-        super().__init__(loop)
-        self._if_closed = [if_closed]
-
-    def give_up(self) -> int:
-        """Call the function, once, on any thread: also if the task was cancelled, since it does not run any more.
-
-        Returns 0, as BatchWaiter does if no callback is lost.
-        """
-        with contextlib.suppress(IndexError):  # another thread has called it
-            _one_after_the_other(self._if_closed.pop())
-        return 0
-
-
 class LaterTurn:
     """An awaitable: a task lets others run, behind all that wait here. Of such tasks, few run in one turn of the loop.
 
@@ -532,51 +354,3 @@ class UntilCalled:
         wait = ClosableWait(asyncio.get_running_loop(), self.if_closed)
         self.register(lambda *_arguments: inbox.put(wait))
         yield wait
-
-
-class _CallsOfThread(threading.local):
-    def __init__(self) -> None:
-        self.calls: deque[Callable[[], object]] = deque()
-
-
-_calls_of_thread = _CallsOfThread()
-
-
-def _one_after_the_other(call: Callable[[], object]) -> None:
-    """Make a call, after those that run on this thread now: one that ends another wait must not be inside of it.
-
-    Else the memory that a thousand waits of a closed loop return would be as many calls deep.
-    """
-    calls = _calls_of_thread.calls
-    calls.append(call)
-    if len(calls) > 1:
-        return
-    try:
-        while calls:
-            _call_outside_of_locks(calls[0])
-            calls.popleft()
-    finally:
-        calls.clear()
-
-
-def _call_outside_of_locks(call: Callable[[], object]) -> None:
-    """Make a call, on another thread if this one is in a block of a lock that the call takes.
-
-    The garbage collector runs finalizers at any point of any thread, also for a loop that is dropped and not closed.
-    """
-    try:
-        call()
-    except IllegalStateError:  # raised before the call has done anything
-        # Not `threading.Thread`, whose start takes locks and waits for the thread.
-        _thread.start_new_thread(call, ())
-
-
-def _give_up_errors(records: Sequence[tuple[WaitedDelivery, Waiting]]) -> int:
-    """Leave the errors of records to others: nothing here will read them. Returns the number of callbacks."""
-    callbacks = 0
-    for delivery, waiting in list(records):
-        callbacks += isinstance(waiting, LoopCallback)
-        batch, index = delivery._place()
-        if batch.error_reads is not None:
-            batch.error_reads.give_up(index)
-    return callbacks

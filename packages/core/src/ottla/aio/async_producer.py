@@ -11,7 +11,8 @@ from types import EllipsisType, TracebackType
 from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LaterTurn, LoopCallback, running_inbox
+from ottla.accumulator.event_loops import LaterTurn, running_inbox
+from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.aio.calls import cancelled, in_background, on_a_thread
 from ottla.aio.flushes import FlushesOfTasks

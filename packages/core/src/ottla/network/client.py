@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from random import Random, SystemRandom
 from typing import Any, Final
 
-from ottla.errors import NetworkError, OttlaError, SecurityError, UnsupportedVersionError
+from ottla.errors import NetworkError, UnsupportedVersionError
 from ottla.metrics import Counters
 from ottla.network.api_versions import Features
 from ottla.network.authentication import Authentication
@@ -22,17 +22,16 @@ from ottla.network.connection_log import ConnectionLog
 from ottla.network.connection_opener import ConnectionOpener
 from ottla.network.connection_stage import DISCONNECTED, READY
 from ottla.network.connection_timeouts import ConnectionTimeouts
-from ottla.network.connection_waits import wait_of
 from ottla.network.connections import Connections
 from ottla.network.metadata import Metadata
 from ottla.network.metadata_updater import MetadataUpdater
+from ottla.network.obstacles import Obstacles
 from ottla.network.request import Request
 from ottla.network.request_writer import RequestWriter, version_for
 from ottla.network.response_reader import ResponseReader
 from ottla.network.selector_interface import Selectable
 from ottla.network.throttling import ThrottledBrokers
 from ottla.protocol import Message
-from ottla.results.stories import WaitKind
 
 MAX_POLLS: Final = 100
 """Brokers that answer faster than `NetworkClient.read_responses` reads must not keep the rest of a round waiting."""
@@ -100,6 +99,7 @@ class NetworkClient:
         """The keys of the APIs that any server has offered so far."""
         self.forget_features: Callable[[], None] = self._opener.forget_features
         """Forget the features of a cluster that may have been set up again: the new ones have smaller epochs."""
+        self.obstacles = Obstacles(context, self._metadata_updater, self._closer.with_remedy)
         self._reader = ResponseReader(context, writer=self._writer, opener=self._opener, closer=self._closer)
         self._timeouts = ConnectionTimeouts(context, closer=self._closer)
 
@@ -148,11 +148,6 @@ class NetworkClient:
         at = connection.retry_at if connection.stage is DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
 
-    def down(self, node: int) -> bool:
-        """Return whether the last attempt to reach a broker failed, and the next one has not begun."""
-        connection = self._connections.get(node)
-        return connection is not None and connection.stage is DISCONNECTED
-
     def least_loaded(self, now: float, *, metadata_first: bool = True) -> int | None:
         """The node id of the least busy broker that takes a request now, or None if no broker does. Never blocks.
 
@@ -200,37 +195,6 @@ class NetworkClient:
     def in_flight(self) -> int:
         """The number of requests that wait for a response."""
         return self._connections.in_flight()
-
-    # Why a broker takes no requests
-
-    def refused_by_all(self) -> SecurityError | None:
-        """The error with which all brokers refuse us although a bootstrap server accepted us; else None.
-
-        None as well once any broker was ready.
-        """
-        cluster = self._metadata.cluster
-        if self._metadata_updater.reached or cluster.bootstrap or not self._connections.accepted:
-            return None
-        return self._connections.refused_by_all(cluster.brokers.values())
-
-    def failure(self, node: int) -> OttlaError | None:
-        """The error of a broker's last connection or attempt, while it has no connection; else None."""
-        connection = self._connections.get(node)
-        if connection is None or connection.obstacle is None:
-            return None
-        return self._closer.with_remedy(connection, connection.obstacle)
-
-    def waits_for(self, node: int, now: float) -> tuple[WaitKind, str] | None:
-        """What keeps a broker from taking a request now, with a detail, or None if nothing does."""
-        connection = self._connections.get(node)
-        if connection is None:
-            return None
-        return wait_of(connection, now) or ((WaitKind.METADATA, str(node)) if self._metadata_updater.due(now) else None)
-
-    def quota(self, node: int, now: float) -> OttlaError | None:
-        """An error that describes a broker's throttling because of a quota; None if it does not throttle."""
-        connection = self._connections.get(node)
-        return self._throttled.error(connection, now) if connection is not None else None
 
     # Requests
 

@@ -156,8 +156,9 @@ class Lifecycle:
         return self._report()
 
     def _joined(self, seconds: float) -> bool:
-        """Wait for the I/O thread. In three parts: if this process is stopped in one, that thread has another one."""
-        return any(map(self._io_thread.join, (seconds, GRACE_SECONDS / 2, GRACE_SECONDS / 2)))
+        """Wait for the I/O thread: *seconds*, and a time in which it may end in order."""
+        # In three parts: if this process is stopped in one, that thread has another one.
+        return any(self._io_thread.join(part) for part in (seconds, GRACE_SECONDS / 2, GRACE_SECONDS / 2))
 
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""

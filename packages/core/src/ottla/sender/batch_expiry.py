@@ -40,7 +40,9 @@ class BatchExpiry:
         if now >= in_flight.next_expiry:
             for batch in in_flight.take_expired(now):
                 if batch.last_error is None and batch.last_node is not None:
-                    batch.last_error = self.client.quota(batch.last_node, now)  # a broker that throttles reads nothing
+                    batch.last_error = self.client.obstacles.quota(
+                        batch.last_node, now
+                    )  # a broker that throttles reads nothing
                 self.accumulator.complete(batch, Failed(error=expired(batch, now)))
         self.accumulator.expire(now, obstacle=lambda batch: self._obstacle(batch, now))
 
@@ -61,7 +63,11 @@ class BatchExpiry:
         cluster = self.metadata.cluster
         leader = batch.wanted_node = cluster.named_leader(batch.topic, batch.partition)
         # During a rebootstrap no broker is known, but the error that ended the connection to the leader is.
-        found = None if leader is None else self.client.failure(leader) or self.client.quota(leader, now)
+        found = (
+            None
+            if leader is None
+            else self.client.obstacles.failure(leader) or self.client.obstacles.quota(leader, now)
+        )
         if leader not in cluster.brokers:
             found = self.metadata.last_error or found
         return found if batch.last_error is None or isinstance(found, SecurityError) else None

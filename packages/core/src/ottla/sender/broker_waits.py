@@ -26,7 +26,7 @@ class BrokerWaits:
         """Note the state of a round: *served* are the brokers that take a request now."""
         waiting: dict[Hashable, Interval] = {}
         for node in ready.nodes:
-            found = None if node in served else self._client.waits_for(node, now)
+            found = None if node in served else self._client.obstacles.waits_for(node, now)
             if found is not None:
                 kind, detail = found
                 waiting[node] = lasting(kind, now, node=node, detail=detail)

@@ -97,10 +97,10 @@ class CoordinatorRequestSender:
             if node is None:
                 return self._client.next_try(now)
         elif not self._client.ready(node, now):
-            if node in self._metadata.cluster.brokers and not self._client.down(node):
+            if node in self._metadata.cluster.brokers and not self._client.obstacles.down(node):
                 return self._client.ready_at(node, now)
             self._metadata.request_update()
-            error = self._client.failure(node) or ConnectionFailedError(f"broker {node} cannot be reached")
+            error = self._client.obstacles.failure(node) or ConnectionFailedError(f"broker {node} cannot be reached")
             self._request_source.on_disconnect(coordinator_request, error, now, written=False)
             self._log.note(coordinator_request.message.name, self._request_source, now)
             return self._request_source.due_at()

@@ -236,7 +236,7 @@ class Sender:
             for node in ready.soon:
                 self._client.ready(node, now)  # connects meanwhile
         nodes = [node for node in ready.nodes if self._client.ready(node, now, for_records=True)]
-        if not nodes and (refusal := self._client.refused_by_all()) is not None:
+        if not nodes and (refusal := self._client.obstacles.refused_by_all()) is not None:
             self._accumulator.fail_queued(refusal)
         self._latency_stats.note(wanted=ready.nodes, served=nodes, now=now)
         if len(nodes) != len(ready.nodes) or ready.leaderless or self._waits.lasting:

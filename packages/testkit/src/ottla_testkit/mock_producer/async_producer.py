@@ -8,7 +8,8 @@ from types import EllipsisType
 from typing import Any, Unpack
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LaterTurn, LoopCallback
+from ottla.accumulator.event_loops import LaterTurn
+from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.aio import AsyncProducer
 from ottla.config.keywords import ProducerKeywords
 from ottla.errors import InvalidRecordError

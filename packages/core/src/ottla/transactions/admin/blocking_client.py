@@ -326,7 +326,7 @@ class BlockingClient:
             return ConnectionFailedError(f"broker {node} is not part of the cluster")
         named = broker or f"broker {node}"
         return (
-            self._client.failure(node)
+            self._client.obstacles.failure(node)
             or question.error
             or ConnectionFailedError(f"{named} did not answer within {seconds:.1f} s")
         )
@@ -358,10 +358,10 @@ class BlockingClient:
             elif node not in self._metadata.cluster.brokers and not self._metadata.cluster.bootstrap:
                 self._metadata.request_update()
                 raise _ConnectionLostError(ConnectionFailedError(f"broker {node} is not part of the cluster"))
-            elif self._client.down(node) and self._client.ready_at(node, now) > now:
+            elif self._client.obstacles.down(node) and self._client.ready_at(node, now) > now:
                 self._pass(f"broker {node} cannot be reached")
                 unknown = ConnectionFailedError(f"broker {node} cannot be reached")
-                raise _ConnectionLostError(self._client.failure(node) or unknown)
+                raise _ConnectionLostError(self._client.obstacles.failure(node) or unknown)
             self._pass("no broker can be reached" if node is None else f"broker {node} cannot be reached")
 
     def _check_cluster(self) -> None:
