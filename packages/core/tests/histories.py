@@ -160,6 +160,7 @@ class Run:
         network.on_request = self._on_request
         # A request that is sent before 95 % of the session are over may arrive after its end.
         self._sessions_may_end_early = plan.kind.secured and 0 < plan.session * 0.05 < _farthest(wires)
+        self._recreates = any(isinstance(fault, RecreatedTopic) for fault in plan.faults)
         self._encoder = encoder
         self._numbers = [count() for _ in range(len(plan.programs) + 1)]
         self._open = len(plan.programs)
@@ -540,7 +541,7 @@ class Run:
         try:
             immediately = self.plan.min_insync is None and not self.network.request_faults[link.broker.id]
             self.arrivals.on_request(link, frame, answered=immediately)
-            if not any(isinstance(fault, RecreatedTopic) for fault in self.plan.faults):
+            if not self._recreates:
                 self.epochs.check(self.producer._engine.metadata.cluster)
         except Violation as error:
             self.simulation.threads.fail(error)

@@ -36,6 +36,10 @@ def test_a_producer_may_wait_as_long_as_a_quota_that_has_ended_asked() -> None:
     histories.run("throttled", 20_033)
 
 
+def test_a_call_of_a_task_may_wait_while_its_process_is_stopped() -> None:
+    histories.run("cancelled", 900_007)
+
+
 def test_the_error_of_a_failed_history_has_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
     append = SimulatedTopic.append
     monkeypatch.setattr(SimulatedTopic, "append", lambda *given: (append(*given)[0], 77))  # a false offset

@@ -170,3 +170,20 @@ def test_another_thread_may_write_to_a_contract_that_is_read(monkeypatch: pytest
     monkeypatch.setattr("inspect.isfunction", is_function_while_python_caches)
 
     assert wrong_signatures(Mine(), KINDS["compressor"], Contract) == ()
+
+
+def test_each_object_of_a_class_is_judged_alike_unless_it_has_a_method_of_its_own() -> None:
+    class Contract(Protocol):
+        def compress(self, chunks: object, *, level: int | None) -> bytes: ...
+
+    class Mine:
+        def compress(self, chunks: object) -> bytes:
+            return b""
+
+    repaired: Any = Mine()
+    repaired.compress = lambda chunks, *, level: b""
+    [first], [again] = (wrong_signatures(Mine(), KINDS["compressor"], Contract) for _ in range(2))
+
+    assert first == again
+    assert first.startswith("compress lacks the argument level; ")
+    assert wrong_signatures(repaired, KINDS["compressor"], Contract) == ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulated_loop import SimulatedLoop
 
 from history_plans import Send, Transaction
-from invariants import ABORTED, COMMITTED, REFUSALS, UNKNOWN, Sent, Violation, in_time, value_of
+from invariants import ABORTED, COMMITTED, REFUSALS, UNKNOWN, Sent, Violation, in_time, stopped_seconds, value_of
 from ottla.aio import AsyncProducer
 from ottla.errors import (
     AbortableTransactionError,
@@ -254,8 +254,10 @@ class TransactionTasks:
         raise Violation(f"the outcome of {name} is not known after {TIMES} time-outs")
 
     async def _within(self, call: Coroutine[Any, Any, object], limit: float, what: str) -> None:
+        # While the process is stopped no timer runs: afterwards those of the call and of this wait would end together.
+        stopped = stopped_seconds(self._clock(), self._run.plan.faults)
         try:
-            async with asyncio.timeout(limit + LATER) as waiting:
+            async with asyncio.timeout(limit + LATER + stopped) as waiting:
                 await call
         except TimeoutError:
             if waiting.expired():

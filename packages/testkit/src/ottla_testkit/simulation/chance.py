@@ -30,7 +30,7 @@ class Chance:
 
     def happens(self, probability: float) -> bool:
         """Return True with this probability; 0 uses no random number."""
-        return probability > 0 and self.random() < probability
+        return probability > 0 and (self._bits() >> 11) / (1 << 53) < probability
 
     def uniform(self, low: float, high: float) -> float:
         """Return a number between two others."""
@@ -46,7 +46,7 @@ class Chance:
 
     def choice(self, population: Sequence[T]) -> T:
         """Return one of these items."""
-        return population[self.randrange(len(population))]
+        return population[self._bits() % len(population)]
 
     def shuffle(self, items: MutableSequence[T]) -> None:
         """Shuffle items in place."""
@@ -61,7 +61,7 @@ class Chance:
         return items[:k]
 
     def _bits(self) -> int:
-        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        mixed = ((self._state ^ (self._state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        self._state = mixed = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
         return mixed ^ (mixed >> 31)

@@ -231,10 +231,15 @@ class SimulatedNetwork:
         """Return whether a poll has something to report or to process."""
         if self._woken or self._disconnected:
             return True
-        return any(
-            _readable(link) or _writable(link) or (link.client.established and not link.channel.ready)
-            for link in self._links.values()
-        )
+        for link in self._links.values():  # called for each event and each switch between threads
+            client, channel = link.client, link.channel
+            if client.established and not channel.ready:
+                return True
+            if (client.received or client.ended is not None) and client.readable:
+                return True
+            if channel.may_read or (client.writable and channel.sending):
+                return True
+        return False
 
     def _serve(self, link: Link) -> None:
         channel = link.channel
@@ -272,8 +277,3 @@ class SimulatedNetwork:
 def _readable(link: Link) -> bool:
     """Return whether a read may give a response: by bytes on the link, or by some that the channel has read ahead."""
     return link.client.readable or link.channel.may_read
-
-
-def _writable(link: Link) -> bool:
-    """Return whether an unfinished write may continue."""
-    return link.client.writable and link.channel.sending

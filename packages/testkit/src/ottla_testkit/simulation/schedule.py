@@ -30,6 +30,7 @@ class Schedule:
 
     def run(self) -> None:
         """Run all actions that are due, including those that they add."""
-        while self._planned and self._planned[0][0] <= self._clock():
-            _at, _number, action = heapq.heappop(self._planned)
+        planned = self._planned
+        while planned and planned[0][0] <= self._clock():
+            _at, _number, action = heapq.heappop(planned)
             action()

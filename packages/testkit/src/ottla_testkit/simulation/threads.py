@@ -70,10 +70,6 @@ class SimulatedThread:
         """Block until another thread resumes this one."""
         self._turn.acquire()
 
-    def able(self, now: float) -> bool:
-        """Return whether the thread does not wait, or its wait is over."""
-        return self.ready is None or now >= self.until or self.interrupted or bool(self.ready())
-
     def _run(self) -> None:
         self.pause()
         try:
@@ -175,7 +171,12 @@ class SimulatedThreads:
 
     def may_switch(self) -> None:
         """Let the seed decide whether another thread that can run does so now."""
-        if self.running is not None and len(self.living) > 1 and self._chance.happens(self._switching):
+        if (
+            self._switching
+            and self.running is not None
+            and len(self.living) > 1
+            and self._chance.happens(self._switching)
+        ):
             self._switch(self.running)
 
     def suspend(self, seconds: float) -> None:
@@ -219,14 +220,18 @@ class SimulatedThreads:
                 self._happen()
                 now = clock()
                 if now >= self._suspended_until:
-                    able = [thread for thread in self.living if thread.able(now)]
+                    able = [  # those that do not wait, and those whose wait is over
+                        thread
+                        for thread in self.living
+                        if thread.ready is None or now >= thread.until or thread.interrupted or thread.ready()
+                    ]
                     if able:
                         return able[0] if len(able) == 1 else self._chance.choice(able)
                 at = self._next_event()
                 if now < self._suspended_until:
                     at = min(at, self._suspended_until)
                 else:
-                    at = min(at, min((thread.until for thread in self.living), default=_FOREVER))
+                    at = min([at, *[thread.until for thread in self.living]])
                 if at == _FOREVER:
                     raise StuckError(f"at {now:.3f} s all threads wait: {[thread.name for thread in self.living]}")
                 clock.advance(max(0.0, at - now))
@@ -236,11 +241,12 @@ class SimulatedThreads:
         return None
 
     def _count(self) -> None:
+        now = self.clock()
         self.switches += 1
-        self._switches_now = self._switches_now + 1 if self.clock() <= self._switched_at else 0
-        self._switched_at = self.clock()
+        self._switches_now = self._switches_now + 1 if now <= self._switched_at else 0
+        self._switched_at = now
         if self._switches_now > _MAX_SWITCHES:
-            raise StuckError(f"at {self.clock():.3f} s the threads take turns, and no time passes")
+            raise StuckError(f"at {now:.3f} s the threads take turns, and no time passes")
 
     def _raise_error(self) -> None:
         if self._error is not None:

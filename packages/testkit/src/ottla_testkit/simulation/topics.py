@@ -66,7 +66,10 @@ class SimulatedTopic:
 
     def log_of(self, partition: int) -> PartitionLog:
         """Return the log of a partition; of a replicated one, the leader's."""
-        return self.logs.setdefault(partition, PartitionLog())
+        log = self.logs.get(partition)
+        if log is None:
+            log = self.logs[partition] = PartitionLog()
+        return log
 
     def leader_epoch(self, partition: int) -> int:
         """Return the epoch of a partition's leader."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from types import MethodType
 from typing import Any, Final
 
 from ottla import hookspecs
@@ -25,14 +26,14 @@ def wrong_signatures(found: object, kind: Kind, protocol: Any) -> tuple[str, ...
     Python does not know, such as one of a C library, counts as fitting. One with `yield` or `async` does not: nothing
     would run its code.
     """
-    return tuple(_mismatches(found, _calls(protocol, *kind.abilities)))
+    return tuple(_mismatches(found, protocol, *kind.abilities))
 
 
 def fitting_generation(found: object, kind: Kind) -> int | None:
     """The newest generation of the kind whose attributes and signatures an object has, or None if it fits none."""
     for generation in reversed(kind.generations):
         protocol = kind.protocol_of(generation)
-        if not missing_attributes(found, protocol) and not any(_mismatches(found, _calls(protocol))):
+        if not missing_attributes(found, protocol) and not any(_mismatches(found, protocol)):
             return generation
     return None
 
@@ -56,23 +57,35 @@ def unknown_parameters(hook: str, function: Any) -> Iterator[str]:
             yield f"{hook} has a parameter {each.name!r}; {meant}it may have {', '.join(passed) or 'none'}"
 
 
-def _mismatches(found: object, calls: Mapping[str, inspect.Signature]) -> Iterator[str]:
-    for name, call in calls.items():
+def _mismatches(found: object, *protocols: Any) -> Iterator[str]:
+    for name in _calls(*protocols):
         method = getattr(found, name, None)
         if method is None or not callable(method):
             continue
-        if name not in _ITERATED and is_generator(method):
-            yield f"{name} only makes a generator or a coroutine: write it without yield and async"
-            continue
-        try:
-            signature = signature_of(method)
-        except (TypeError, ValueError):
-            if inspect.ismethod(method) and inspect.isfunction(method.__func__):  # it takes no positional argument
-                yield f"{name} lacks the argument self"
-            continue
-        reason = _mismatch(signature, call)
+        usual = inspect.ismethod(method) and inspect.isfunction(method.__func__)
+        reason = _reason_of(method.__func__, name, protocols) if usual else _reason(method, name, protocols)
         if reason is not None:
-            yield f"{name} {reason}; the call is {name}{call}"
+            yield reason
+
+
+@lru_cache(maxsize=1_024)  # a process makes many producers with the same plugins
+def _reason_of(function: Any, name: str, protocols: Sequence[Any]) -> str | None:
+    """The reason why a method that has this function does not fit, whichever object it belongs to."""
+    return _reason(MethodType(function, object()), name, protocols)
+
+
+def _reason(method: Any, name: str, protocols: Sequence[Any]) -> str | None:
+    """The reason why a method cannot be called as one of these contracts calls it, or None if it can."""
+    if name not in _ITERATED and is_generator(method):
+        return f"{name} only makes a generator or a coroutine: write it without yield and async"
+    try:
+        signature = signature_of(method)
+    except (TypeError, ValueError):
+        no_self = inspect.ismethod(method) and inspect.isfunction(method.__func__)  # it takes no positional argument
+        return f"{name} lacks the argument self" if no_self else None
+    call = _calls(*protocols)[name]
+    reason = _mismatch(signature, call)
+    return None if reason is None else f"{name} {reason}; the call is {name}{call}"
 
 
 def _mismatch(signature: inspect.Signature, call: inspect.Signature) -> str | None:
