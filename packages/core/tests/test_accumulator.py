@@ -27,7 +27,7 @@ from ottla.errors import (
     NetworkError,
     ProducerClosedError,
 )
-from ottla.interfaces import TopicView
+from ottla.interfaces import Columns, TopicView
 from ottla.network.cluster import NO_LEADER, Cluster
 from ottla.recordbatch.record_limits import OBJECT_COST
 
@@ -58,6 +58,30 @@ class Full(dict[Any, None]):
 
     def setdefault(self, key: Any, default: None = None) -> None:
         raise MemoryError
+
+
+# Begin
+
+
+def test_columns_are_made_for_the_memory_that_their_batch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(buffer_memory=1_000_000)
+    appender = queues.accumulator.appender
+    appender.queues("t", TopicView(partitions=100, available=(), queued_bytes=()))
+    limits: list[int] = []
+
+    def noted(limit: int) -> Columns:
+        limits.append(limit)
+        return columns(limit)
+
+    monkeypatch.setattr(appender, "_columns", noted)
+    queues.append()
+    [batch] = queues.accumulator._batches.all
+
+    assert limits == [batch.held_bytes] == [5_000]
+    while batch.held_bytes == 5_000:
+        memory = batch.columns.memory()
+        queues.append()
+    assert memory > 4_500
 
 
 # Ready

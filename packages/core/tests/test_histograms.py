@@ -54,6 +54,23 @@ def test_counts_and_total_are_those_of_the_values() -> None:
     assert buckets.total == pytest.approx(sum(value * times for value, times in values))
 
 
+def test_values_that_are_counted_together_count_as_one_by_one() -> None:
+    chance = random.Random(11)
+    seen: list[tuple[float, int]] = []
+    for number in (1, 2, 300):
+        values = [chance.uniform(0, 2e5) for _ in range(number)]
+        times = [chance.randrange(1, 50) for _ in range(number)]
+        together, alone = Buckets(TIMES), Buckets(TIMES)
+        together.observe = lambda value, times: seen.append((value, times))
+        together.add_all(values, times)
+        for value, each in zip(values, times, strict=True):
+            alone.add(value, each)
+
+        assert together.counts == alone.counts
+        assert together.total == pytest.approx(alone.total)
+        assert seen[-number:] == list(zip(values, times, strict=True))
+
+
 def test_every_record_counts_with_the_queue_time_of_its_batch() -> None:
     with simulated(1, client_id="me", linger_ms=200) as simulation:
         for _ in range(5):

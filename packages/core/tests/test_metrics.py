@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from machine import wait_until
+from machine import Queues, wait_until
 from ottla import DeliveryError, ErrorCode, MetricName, TopicUnavailableError, TransactionAbortedError
 from ottla.concurrency.environment import Environment
 from ottla.interfaces import Buffer, MetricDescription
@@ -30,8 +30,11 @@ from ottla.metrics.catalogue import (
     Metric,
     ValueKind,
 )
+from ottla.metrics.counter import CounterTotals
 from ottla.metrics.producer_counters import Counters, NodeCounters, ProducerCounters, TopicCounters
+from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.protocol import MetadataResponse
+from ottla.sender.sender_metrics import count_request
 from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.simulation import SimulatedCluster
 from simulated_producer import HANG_GUARD, Calling, Simulated, simulated
@@ -544,3 +547,27 @@ def test_names_on_the_page_are_those_of_the_code() -> None:
 
     known = {name for _group, name in JAVA | OURS}
     assert known >= set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) > set()
+
+
+def test_a_request_counts_as_its_batches_one_by_one() -> None:
+    queues = Queues()
+    for number in range(100):
+        queues.append(bytes(number), topic=f"t{number % 2}", partition=number % 37 // 2 * (number % 2))
+        queues.clock.advance(0.25)
+    topics = {name: Topic(name=name, leaders=(1,) * 19) for name in ("t0", "t1")}
+    cluster = Cluster(brokers={1: Broker(id=1, host="b1", port=9092)}, topics=topics)
+    batches = queues.accumulator.drain(cluster, [1], max_size=10**6, now=queues.clock())[1]
+    together, alone = Counters(), Counters()
+    count_request(together, batches, queues.clock())
+    for batch in batches:
+        count_request(alone, [batch], queues.clock())
+
+    assert [sum(batch.topic == topic for batch in batches) for topic in topics] == [1, 19]
+    for topic in ("t0", "t1"):
+        for name in ("records", "batches", "ratios"):
+            assert getattr(together.topic(topic), name).since(1) == getattr(alone.topic(topic), name).since(1)
+        for name in ("queue_times", "batch_sizes", "record_sizes"):
+            assert getattr(together.topic(topic), name).counts == getattr(alone.topic(topic), name).counts
+    assert together.producer.waits.since(1) == alone.producer.waits.since(1)
+    assert together.producer.records.since(1) == CounterTotals(times=1, total=100, peak=100)
+    assert together.producer.plain.total == alone.producer.plain.total

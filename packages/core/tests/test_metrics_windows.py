@@ -180,6 +180,16 @@ def test_a_counter_keeps_no_more_windows_than_requested() -> None:
     assert len(counter._marks) == 3
 
 
+def test_events_that_are_counted_together_count_as_one_by_one() -> None:
+    together, alone = Counter(), Counter()
+    for amounts in ([3], [1, 2, 5], [4, 4], [0]):
+        together.add_all(amounts)
+        for amount in amounts:
+            alone.add(amount)
+
+        assert together.since(1) == alone.since(1)
+
+
 def test_nanoseconds_are_computed_from_counted_seconds() -> None:
     counted = Counted()
     for seconds in (2.0, 4.0):

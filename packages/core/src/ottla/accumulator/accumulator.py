@@ -245,14 +245,15 @@ class RecordAccumulator:
             if sealed is None:
                 continue
             batches = drained.setdefault(node, [])
-            if batches and (sealed.wire_size > free_bytes[node] or not alike(batches[0], batch)):
+            size = sealed.wire_size
+            if batches and (size > free_bytes[node] or not alike(batches[0], batch)):
                 with self._lock:
                     self._batches.put_first(batch)
                 free_bytes[node] = 0
                 continue
             if not self._drained.assign_sequence_or_fail(batch, sealed):
                 continue
-            free_bytes[node] -= sealed.wire_size
+            free_bytes[node] -= size
             batch.leader_epoch = cluster.leader_epoch(batch.topic, batch.partition)
             batches.append(batch)
         return drained

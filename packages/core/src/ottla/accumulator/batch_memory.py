@@ -54,16 +54,20 @@ class BatchMemory:
         *partitions*: the number of partitions with queues. One batch of each fits into half of the memory: with less,
         batches would leave with a record or two.
         """
-        share = self.pool.capacity // (2 * max(partitions, 1))
-        return min(max(charge, min(share, self.sizes.target)), self.pool.capacity)
+        capacity, target = self.pool.capacity, self.sizes.target
+        # Without `min` and `max`, which take a third of the time of a call: each batch needs this.
+        first = capacity // (2 * partitions or 2)
+        if first > target:
+            first = target
+        if first < charge:
+            first = charge
+        return first if first < capacity else capacity
 
     def begin(self, batch: ProducerBatch, topic: TopicQueues, reserved: int) -> None:
-        """Let a new batch use the memory that was reserved for its first record."""
+        """Let a new batch, whose columns were made for the *reserved* bytes, use the memory that it may."""
         memory = batch.columns.memory()
         batch.held_bytes = reserved
-        if memory < reserved < self.sizes.certain_memory(topic):  # so the rest need not be computed
-            batch.allow(reserved)
-        else:
+        if not memory < reserved < self.sizes.certain_memory(topic):  # else its columns were made for *reserved* bytes
             target_memory = self.sizes.target_memory(batch.columns, topic)
             batch.full = target_memory <= memory
             batch.allow(min(reserved, target_memory))

@@ -66,7 +66,10 @@ class BatchSizes:
 
     def certain_memory(self, topic: TopicQueues) -> int:
         """The memory that the records may occupy while the batch is certainly below its target, whatever they are."""
-        return min(int((self.target - HEADER_SIZE) / max(self.ratio(topic.name), 1.0)), self._max_bytes(topic))
+        ratio, certain, max_bytes = self.ratio(topic.name), self.target - HEADER_SIZE, self._max_bytes(topic)
+        if ratio > 1.0:
+            certain = int(certain / ratio)
+        return certain if certain < max_bytes else max_bytes
 
     def max_memory(self, columns: Columns, topic: TopicQueues, charge: int = 0) -> int:
         """The memory that the records may occupy at most."""

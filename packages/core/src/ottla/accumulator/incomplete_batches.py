@@ -71,7 +71,10 @@ class IncompleteBatches:
 
     def queue(self, topic: str, partition: int) -> PartitionQueue:
         """The queue of a partition."""
-        return self.topic(topic, partition + 1).queues[partition]
+        known = self._topics.get(topic)
+        if known is None or partition >= len(known.queues):
+            known = self.topic(topic, partition + 1)
+        return known.queues[partition]
 
     def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
         """The queue that a batch is in, or was in."""
@@ -83,31 +86,26 @@ class IncompleteBatches:
         After an error, such as MemoryError, the batch is in `all` and in its queue, or in neither: its completion
         returns its memory, or the caller does.
         """
-        self._add(queue, batch, queue.begin)
+        self.add_closed(queue, batch)
+        queue.open = batch
 
     def add_closed(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a new batch that takes no records behind the others of its queue. It is never the open one.
 
         A `send` on another thread reads that without the lock, and would append to it.
         """
-        self._add(queue, batch, queue.add_closed)
-
-    def _add(self, queue: PartitionQueue, batch: ProducerBatch, put: Callable[[ProducerBatch], object]) -> None:
         try:
-            self._note(queue, batch)
-            put(batch)
+            if batch.created_at < self.oldest:
+                self.oldest = batch.created_at
+            self.all[batch] = None
+            self.waiting.setdefault(queue)
+            queue.add_closed(batch)
         except BaseException:
             if batch not in queue.batches:
                 self.all.pop(batch, None)
                 if not queue.batches:
                     self.waiting.pop(queue, None)
             raise
-
-    def _note(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        if batch.created_at < self.oldest:
-            self.oldest = batch.created_at
-        self.all[batch] = None
-        self.waiting.setdefault(queue)
 
     def take(self, queue: PartitionQueue, now: float) -> ProducerBatch:
         """Remove and return the first batch of a queue; the queue becomes the last one to be drained."""

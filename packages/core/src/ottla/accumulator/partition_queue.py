@@ -42,7 +42,8 @@ class PartitionQueue:
 
     def add_closed(self, batch: ProducerBatch) -> None:
         """Put a batch that takes no records behind the others, which take no more, either."""
-        self.close()
+        if self.open is not None:
+            self.close()
         self.batches.append(batch)
         self.newest = batch.created_at
 
@@ -50,7 +51,8 @@ class PartitionQueue:
         """Remove the first batch, which takes no more records."""
         batch = self.batches.popleft()
         if batch is self.open:
-            self.close()
+            batch.close()
+            self.open = None
         self.topic.count(batch, 0)
         return batch
 

@@ -255,9 +255,10 @@ class RecordAppender(ABC):
         """Queue a record if there is memory. Under the lock."""
         self._permission.check(transaction)
         queue = self._queue_of(topic, partition)
-        placed = self._append_to_open(queue, record, charge)
-        if placed is not None:
-            return placed
+        if queue.open is not None:
+            placed = self._append_to_open(queue, record, charge)
+            if placed is not None:
+                return placed
         needed = self._memory.first(charge, self._batches.partitions)
         # Usually memory is free, and no second search for the queue is needed: 10 µs of a lone record's latency.
         if queue.open is None and self._pool.try_reserve(needed):
@@ -316,7 +317,7 @@ class RecordAppender(ABC):
         topic, partition = queue.topic.name, queue.partition
         batch: ProducerBatch | None = None
         try:
-            batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(0), now=self._clock())
+            batch = ProducerBatch(topic=topic, partition=partition, columns=self._columns(reserved), now=self._clock())
             index = batch.append(*record)
             assert index is not None, "an empty batch takes any record"
             batch.run_while_waiting = self._run_while_waiting

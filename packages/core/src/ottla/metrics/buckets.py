@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 TIMES: Final = (
@@ -56,3 +56,14 @@ class Buckets:
         self.total += value * times
         if self.observe is not None:
             self.observe(value, times)
+
+    def add_all(self, values: Iterable[float], times_of_each: Iterable[int]) -> None:
+        """Count several values, each so many times; the shorter of both ends it."""
+        bounds, counts, observe = self.bounds, self.counts, self.observe
+        total = 0.0
+        for value, times in zip(values, times_of_each, strict=False):
+            counts[bisect_left(bounds, value)] += times
+            total += value * times
+            if observe is not None:
+                observe(value, times)
+        self.total += total

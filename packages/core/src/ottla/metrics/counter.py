@@ -7,7 +7,7 @@ window.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -43,6 +43,14 @@ class Counter:
         self.total += amount
         if amount > self.peak:
             self.peak = amount
+
+    def add_all(self, amounts: Sequence[float]) -> None:
+        """Count several events, at least one, with their amounts."""
+        self.count += len(amounts)
+        self.total += sum(amounts)
+        peak = max(amounts)
+        if peak > self.peak:
+            self.peak = peak
 
     def roll_window(self, keep: int) -> None:
         """End the window; keep the totals of the last *keep* windows."""

@@ -65,8 +65,11 @@ class Cluster:
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The leader of a partition; None if there is none or it is not known."""
-        leader = self.named_leader(topic, partition)
-        return leader if leader in self.brokers else None
+        known = self.topics.get(topic)
+        if known is None or partition >= len(known.leaders):
+            return None
+        leader = known.leaders[partition]
+        return leader if leader != NO_LEADER and leader in self.brokers else None  # -1: see `named_leader`
 
     def named_leader(self, topic: str, partition: int) -> int | None:
         """The last known leader of a partition, even if it is no longer among the brokers; None if it had none."""
