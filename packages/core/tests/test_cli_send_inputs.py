@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import json
@@ -674,6 +675,29 @@ def test_a_state_is_not_written_to_what_a_link_names(tmp_path: Path) -> None:
 
     assert State.load(path) == state
     assert other.read_text() == "precious"
+
+
+def test_a_state_in_a_folder_that_cannot_be_written_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "STATE"
+
+    with pytest.raises(InputError, match=r"STATE\.lock cannot be opened, .* --resume .*: No such file"), locked(path):
+        pass
+    with pytest.raises(InputError, match=r"STATE cannot be written: No such file or directory$"):
+        State.new({}, Target(cluster="c", topic_id=None)).save(path)
+
+
+def test_a_state_on_a_full_disk_keeps_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "STATE"
+    before = State.new({}, Target(cluster="c", topic_id=None))
+    before.save(path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"STATE cannot be written: No space left on device$"):
+        State.new({}, Target(cluster="other", topic_id=None)).save(path)
+
+    assert State.load(path) == before
 
 
 def test_a_state_is_saved_where_files_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

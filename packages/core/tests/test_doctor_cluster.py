@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -168,7 +169,8 @@ def test_an_unresolvable_advertised_name_is_reported_with_the_setting() -> None:
 
     assert examination.cause is not None
     assert examination.cause.subject == "broker 2 at nowhere.invalid:9092"
-    assert "the name 'nowhere.invalid' has no address here" in examination.cause.message
+    # The second one if no name server can be reached from here.
+    assert re.search("'nowhere.invalid' (has no address here|could not be looked up)", examination.cause.message)
     assert "set advertised.listeners of broker 2" in examination.cause.remedy
     assert the(examination, Step.RECORD).message == "broker 2 of this topic cannot be reached"
     assert len(examination.failures) == 1

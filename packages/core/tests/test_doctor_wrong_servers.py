@@ -117,13 +117,32 @@ def test_an_address_that_drops_packets_is_not_reported_as_refusing() -> None:
     assert "firewalls" in finding.remedy
 
 
-def test_an_unknown_host_name_is_reported_with_the_setting() -> None:
-    examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=TIMEOUT)
+@pytest.mark.parametrize(
+    ("code", "said", "remedy"),
+    [
+        (socket.EAI_NONAME, "has no address here (because)", "correct the name in bootstrap.servers"),
+        (
+            socket.EAI_AGAIN,
+            "could not be looked up (because)",
+            "check this machine's name servers, and the name in boot",
+        ),
+    ],
+    ids=["unknown", "no answer"],
+)
+def test_a_name_without_an_address_is_reported_with_the_setting(
+    code: int, said: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_given: object, **_options: object) -> None:
+        raise socket.gaierror(code, "because")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", fail)
+        examination = examine({"bootstrap.servers": "nowhere.invalid:9092"}, timeout=TIMEOUT)
 
     [finding] = of(examination, Step.NAMES)
     assert finding.status is Status.FAILED
-    assert "'nowhere.invalid' has no address" in finding.message
-    assert "bootstrap.servers" in finding.remedy
+    assert f"'nowhere.invalid' {said}" in finding.message
+    assert remedy in finding.remedy
     assert statuses(examination)[Step.TCP] == {Status.SKIPPED}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import threading
 from collections import deque
 from contextlib import suppress
@@ -19,6 +20,7 @@ from ottla.errors import (
     ConnectionFailedError,
     ConnectionRetiredError,
     ErrorCode,
+    TopicUnavailableError,
     TransactionError,
 )
 from ottla.network.cluster import Broker, Topic
@@ -294,6 +296,24 @@ def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCa
     assert len(reported) == 2
     assert "no broker can be asked; last error: could not connect to seed:9092" in reported[0]
     assert reported[1].startswith("test: metadata arrives again, after 2")
+
+
+@pytest.mark.rule("metadata.wait.cause")
+@pytest.mark.parametrize(("of", "doing"), [("names", "looking up the name"), ("hosts", "connecting")])
+def test_a_server_that_does_not_answer_yet_is_named_before_an_attempt_fails(
+    of: str, doing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = machine_with_topic(1)
+    (machine.network.names.slow if of == "names" else machine.network.hosts.black_holes).add("seed")
+    machine.send(b"a")
+    for _ in range(7):  # less than socket.connection.setup.timeout.ms
+        machine.clock.advance(1.0)
+        machine.sender.run_once(machine.clock(), until=machine.clock())
+
+    reason = rf"; the connection to bootstrap server at seed:9092 was not ready \(the client was {doing}\)$"
+    with pytest.raises(TopicUnavailableError, match=f"no broker answered{reason}"):
+        machine.metadata.wait_for("t", partition=None, timeout=1.0, waited=1.0)
+    assert re.search(f"no broker can be asked{reason[:-1]}", caplog.text)
 
 
 @pytest.mark.rule("metadata.log")

@@ -221,13 +221,26 @@ def test_a_link_local_address_keeps_its_scope(asked: Asked) -> None:
     assert addresses[0].target.sockaddr[3] == loopback
 
 
+def test_name_servers_that_do_not_answer_are_named_in_the_error(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: object, **_options: object) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    with pytest.raises(
+        NameResolutionError, match=r"could not be resolved: .*name resolution; check this machine's name servers, and"
+    ) as info:
+        asked.answer("kafka")
+
+    assert not info.value.final
+
+
 def test_a_resolver_that_returns_no_address_is_an_error_of_the_name(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Libraries that replace getaddrinfo may do so; the system's raises an error."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_given, **_options: [])
     with pytest.raises(
-        NameResolutionError, match=r"'kafka' has no address: .*the resolver returned no address"
+        NameResolutionError, match=r"'kafka' could not be resolved: .*the resolver returned no address"
     ) as info:
         asked.answer("kafka")
 

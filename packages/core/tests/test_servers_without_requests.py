@@ -97,11 +97,11 @@ def test_servers_that_all_start_have_one_line_until_a_reminder(caplog: pytest.Lo
         error = ProtocolError("the response to a metadata request names no broker")
         log.failed(error, now)
         log.write(now)
-        log.wanted(error, now + 0.5)
+        log.wanted(error, now + 0.5, setup=str)
         log.write(now + 0.5)
         now += 1.0
     lines = [record.getMessage() for record in caplog.records]
-    log.wanted(NetworkError("could not connect"), now)
+    log.wanted(NetworkError("could not connect"), now, setup=str)
     log.write(now)
 
     assert len(lines) == 1

@@ -193,7 +193,7 @@ def test_an_unknown_topic_is_refused_after_the_wait() -> None:
 def test_the_refusal_of_an_unknown_topic_gives_its_reason_once() -> None:
     unknown = Topic(name="t", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    refused = not_available("t", unknown, None, WaitLimit(60, "max.block.ms"), last_error=None)
+    refused = not_available("t", unknown, None, WaitLimit(60, "max.block.ms"), last_error=None, setup="")
 
     assert str(refused).endswith(
         "(60 s): UNKNOWN_TOPIC_OR_PARTITION (3): The broker does not host this topic or partition; it may not exist, "

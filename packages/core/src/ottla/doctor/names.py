@@ -5,6 +5,7 @@ This module makes no findings: the caller reports names without an address.
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -138,6 +139,11 @@ def _answer(resolver: Resolver, server: Server, *, canonical: bool, setting: str
         return resolver.resolve(server.host, server.port, canonical=canonical)
     except NameResolutionError as error:
         reason = getattr(error.__cause__, "strerror", None) or error.__cause__
+        if getattr(error.__cause__, "errno", None) == socket.EAI_AGAIN:  # of name servers, also of those out of reach
+            return Problem(
+                f"the name {quoted(server.host)} could not be looked up ({printable(str(reason))})",
+                f"check this machine's name servers, and the name in {setting}",
+            )
         return Problem(
             f"the name {quoted(server.host)} has no address here ({printable(str(reason))})",
             f"correct the name in {setting}, or make it known to this machine's DNS",

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.errors import OttlaError, SecurityError
 from ottla.network.cluster import Broker
 from ottla.network.connection import Connection
-from ottla.network.connection_stage import Stage
+from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
@@ -51,6 +51,14 @@ class Connections:
         """The number of requests that wait for their responses. For any thread."""
         # A copy of the view is one step, also without the GIL; one by an iterator is not.
         return sum(len(connection.in_flight) for connection in list(self.all))
+
+    def setup(self) -> str:
+        """What the first connection that is being set up waits for; empty if there is none. For any thread."""
+        for connection in list(self.all):
+            stage = connection.stage
+            if stage not in (DISCONNECTED, READY):
+                return f"the connection to {connection.broker} was not ready (the client was {stage.value})"
+        return ""
 
     def oldest_sent_at(self) -> float | None:
         """The time at which the oldest request that waits for its response was sent; None: there is none.

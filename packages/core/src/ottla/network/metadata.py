@@ -72,6 +72,8 @@ class Metadata:
         self._clock = environment.clock
         self.on_change: Callable[[], object] = lambda: None
         """Called after `cluster` was replaced, without any lock that a caller might need."""
+        self.setup: Callable[[], str] = lambda: ""
+        """What a connection that is being set up waits for, for errors; empty if there is none. For any thread."""
         self.cluster_ids = ClusterIds()
         # The next four are set by `ottla.transactions`.
         self.checks_clusters = False
@@ -140,8 +142,10 @@ class Metadata:
             while (found := self._find(topic, partition)) is None:
                 remaining = deadline - self._clock()
                 if remaining <= 0:
-                    known = self.cluster.topics.get(topic)
-                    raise not_available(topic, known, partition, WaitLimit(timeout, limit), last_error=self.last_error)
+                    known, waited_for = self.cluster.topics.get(topic), WaitLimit(timeout, limit)
+                    raise not_available(
+                        topic, known, partition, waited_for, last_error=self.last_error, setup=self.setup()
+                    )
                 self._request(topic)
                 self._wake()
                 self._changed.wait(remaining)
@@ -164,8 +168,8 @@ class Metadata:
         wait.cancel()
         with self._changed:
             if self._find(wait.topic, wait.partition) is None:
-                known = self.cluster.topics.get(wait.topic)
-                raise not_available(wait.topic, known, wait.partition, limit, last_error=self.last_error)
+                known, error = self.cluster.topics.get(wait.topic), self.last_error
+                raise not_available(wait.topic, known, wait.partition, limit, last_error=error, setup=self.setup())
 
     def _find(self, topic: str, partition: int | None) -> Topic | None:
         """The topic, None while it is not known; raises errors that waiting cannot fix. Under the lock."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
@@ -37,12 +37,13 @@ class MetadataLog:
         self.active = False
         """True while there is a problem, or a line is still to be written."""
 
-    def wanted(self, last_error: OttlaError | None, now: float) -> None:
-        """Note that metadata is due and no broker can be asked."""
+    def wanted(self, last_error: OttlaError | None, now: float, *, setup: Callable[[], str]) -> None:
+        """Note that metadata is due and no broker can be asked. *setup* says what a connection waits for."""
         if self._wanted_since is None:
             self._wanted_since = now
         elif now - self._wanted_since >= LOGGED_AFTER and (last_error is None or last_error is not self._unusable):
-            why = "no broker can be asked" + (f"; last error: {last_error}" if last_error is not None else "")
+            detail = f"last error: {last_error}" if last_error is not None else setup()
+            why = "no broker can be asked" + (f"; {detail}" if detail else "")
             self.active = True
             self._cluster.failed(_CLUSTER, "unasked", why, now, started_at=self._wanted_since)
 

@@ -55,6 +55,7 @@ class MetadataUpdater:
     ) -> None:
         self._metadata = context.metadata
         self._connections = context.connections
+        self._metadata.setup = self._connections.setup
         self._throttled = context.throttled
         self._quota: OttlaError | None = None  # of a broker that takes no request because of it, and since when
         self._quota_at = float("-inf")
@@ -116,7 +117,7 @@ class MetadataUpdater:
             errors = (self._throttled.error(connection, now) for connection in self._connections)
             self._quota, self._quota_at = next((error for error in errors if error is not None), None), now
             self._metadata.last_error = self._quota  # None once the quota is over: something else is in the way
-        self.log.wanted(self._metadata.last_error, now)
+        self.log.wanted(self._metadata.last_error, now, setup=self._connections.setup)
 
     def request(self, now: float) -> Request:
         """The request to send now."""

@@ -8,9 +8,18 @@ from ottla.network.cluster import Topic
 
 
 def not_available(
-    topic: str, known: Topic | None, partition: int | None, limit: WaitLimit, *, last_error: OttlaError | None
+    topic: str,
+    known: Topic | None,
+    partition: int | None,
+    limit: WaitLimit,
+    *,
+    last_error: OttlaError | None,
+    setup: str,
 ) -> TopicUnavailableError:
-    """The error after the seconds of *limit*, in which metadata did not have the topic or the partition."""
+    """The error after the seconds of *limit*, in which metadata did not have the topic or the partition.
+
+    *setup* says what a connection waits for, if no attempt has failed yet.
+    """
     cause = last_error
     if known is not None and known.leaders:
         why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
@@ -20,7 +29,7 @@ def not_available(
     elif cause is not None:
         why = f"no broker answered; last error: {cause}"
     elif limit.seconds > 0:
-        why = "no broker answered"
+        why = "no broker answered" + (f"; {setup}" if setup else "")
     else:
         why = "its metadata has not arrived yet, and the call does not wait for it"
     error = TopicUnavailableError(f"topic {topic!r} was not available within {limit.name} ({limit.seconds:g} s): {why}")

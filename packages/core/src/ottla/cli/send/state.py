@@ -68,7 +68,7 @@ class State:
         return cls(subject=subject, target=target, transactional_id=f"ottla-send-{uuid.uuid4()}")
 
     def save(self, path: Path) -> None:
-        """Write the state, so that it survives a crash of the machine."""
+        """Write the state, so that it survives a crash of the machine. Raises InputError if it cannot be written."""
         document: dict[str, Any] = {
             "subject": self.subject,
             "cluster": self.target.cluster,
@@ -83,14 +83,10 @@ class State:
             },
         }
         document |= {"form": _FORM, "checksum": _checksum(document)}
-        scratch = path.with_name(f"{path.name}.new")
-        scratch.unlink(missing_ok=True)  # it may be a link that another user of the folder has made
-        with open(scratch, "x", encoding="utf-8") as file:
-            json.dump(document, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-        _sync_folder(path.parent)
+        try:
+            _write(path, json.dumps(document, indent=2))
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -121,6 +117,18 @@ class State:
                 in_doubt=prepared.get("in_doubt", False),
             ),
         )
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace the file, on the disk."""
+    scratch = path.with_name(f"{path.name}.new")
+    scratch.unlink(missing_ok=True)  # it may be a link that another user of the folder has made
+    with open(scratch, "x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+    _sync_folder(path.parent)
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -173,7 +181,7 @@ def _opened(path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR):
-            raise
+            raise InputError(f"{path} cannot be opened, and --resume needs this file: {error.strerror}") from None
     else:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor

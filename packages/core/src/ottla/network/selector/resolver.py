@@ -123,7 +123,9 @@ def _failed(host: str) -> str:
 
 def _unresolved(host: str, cause: BaseException) -> NameResolutionError:
     reason = printable(str(cause)) if isinstance(cause, OSError | ValueError) else described(cause)
-    if isinstance(cause, socket.gaierror | ValueError):
+    if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_AGAIN:
+        text = f"{_failed(host)}: {reason}; check this machine's name servers, and the name"
+    elif isinstance(cause, socket.gaierror | ValueError):
         text = (
             f"the name {quoted(host)} has no address: {reason}; check bootstrap.servers and the brokers' "
             "advertised.listeners"
