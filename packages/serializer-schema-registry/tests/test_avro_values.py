@@ -97,6 +97,7 @@ def record(*fields: Any) -> Any:
         ({"type": "map", "values": "int"}, {1: 1}),
         (record({"name": "a", "type": "int"}), {}),
         (record({"name": "a", "type": "int"}), OrderedDict(a=1)),
+        (record({"name": "a", "type": "int"}), {"a": 1, "b": 1}),
         (["null", record({"name": "a", "type": "int"})], {"-type": "Other", "a": 1}),
         (record({"name": "a", "type": "int"}), {"-type": "Other", "a": 1}),
         (["null", {"type": "map", "values": "int"}], {"-type": 1}),
@@ -115,7 +116,7 @@ CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     [
         ("double", 7, b"\0\0\0\0\0\0\x1c@"),
         ("float", float("inf"), b"\0\0\x80\x7f"),
-        (record({"name": "a", "type": ["null", "int"], "default": None}), {"b": 1}, b"\0"),
+        (record({"name": "a", "type": ["null", "int"], "default": None}), {}, b"\0"),
         ({"type": "long", "logicalType": "timestamp-millis"}, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), b"\xd0\x0f"),
         (["null", CENTS], Decimal("1.28"), b"\2\4\0\x80"),
         (["null", CENTS], Decimal("-1.28"), b"\2\2\x80"),

@@ -74,6 +74,7 @@ cdef class Type:
     cdef tuple defaults
     cdef tuple children  # of Type
     cdef dict symbols
+    cdef bint ignores_unknown
 
     cdef bint write(self, object data, Out out, int depth) except -1:
         """Append data, and return whether that was possible; if not, the caller does it."""
@@ -152,7 +153,7 @@ cdef class Type:
         return True
 
     cdef bint write_record(self, dict data, Out out, int depth) except -1:
-        cdef Py_ssize_t number
+        cdef Py_ssize_t number, found = 0
         cdef Type child
         cdef bytes default
         if "-type" in data:  # fastavro compares it with the name of the record
@@ -161,6 +162,7 @@ cdef class Type:
             field = dict_item(<PyObject*>data, <PyObject*>self.names[number], <PyObject*>MISSING)
             child = <Type>self.children[number]
             if field is not MISSING:
+                found += 1
                 if not child.write(field, out, depth):
                     return False
             else:
@@ -168,7 +170,7 @@ cdef class Type:
                 if default is None:
                     return False
                 out.raw(<const uint8_t*>default, len(default))
-        return True
+        return self.ignores_unknown or found == len(data)
 
     cdef bint write_array(self, list data, Out out, int depth) except -1:
         cdef Py_ssize_t count = PyList_GET_SIZE(data), number
@@ -220,6 +222,7 @@ cdef Type compiled(object avro_type, int depth):
     made.prepare = avro_type.prepare
     made.names = tuple(avro_type.names)
     made.defaults = tuple(avro_type.defaults)
+    made.ignores_unknown = avro_type.ignores_unknown_fields
     cdef list children = []
     for child in avro_type.children:  # no comprehension: see test_memory.py
         children.append(compiled(child, depth + 1))

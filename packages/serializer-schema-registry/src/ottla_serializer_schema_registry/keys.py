@@ -32,6 +32,7 @@ STRATEGY: Final = "subject.name.strategy"
 KEY_SCHEMA: Final = "key.schema"
 VALUE_SCHEMA: Final = "value.schema"
 
+AVRO_IGNORE_UNKNOWN: Final = "avro.ignore.unknown.fields"
 KEY_REFERENCES: Final = "key.schema.references"
 VALUE_REFERENCES: Final = "value.schema.references"
 REFERENCES: Final = {"key": KEY_REFERENCES, "value": VALUE_REFERENCES}
@@ -92,6 +93,12 @@ def config_keys() -> Sequence[ConfigKey]:
             default=SubjectStrategy.TOPIC,
             meaning="the subject of a schema: `topic` is the topic with -key or -value, `record` the full name of the "
             "record, `topic-record` both, joined by -; or the class of Java's serializer",
+        ),
+        ConfigKey(
+            name=AVRO_IGNORE_UNKNOWN,
+            type=boolean,
+            default=False,
+            meaning="whether fields of data that its Avro schema lacks are left out; if false, such data is refused",
         ),
         *(_schema_key(name, part) for part, name in (("keys", KEY_SCHEMA), ("values", VALUE_SCHEMA))),
         *(_references_key(REFERENCES[part], f"{part}.schema") for part in ("key", "value")),

@@ -137,6 +137,7 @@ class ProducerKeywords(TypedDict, total=False):
     prometheus_max_topics: Any
     prometheus_registry: Any
     auto_register_schemas: Any
+    avro_ignore_unknown_fields: Any
     basic_auth_user_info: Any
     bearer_auth_token: Any
     key_schema: Any

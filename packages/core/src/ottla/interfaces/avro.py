@@ -67,7 +67,8 @@ class AvroType:
 
     `names` are those of a record's fields, or the symbols of an enum; `defaults` contains the bytes of each field that
     data may lack, or None. `prepare` makes plain data of what a logical type takes. The branches are those of
-    `AvroColumn`.
+    `AvroColumn`. Data of a record with a key that is not in `names` does not fit, unless it `ignores_unknown_fields`,
+    which are left out.
     """
 
     kind: AvroKind
@@ -78,6 +79,7 @@ class AvroType:
     value_branch: int = -1
     null_branch: int = -1
     prepare: Callable[[Any], Any] | None = None
+    ignores_unknown_fields: bool = False
 
 
 class SupportsAvroValues(Protocol):

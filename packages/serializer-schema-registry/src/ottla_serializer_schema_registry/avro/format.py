@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.interfaces import AvroType, RecordEncoder, SupportsAvroRows, SupportsAvroValues, supports
@@ -18,18 +18,23 @@ if TYPE_CHECKING:  # it needs pyarrow
 
 
 class AvroFormat:
-    """Parses Avro schemas. Its schemas write columns by the producer's record encoder, if it can."""
+    """Parses Avro schemas. Its schemas write columns by the producer's record encoder, if it can.
+
+    With *ignores_unknown_fields*, fields of data that the schema lacks are left out; otherwise such data is refused.
+    """
 
     kind = AVRO
 
-    def __init__(self) -> None:
+    def __init__(self, *, ignores_unknown_fields: bool = False) -> None:
+        self._ignores_unknown_fields = ignores_unknown_fields
         self.rows: AvroRows | None = None
         """The encoder's `avro_rows`, or None for Python's."""
         self.values: Callable[[AvroType], Callable[[bytes, Any], bytes | None]] | None = None
         """The encoder's `avro_values`, or None if fastavro encodes all data."""
 
-    def __reduce__(self) -> tuple[type[AvroFormat], tuple[()]]:
-        return type(self), ()  # the encoder is another one there
+    def __reduce__(self) -> tuple[Callable[[], AvroFormat], tuple[()]]:
+        # The encoder is another one there.
+        return partial(type(self), ignores_unknown_fields=self._ignores_unknown_fields), ()
 
     def use_encoder(self, encoder: RecordEncoder) -> None:
         """Use what the record encoder has of `avro_rows` and `avro_values`."""
@@ -42,7 +47,8 @@ class AvroFormat:
 
     def parse(self, text: str, references: Sequence[NamedText]) -> ParsedAvro:
         """Parse a schema. Raises InvalidSchemaError."""
-        return ParsedAvro(parsed_schema(text, references), self)
+        schema = parsed_schema(text, references, ignores_unknown_fields=self._ignores_unknown_fields)
+        return ParsedAvro(schema, self)
 
     def of_columns(self, kind: Any, name: str) -> str:
         """Return the schema of an Arrow type. Raises TypeError for a type without one."""

@@ -16,11 +16,12 @@ ottla_conformance: Final = "ottla_serializer_schema_registry.conformance.avro:Av
 
 @hookimpl
 def ottla_config_keys() -> Sequence[ConfigKey]:
-    """The keys for the registry, the schemas and their subjects."""
+    """The keys for the registry, the schemas and their subjects, and for data."""
     return keys.config_keys()
 
 
 @hookimpl
 def ottla_serializer(config: PluginConfig, is_key: bool) -> Serializer:
     """The serializer named `avro`."""
-    return configured_serializer(config, AvroFormat(), is_key=is_key, name="avro")
+    schema_format = AvroFormat(ignores_unknown_fields=config[keys.AVRO_IGNORE_UNKNOWN])
+    return configured_serializer(config, schema_format, is_key=is_key, name="avro")

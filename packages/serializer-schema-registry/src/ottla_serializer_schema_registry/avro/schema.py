@@ -14,7 +14,10 @@ from ottla.errors import printable, quoted
 from ottla_serializer_schema_registry.avro.defaults import check_defaults
 from ottla_serializer_schema_registry.avro.levels import most_levels
 from ottla_serializer_schema_registry.avro.shortest_decimals import LOGICAL_TYPE, with_shortest_decimals
+from ottla_serializer_schema_registry.avro.single_fields import record_of
+from ottla_serializer_schema_registry.avro.unknown_fields import UnknownFieldError, UnknownFields
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
+from ottla_serializer_schema_registry.keys import AVRO_IGNORE_UNKNOWN
 from ottla_serializer_schema_registry.nesting import MOST_LEVELS, levels_of, too_deep
 from ottla_serializer_schema_registry.registry.references import NamedText
 
@@ -32,9 +35,12 @@ MOST_FIXED: Final = 2**24
 
 
 class AvroSchema:
-    """A parsed schema. *named* are all named types that it uses."""
+    """A parsed schema. *named* are all named types that it uses.
 
-    def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
+    Data with fields that the schema lacks is refused, or written without them if it *ignores_unknown_fields*.
+    """
+
+    def __init__(self, schema: Any, named: Mapping[str, Any], *, ignores_unknown_fields: bool = False) -> None:
         self.schema = schema
         self.named = named
         self.name = str(schema["name"]) if isinstance(schema, Mapping) and "name" in schema else None
@@ -43,8 +49,15 @@ class AvroSchema:
 
         # fastavro knows named types only below a record, whose bytes are those of its fields.
         self._is_wrapped = bool(named) and not (isinstance(schema, Mapping) and "__fastavro_parsed" in schema)
-        self._checked: Any = _record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
+        self._checked: Any = record_of({"name": "value", "type": schema}, named) if self._is_wrapped else schema
         self._written = with_shortest_decimals(self._checked)
+        self.ignores_unknown_fields = ignores_unknown_fields
+        self._unknown_fields: UnknownFields | None = None
+        if not ignores_unknown_fields:
+            whole = self._written["fields"][0]["type"] if self._is_wrapped else self._written
+            # A schema without a record has no names, and may be a list.
+            its_names = self._written.get("__named_schemas", {}) if isinstance(self._written, Mapping) else {}
+            self._unknown_fields = UnknownFields(whole, its_names)
         self.can_be_deep = most_levels(schema, named) > MOST_LEVELS
         """Whether data can have more levels than are encoded, or hold itself."""
 
@@ -59,9 +72,17 @@ class AvroSchema:
             # fastavro writes an int of any size where the schema has 32 bits, and no reader can read that.
             written = {"value": data} if self._is_wrapped else data
             validate(written, self._written)
+            if self._unknown_fields is not None:
+                self._unknown_fields.check(data)
             fastavro.schemaless_writer(out, self._written, written)
         except ValidationError as error:
-            raise ValueError(f"it does not fit its Avro schema: {printable(_reasons(error))}") from error
+            also = self._also_unknown(data)
+            raise ValueError(f"it does not fit its Avro schema: {printable(_reasons(error))}{also}") from error
+        except UnknownFieldError as error:
+            why = printable(str(error))
+            raise ValueError(
+                f"it does not fit its Avro schema: {why} ({AVRO_IGNORE_UNKNOWN}=true leaves such fields out)"
+            ) from None
         except RecursionError:
             raise ValueError(too_deep("Avro")) from None
         except Exception as error:  # of logical types, which raise errors of many types
@@ -71,6 +92,15 @@ class AvroSchema:
                 f"it does not fit its Avro schema: {where}{type(error).__name__}: {printable(str(error))}"
             ) from error
         return without_length(out.getvalue()) if self.is_bytes else out.getvalue()
+
+    def _also_unknown(self, data: Any) -> str:
+        """The unknown field of data that does not fit, if it has one: often a missing field, misspelled."""
+        try:
+            if self._unknown_fields is not None:
+                self._unknown_fields.check(data)
+        except UnknownFieldError as error:
+            return f"; {printable(str(error))}"
+        return ""
 
 
 def _failing_field(schema: Any, data: Any, named: Mapping[str, Any]) -> str:
@@ -83,7 +113,7 @@ def _failing_field(schema: Any, data: Any, named: Mapping[str, Any]) -> str:
         return ""
     for field in schema["fields"]:
         name = field["name"]
-        alone = with_shortest_decimals(_record_of(field, named))
+        alone = with_shortest_decimals(record_of(field, named))
         try:
             given = {name: data[name]} if name in data else {}
             validate(given, alone)
@@ -111,7 +141,7 @@ def is_decimal(schema: Mapping[str, Any]) -> bool:
 
 def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes | None:
     """Return the bytes of a field that data lacks, as fastavro writes it; None without a default that it can write."""
-    alone = _record_of(field, named)
+    alone = record_of(field, named)
     out = io.BytesIO()
     try:
         validate({}, alone)
@@ -119,11 +149,6 @@ def default_bytes(field: Mapping[str, Any], named: Mapping[str, Any]) -> bytes |
     except Exception:  # of many types; then data must have the field
         return None
     return out.getvalue()
-
-
-def _record_of(field: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with this field alone, as fastavro parses it."""
-    return {"type": "record", "name": "R", "fields": [field], "__fastavro_parsed": True, "__named_schemas": named}
 
 
 def _reasons(error: ValidationError) -> str:
@@ -139,7 +164,9 @@ def _reason(error: Any) -> str:
     return f"{where} is {found}{kind}, expected {printable(kind_of_schema, limit=MOST_SHOWN)}"
 
 
-def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema:
+def parsed_schema(
+    text: str, references: Sequence[NamedText] = (), *, ignores_unknown_fields: bool = False
+) -> AvroSchema:
     """Parse a schema. Raises InvalidSchemaError for any text that is not Avro's."""
     named: dict[str, Any] = {}
     try:
@@ -149,7 +176,8 @@ def parsed_schema(text: str, references: Sequence[NamedText] = ()) -> AvroSchema
         parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
         _check_named(named)
         check_defaults(named)
-        return AvroSchema({"type": parsed} if isinstance(parsed, str) else parsed, named)
+        whole = {"type": parsed} if isinstance(parsed, str) else parsed
+        return AvroSchema(whole, named, ignores_unknown_fields=ignores_unknown_fields)
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply") from None
     except Exception as error:  # fastavro raises errors of many types for hostile schemas

@@ -15,6 +15,11 @@ def avro_serializer(
     *,
     options: SchemaOptions | None = None,
     references: tuple[Reference, ...] = (),
+    ignores_unknown_fields: bool = False,
 ) -> RegistrySerializer:
-    """Return a serializer with a schema, by default that of the registry or of columns. Raises InvalidSchemaError."""
-    return text_serializer(registry, AvroFormat(), text, options=options, references=references)
+    """Return a serializer with a schema, by default that of the registry or of columns. Raises InvalidSchemaError.
+
+    With *ignores_unknown_fields*, fields of data that the schema lacks are left out; otherwise such data is refused.
+    """
+    schema_format = AvroFormat(ignores_unknown_fields=ignores_unknown_fields)
+    return text_serializer(registry, schema_format, text, options=options, references=references)

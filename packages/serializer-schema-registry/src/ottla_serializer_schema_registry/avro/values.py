@@ -40,14 +40,15 @@ def avro_type(schema: AvroSchema) -> AvroType | None:
     types.
     """
     try:
-        return _Types(schema.named).type(schema.schema, ())
+        return _Types(schema.named, ignores_unknown=schema.ignores_unknown_fields).type(schema.schema, ())
     except (_NotPlainError, RecursionError):
         return None
 
 
 class _Types:
-    def __init__(self, named: Mapping[str, Any]) -> None:
+    def __init__(self, named: Mapping[str, Any], *, ignores_unknown: bool) -> None:
         self._named = named
+        self._ignores_unknown = ignores_unknown
         self._count = 0
 
     def type(self, schema: Any, above: Sequence[str]) -> AvroType:
@@ -74,6 +75,7 @@ class _Types:
                     defaults=[default_bytes(field, self._named) for field in fields],
                     children=children,
                     prepare=prepare,
+                    ignores_unknown_fields=self._ignores_unknown,
                 )
             case "array":
                 return AvroType(kind=AvroKind.ARRAY, children=[self.type(schema["items"], above)], prepare=prepare)

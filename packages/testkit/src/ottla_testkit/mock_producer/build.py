@@ -44,9 +44,8 @@ class MockParts:
 
 def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp_after_max_ms: int | None) -> MockParts:
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
-    registry = _registry()
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
-    config, plugins = choose_plugins(*_settings(settings, keywords), registry=registry, objects=objects)
+    config, plugins = choose_plugins(*_settings(settings, keywords), registry=_registry(), objects=objects)
     max_lookup = config.batching.max_block
     config = _at_once(config)
     clock = SYSTEM.clock
