@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.concurrency.single_flight import MAX_RUNNING, SingleFlight
 from ottla.errors import AuthenticationError, ConnectionFailedError
 from ottla_authenticator_sasl import Token
-from ottla_authenticator_sasl.single_flight import MAX_RUNNING, SingleFlight
 from ottla_authenticator_sasl.token_cache import LOGIN_WAIT, Retry, TokenCache
 from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow

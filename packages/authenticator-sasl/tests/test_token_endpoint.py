@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from without_ipv6 import WithoutIPv6, addresses
 
+from ottla.concurrency.single_flight import MAX_RUNNING
 from ottla.errors import AuthenticationError, ConnectionFailedError, SecurityError, TlsHandshakeError
 from ottla_authenticator_sasl.bearer_token import ClaimNames, Token
 from ottla_authenticator_sasl.deadline_http import MAX_ANSWER, MAX_INTERIM
 from ottla_authenticator_sasl.deadline_http import Answer as Received
 from ottla_authenticator_sasl.host_names import HostNames
-from ottla_authenticator_sasl.single_flight import MAX_RUNNING
 from ottla_authenticator_sasl.token_cache import Retry
 from ottla_authenticator_sasl.token_endpoint import ClientCredentials, TokenEndpoint
 from ottla_authenticator_sasl.web_address import Address

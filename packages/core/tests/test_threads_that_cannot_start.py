@@ -29,7 +29,7 @@ TESTED: Final = {
     "core/src/ottla/sender/io_thread.py": "core/tests/test_lifecycle.py",
     "core/src/ottla/sender/telemetry/payload.py": "core/tests/test_telemetry.py",
     "core/src/ottla/tables/compression_pool.py": "core/tests/test_compression_pool.py",
-    "authenticator-sasl/src/ottla_authenticator_sasl/single_flight.py": "authenticator-sasl/tests/test_token_cache.py",
+    "core/src/ottla/concurrency/single_flight.py": "authenticator-sasl/tests/test_token_cache.py",
     "authenticator-sasl/src/ottla_authenticator_sasl/token_cache.py": "authenticator-sasl/tests/test_token_cache.py",
     "serializer-schema-registry/src/ottla_serializer_schema_registry/registry/host_names.py": (
         "serializer-schema-registry/tests/test_registry_faults.py"

@@ -23,7 +23,7 @@ from hostile_registry import Hostile, hostile_server, says
 from ottla import ConfigError
 from ottla.errors import SerializationError
 from ottla.interfaces import Secret
-from ottla_serializer_schema_registry import InvalidSchemaError, SchemaNotFoundError, assembly, keys
+from ottla_serializer_schema_registry import InvalidSchemaError, SchemaNotFoundError, keys, trust_choice
 from ottla_serializer_schema_registry.avro.schema import parsed_schema
 from ottla_serializer_schema_registry.avro.serializer import avro_serializer
 from ottla_serializer_schema_registry.protobuf.serializer import protobuf_serializer
@@ -251,8 +251,7 @@ def files(**given: Any) -> dict[str, Any]:
 def test_only_the_authorities_of_the_setting_are_trusted(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(file))
-    context = assembly._context(files(**{keys.CA: str(file)}))
-    assert context is not None
+    context = trust_choice.tls_context(files(**{keys.CA: str(file)}))
     assert context.cert_store_stats()["x509_ca"] == 1
     assert context.check_hostname
 
@@ -265,5 +264,5 @@ def test_an_encrypted_key_without_its_password_is_an_error(tmp_path: Path) -> No
     key.write_bytes(plain.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
     given = files(**{keys.CERTIFICATE: str(certificate), keys.PRIVATE_KEY: str(key)})
     with pytest.raises(ConfigError, match=r"ssl\.key\.password cannot be used .*: (?!None)"):
-        assembly._context(given)
-    assert assembly._context({**given, keys.PRIVATE_KEY_PASSWORD: Secret("secret")}) is not None
+        trust_choice.tls_context(given)
+    assert trust_choice.tls_context({**given, keys.PRIVATE_KEY_PASSWORD: Secret("secret")}) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,11 @@ from locked_keys import locked_pem
 
 from ottla import ConfigError, Producer
 from ottla.errors import SerializationError
-from ottla_serializer_schema_registry import RegistryUnavailableError
+from ottla_serializer_schema_registry import RegistryAccessError, RegistryUnavailableError
+from ottla_serializer_schema_registry.registry import trust
 from ottla_testkit.kafka_cluster.certificates import Certificates
 from ottla_testkit.mock_producer import MockProducer
+from token_endpoints import Answer, TokenServer
 
 SCHEMA = '"long"'
 
@@ -191,3 +194,126 @@ def test_a_password_without_encryption_is_a_warning(
     lines = [each.getMessage() for each in caplog.records if "no encryption" in each.getMessage()]
     assert len(lines) == warned
     assert all("can read basic.auth.user.info" in line and "secret" not in line for line in lines)
+
+
+def in_place_of(file: Path, content: Path) -> None:
+    """Replace a file as cert-manager and Kubernetes do."""
+    new = file.with_suffix(".new")
+    new.write_bytes(content.read_bytes())
+    os.utime(new, ns=(time.time_ns(), time.time_ns()))
+    new.replace(file)
+
+
+def test_a_renewed_certificate_is_sent_with_the_next_request(
+    registry: Hostile, certificates: Certificates, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.pem"
+    in_place_of(file, certificates.alice)
+    given = settings(
+        registry,
+        schema_registry_ssl_ca_location=str(certificates.authority),
+        schema_registry_ssl_certificate_location=str(file),
+    )
+    with MockProducer(given) as producer:
+        producer.send("one", 5)
+        in_place_of(file, certificates.broker)
+        producer.send("two", 5)
+    first, second = map(str, registry.client_certificates)
+    assert "alice" in first
+    assert "alice" not in second
+    assert second != "None"
+
+
+def test_a_renewed_authority_is_trusted_at_the_next_request(
+    registry: Hostile, certificates: Certificates, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.pem"
+    in_place_of(file, certificates.another_authority)
+    with MockProducer(settings(registry, schema_registry_ssl_ca_location=str(file))) as producer:
+        with pytest.raises(SerializationError):
+            producer.send("one", 5)
+        in_place_of(file, certificates.authority)
+        producer.send("one", 5)
+    assert len(registry.requests) == 1
+
+
+def test_files_that_cannot_be_used_leave_the_old_ones_in_use(
+    registry: Hostile, certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "ca.pem"
+    in_place_of(file, certificates.authority)
+    with MockProducer(settings(registry, schema_registry_ssl_ca_location=str(file))) as producer:
+        file.write_text("half a fi")
+        for topic in ("one", "two"):
+            producer.send(topic, 5)
+        in_place_of(file, certificates.another_authority)
+        with pytest.raises(SerializationError):
+            producer.send("three", 5)
+    lines = [each.getMessage() for each in caplog.records if "have changed and cannot be used" in each.getMessage()]
+    assert len(lines) == 1
+    assert "schema.registry.ssl.ca.location cannot be used" in lines[0]
+
+
+def test_files_that_do_not_respond_do_not_block_a_request(
+    registry: Hostile, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings(registry, schema_registry_ssl_ca_location=str(certificates.authority))
+    ended = threading.Event()
+    with MockProducer(given) as producer:
+        monkeypatch.setattr(trust, "_state", lambda _path: ended.wait(60) or None)
+        try:
+            producer.send("one", 5)
+        finally:
+            ended.set()
+    assert len(registry.requests) == 1
+
+
+def test_the_password_of_the_private_key_may_come_from_a_function(
+    registry: Hostile, certificates: Certificates, tmp_path: Path
+) -> None:
+    key = serialization.load_pem_private_key(certificates.alice.read_bytes(), None)
+    (tmp_path / "locked.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"right"),
+        )
+    )
+    given = settings(
+        registry,
+        schema_registry_ssl_ca_location=str(certificates.authority),
+        schema_registry_ssl_certificate_location=str(certificates.alice),
+        schema_registry_ssl_key_location=str(tmp_path / "locked.pem"),
+    )
+    send({**given, "schema.registry.ssl.key.password": lambda: "right"})
+    assert "alice" in str(registry.client_certificates)
+
+    def failing() -> str:
+        raise LookupError("s3cret")
+
+    for wrong in (failing, lambda: 7):
+        with pytest.raises(ConfigError, match=r"schema\.registry\.ssl\.key\.password") as caught:
+            MockProducer({**given, "schema.registry.ssl.key.password": wrong})
+        assert "s3cret" not in str(caught.value)
+
+
+def test_the_identity_server_is_verified_with_the_same_authorities(
+    registry: Hostile, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.broker)
+    issuer = TokenServer(lambda _asked: Answer.of(access_token="token", expires_in=3600), tls=context)
+    given = settings(registry, schema_registry_ssl_ca_location=str(certificates.authority)) | {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.issuer.endpoint.url": issuer.url(),
+        "bearer.auth.client.id": "alice",
+        "bearer.auth.client.secret": "s3cret",
+    }
+    with issuer.serving():
+        send(given)
+        assert registry.requests[0][1]["Authorization"] == "Bearer token"
+        given["schema.registry.ssl.ca.location"] = str(certificates.another_authority)
+        with MockProducer(given) as producer, pytest.raises(SerializationError) as caught:
+            producer.send("numbers", 5)
+    assert isinstance(caught.value.__cause__, RegistryAccessError)
+    assert "must be in schema.registry.ssl.ca.location" in str(caught.value.__cause__)

@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from ottla.concurrency.single_flight import Need, SingleFlight
+from ottla.config.function_calls import ask
 from ottla.errors import ConnectionFailedError, Secrets
 from ottla.interfaces import Secret
-from ottla_authenticator_sasl.single_flight import Need, SingleFlight
-from ottla_authenticator_sasl.user_functions import Function, ask
+from ottla_authenticator_sasl.user_functions import Function
 
 FUNCTION_TIMEOUT: Final = 5.0
 """Seconds for a function: a login should fail with its cause before the connection times out (10 s)."""

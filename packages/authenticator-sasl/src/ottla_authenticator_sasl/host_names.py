@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ottla.concurrency.single_flight import SingleFlight
 from ottla_authenticator_sasl.deadline import Deadline
-from ottla_authenticator_sasl.single_flight import SingleFlight
 
 SocketAddress: TypeAlias = tuple[int, int, int, str, Any]
 """A result of `socket.getaddrinfo`."""

@@ -16,9 +16,9 @@ from typing import Final
 
 import attrs
 
+from ottla.concurrency.single_flight import SingleFlight
 from ottla.errors import AuthenticationError, ConnectionFailedError, counted, printable
 from ottla_authenticator_sasl.bearer_token import Token, expired
-from ottla_authenticator_sasl.single_flight import SingleFlight
 from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses, doubled
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 

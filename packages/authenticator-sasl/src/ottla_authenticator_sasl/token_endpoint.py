@@ -108,6 +108,15 @@ class Grant(Protocol):
         """Return the secrets that an error message must not contain."""
 
 
+@attrs.frozen(kw_only=True)
+class EndpointKeys:
+    """The configuration keys of the server's URL, the client and the trusted authorities, for error messages."""
+
+    url: str = "sasl.oauthbearer.token.endpoint.url"
+    client: str = "sasl.oauthbearer.*"
+    trust: str = "https.ca.location"
+
+
 class TokenEndpoint:
     """Fetch tokens. Transient errors are retried with growing waits, in total for no longer than the maximum wait.
 
@@ -127,6 +136,7 @@ class TokenEndpoint:
         closing: threading.Event,
         clock: Callable[[], float] = time.time,
         context: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        keys: EndpointKeys | None = None,
     ) -> None:
         self._address = address
         self._grant = credentials
@@ -136,6 +146,7 @@ class TokenEndpoint:
         self._closing = closing
         self._clock = clock
         self._context = context
+        self._keys = keys or EndpointKeys()
         self._host_names = HostNames(limit=connect_timeout)
         self.source = f"the token endpoint {address}"
         if not address.secure and address.host not in LOOPBACK:
@@ -191,7 +202,7 @@ class TokenEndpoint:
             case ssl.SSLError():
                 refusal = TlsHandshakeError(
                     f"the TLS handshake with {self.source} failed: {printable(str(error))}; it must use TLS, and the "
-                    "authority of its certificate must be in https.ca.location, or without that in SSL_CERT_FILE or "
+                    f"authority of its certificate must be in {self._keys.trust}, or without that in SSL_CERT_FILE or "
                     "the system's trust store"
                 )
             case HttpResponseTooLargeError():
@@ -227,7 +238,7 @@ class TokenEndpoint:
         if 300 <= answer.status < 400:
             raise AuthenticationError(
                 f"{self.source} responded with a redirect ({answer.status}), which is not followed, because the "
-                "request has secrets; set sasl.oauthbearer.token.endpoint.url to the final address"
+                f"request has secrets; set {self._keys.url} to the final address"
             )
         fields = _parsed(answer.body)
         if answer.status != 200:
@@ -235,7 +246,7 @@ class TokenEndpoint:
             if answer.status >= 500 or answer.status in _RETRIABLE_STATUS:
                 raise ConnectionFailedError(words)
             raise AuthenticationError(
-                f"{words}; check the client's id, secret and scope (sasl.oauthbearer.*), and the server's log"
+                f"{words}; check the client's id, secret and scope ({self._keys.client}), and the server's log"
             )
         return self._token(fields, asked_at)
 

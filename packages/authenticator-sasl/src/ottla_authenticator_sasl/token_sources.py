@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.config.allow_lists import read_file
+from ottla.config.function_calls import returned, type_and_place
 from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError, printable, quoted
 from ottla_authenticator_sasl.bearer_token import MAX_TOKEN, ClaimNames, Token, expired, token_of
-from ottla_authenticator_sasl.user_functions import returned, type_and_place
 
 PROVIDER = "sasl.oauthbearer.token.provider"
 

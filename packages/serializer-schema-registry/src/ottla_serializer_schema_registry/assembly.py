@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from ottla.config.key_derivation import check_iterations
-from ottla.config.regular_files import read_regular_file, reason_of
-from ottla.config.secret_file import secret_file
 from ottla.errors import ConfigError, printable, quoted
 from ottla.errors.robust_logger import robust_logger
-from ottla.interfaces import PluginConfig, Secret
+from ottla.interfaces import PluginConfig
 from ottla_serializer_schema_registry import keys
 from ottla_serializer_schema_registry.errors import InvalidSchemaError
 from ottla_serializer_schema_registry.formats import SchemaFormat
-from ottla_serializer_schema_registry.registry.authorization import Authorization
+from ottla_serializer_schema_registry.login_choice import login_key, login_of, login_problems
 from ottla_serializer_schema_registry.registry.client import SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.serializer import Lookup, RegistrySerializer, SchemaOptions
 from ottla_serializer_schema_registry.subjects import SubjectStrategy
 from ottla_serializer_schema_registry.text_serializers import text_serializer
-
-MAX_FILE: Final = 16 << 20
-"""Maximum bytes of a file with certificates, as of `ssl.*`."""
+from ottla_serializer_schema_registry.trust_choice import read_trust
 
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -66,10 +60,11 @@ def _read(read: Callable[[], _Read], key: str) -> _Read:
 
 def registry_of(config: PluginConfig) -> SchemaRegistry:
     """Return the registry of the settings. Raises ConfigError for files that cannot be used."""
-    authorization = _authorization(config)
-    if authorization is not None:
-        _warn_of_plain_addresses(config)
-    exchanges = Exchanges(config[keys.URL], authorization=authorization, context=_context(config))
+    trust = read_trust(config) if _has_https(config) or config[keys.ISSUER] is not None else None
+    login = login_of(config, ssl.create_default_context if trust is None else trust.newest)
+    if login is not None:
+        _warn_of_plain_addresses(config, login_key(config))
+    exchanges = Exchanges(config[keys.URL], authorization=login, context=trust)
     return SchemaRegistry(exchanges, normalize=config[keys.NORMALIZE])
 
 
@@ -103,29 +98,21 @@ def problems_of(config: PluginConfig, *, name: str, part: str) -> Sequence[str]:
     problems += [f"{keys.URL}: {wrong}" for wrong in map(keys.address_problem, config[keys.URL]) if wrong is not None]
     if config[keys.LATEST] and config[keys.REGISTER]:
         problems.append(f"{keys.REGISTER} and {keys.LATEST} cannot both be true")
-    if config[keys.USER_INFO] is not None and config[keys.TOKEN] is not None:
-        problems.append(f"{keys.USER_INFO} and {keys.TOKEN} cannot both be set")
+    problems += login_problems(config)
     if config[keys.CERTIFICATE] is None:
         alone = [key for key in (keys.PRIVATE_KEY, keys.PRIVATE_KEY_PASSWORD) if config[key] is not None]
         problems += [f"{key} belongs to a {keys.CERTIFICATE}, which is missing" for key in alone]
-    if config[keys.URL] and not _has_https(config):
+    if config[keys.URL] and not _has_https(config) and config[keys.ISSUER] is None:
         unused = [key for key in (keys.CA, keys.CERTIFICATE) if config[key] is not None]
         problems += [f"{key} belongs to an https address, which {keys.URL} lacks" for key in unused]
     return problems
-
-
-def _authorization(config: PluginConfig) -> Authorization | None:
-    if config[keys.USER_INFO] is not None:
-        return Authorization.basic(config[keys.USER_INFO])
-    return None if config[keys.TOKEN] is None else Authorization.bearer(config[keys.TOKEN])
 
 
 def _has_https(config: PluginConfig) -> bool:
     return any(address.startswith("https:") for address in config[keys.URL])
 
 
-def _warn_of_plain_addresses(config: PluginConfig) -> None:
-    key = keys.USER_INFO if config[keys.USER_INFO] is not None else keys.TOKEN
+def _warn_of_plain_addresses(config: PluginConfig, sent: str | None) -> None:
     for address in config[keys.URL]:
         parts = urlsplit(address)
         if parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
@@ -133,50 +120,5 @@ def _warn_of_plain_addresses(config: PluginConfig) -> None:
                 "schema.registry.url=%s has no encryption: every machine between this program and the registry can "
                 "read %s; use https",
                 quoted(address),
-                key,
+                sent,
             )
-
-
-def _context(config: PluginConfig) -> ssl.SSLContext | None:
-    if not _has_https(config):
-        return None
-    with _usable(keys.CA), _copy_of(config, keys.CA) as authorities:
-        context = ssl.create_default_context(cafile=authorities)
-    if config[keys.CERTIFICATE] is not None:
-        with (
-            _usable(f"{keys.CERTIFICATE}, {keys.PRIVATE_KEY} and {keys.PRIVATE_KEY_PASSWORD}"),
-            _copy_of(config, keys.CERTIFICATE) as certificate,
-            _copy_of(config, keys.PRIVATE_KEY) as private_key,
-        ):
-            assert certificate is not None, "it is set"
-            # Always pass a password: without one OpenSSL would prompt for it on the terminal.
-            password = config[keys.PRIVATE_KEY_PASSWORD] or Secret("")
-            context.load_cert_chain(certificate, private_key, password=password.reveal)
-    return context
-
-
-@contextlib.contextmanager
-def _usable(names: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
-        reason = (error.reason if isinstance(error, ssl.SSLError) else None) or reason_of(error)
-        problem = f"{names} cannot be used for the schema registry: {printable(str(reason))}"
-        raise ConfigError(
-            [f"{problem}; it must be readable PEM, and a private key must match its certificate and its password"]
-        ) from None
-
-
-@contextlib.contextmanager
-def _copy_of(config: PluginConfig, key: str) -> Iterator[str | None]:
-    """Yield the path of a copy of the file that a setting names, None if it is not set: OpenSSL reads any file."""
-    if config[key] is None:
-        yield None
-        return
-    with _usable(key):
-        content = Secret(read_regular_file(config[key], max_bytes=MAX_FILE))
-        check_iterations(content)
-    with secret_file(content.reveal()) as path:
-        yield path

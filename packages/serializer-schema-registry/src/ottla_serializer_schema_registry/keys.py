@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -21,6 +22,15 @@ MAX_SCHEMA: Final = 4 << 20
 URL: Final = "schema.registry.url"
 USER_INFO: Final = "basic.auth.user.info"
 TOKEN: Final = "bearer.auth.token"
+BASIC_SOURCE: Final = "basic.auth.credentials.source"
+BEARER_SOURCE: Final = "bearer.auth.credentials.source"
+ISSUER: Final = "bearer.auth.issuer.endpoint.url"
+CLIENT_ID: Final = "bearer.auth.client.id"
+CLIENT_SECRET: Final = "bearer.auth.client.secret"
+SCOPE: Final = "bearer.auth.scope"
+LOGICAL_CLUSTER: Final = "bearer.auth.logical.cluster"
+IDENTITY_POOL: Final = "bearer.auth.identity.pool.id"
+EXPIRY_BUFFER: Final = "bearer.auth.cache.expiry.buffer.seconds"
 CA: Final = "schema.registry.ssl.ca.location"
 CERTIFICATE: Final = "schema.registry.ssl.certificate.location"
 PRIVATE_KEY: Final = "schema.registry.ssl.key.location"
@@ -39,6 +49,26 @@ REFERENCES: Final = {"key": KEY_REFERENCES, "value": VALUE_REFERENCES}
 KEY_ID_PLACE: Final = "key.schema.id.serializer"
 VALUE_ID_PLACE: Final = "value.schema.id.serializer"
 ID_PLACES: Final = {"key": KEY_ID_PLACE, "value": VALUE_ID_PLACE}
+
+MOST_SECONDS: Final = 86400
+
+
+class BasicSource(Enum):
+    """Where user and password come from."""
+
+    USER_INFO = "USER_INFO"
+    URL = "URL"
+
+
+class BearerSource(Enum):
+    """Where tokens come from."""
+
+    STATIC_TOKEN = "STATIC_TOKEN"
+    OAUTHBEARER = "OAUTHBEARER"
+
+    def __str__(self) -> str:
+        return self.value
+
 
 _ID_PLACES: Final[Mapping[str, IdPlace]] = {
     **{place.value: place for place in IdPlace},
@@ -63,15 +93,21 @@ def config_keys() -> Sequence[ConfigKey]:
             default=(),
             meaning="the addresses of the schema registry, separated by commas; the next is used if one is silent",
         ),
-        ConfigKey(name=USER_INFO, type=user_info, default=None, meaning="user:password for the registry", secret=True),
-        ConfigKey(name=TOKEN, type=token, default=None, meaning="a bearer token for the registry", secret=True),
+        *_login_keys(),
+        *_client_keys(),
         ConfigKey(
             name=CA, type=str, default=None, meaning="PEM file of the authorities that the registry's certificate needs"
         ),
         ConfigKey(name=CERTIFICATE, type=str, default=None, meaning="PEM file of the client's certificate"),
         ConfigKey(name=PRIVATE_KEY, type=str, default=None, meaning="PEM file of the client's private key"),
         ConfigKey(
-            name=PRIVATE_KEY_PASSWORD, type=hidden, default=None, meaning="the private key's password", secret=True
+            name=PRIVATE_KEY_PASSWORD,
+            type=a_value_or_function(hidden),
+            default=None,
+            meaning="the private key's password: a string, or a function without arguments that returns it each time "
+            "the files are read",
+            secret=True,
+            rotates=True,
         ),
         ConfigKey(
             name=REGISTER,
@@ -103,6 +139,79 @@ def config_keys() -> Sequence[ConfigKey]:
         *(_schema_key(name, part) for part, name in (("keys", KEY_SCHEMA), ("values", VALUE_SCHEMA))),
         *(_references_key(REFERENCES[part], f"{part}.schema") for part in ("key", "value")),
         *(_id_place_key(ID_PLACES[part], part) for part in ("key", "value")),
+    ]
+
+
+def _login_keys() -> Sequence[ConfigKey]:
+    return [
+        ConfigKey(
+            name=USER_INFO,
+            type=a_value_or_function(user_info),
+            default=None,
+            meaning="user:password for the registry, or a function without arguments that returns it for each request",
+            secret=True,
+            rotates=True,
+        ),
+        ConfigKey(
+            name=TOKEN,
+            type=a_value_or_function(token),
+            default=None,
+            meaning="a bearer token for the registry, or a function without arguments that returns it for each "
+            "request, or a token and its expiry",
+            secret=True,
+            rotates=True,
+        ),
+        ConfigKey(
+            name=BASIC_SOURCE,
+            type=basic_source,
+            default=None,
+            meaning=f"USER_INFO for {USER_INFO}, which is used without this key, too; URL for none",
+        ),
+        ConfigKey(
+            name=BEARER_SOURCE,
+            type=bearer_source,
+            default=None,
+            meaning=f"STATIC_TOKEN for {TOKEN}, which is used without this key, too; OAUTHBEARER for tokens of an "
+            "identity server, which are renewed",
+        ),
+    ]
+
+
+def _client_keys() -> Sequence[ConfigKey]:
+    return [
+        ConfigKey(
+            name=ISSUER, type=text, default=None, meaning="the URL at which the identity server gives tokens to clients"
+        ),
+        ConfigKey(name=CLIENT_ID, type=text, default=None, meaning="the client's id at the identity server"),
+        ConfigKey(
+            name=CLIENT_SECRET,
+            type=hidden,
+            default=None,
+            meaning="the client's secret at the identity server",
+            secret=True,
+        ),
+        ConfigKey(name=SCOPE, type=text, default=None, meaning="the scope to request for a token"),
+        ConfigKey(
+            name=LOGICAL_CLUSTER,
+            type=header,
+            default=None,
+            meaning="the cluster of schemas, such as lsrc-..., which is sent with each token in the header "
+            "target-sr-cluster",
+        ),
+        ConfigKey(
+            name=IDENTITY_POOL,
+            type=header,
+            default=None,
+            meaning="the identity pool, such as pool-..., which is sent with each token in the header "
+            "Confluent-Identity-Pool-Id",
+        ),
+        ConfigKey(
+            name=EXPIRY_BUFFER,
+            type=seconds,
+            default=300.0,
+            meaning="a token of the identity server is renewed this many seconds before its expiry, at the next "
+            "request, but not before four fifths of its lifetime",
+        ),
     ]
 
 
@@ -183,6 +292,63 @@ def token(written: Any) -> Secret[str]:
     if not text.reveal() or not all("!" <= character <= "~" for character in text.reveal()):
         raise ValueError("a token has visible ASCII characters only, and no spaces")
     return text
+
+
+def a_value_or_function(read: Callable[[Any], Secret[str]]) -> Callable[[Any], Any]:
+    """Return the type of a key whose value may be a function, or a reference, which is one, too."""
+
+    def parse(written: Any) -> Any:
+        return written if callable(written) else read(written)
+
+    return parse
+
+
+def text(written: Any) -> str:
+    """Return a text that is not empty. Raises ValueError."""
+    if not isinstance(written, str) or not written.strip():
+        raise ValueError("write a text")
+    return written.strip()
+
+
+def header(written: Any) -> str:
+    """Return the value of a header. Raises ValueError."""
+    found = text(written)
+    if not all("!" <= character <= "~" for character in found):
+        raise ValueError("it has visible ASCII characters only, and no spaces")
+    return found
+
+
+def seconds(written: Any) -> float:
+    """Return a number of seconds. Raises ValueError."""
+    number = float(written)
+    if not 0 <= number <= MOST_SECONDS:
+        raise ValueError(f"it must be a number from 0 to {MOST_SECONDS}")
+    return number
+
+
+def basic_source(written: Any) -> BasicSource:
+    """Return where user and password come from. Raises ValueError."""
+    name = str(written).strip().upper()
+    if name == "SASL_INHERIT":
+        raise ValueError(f"it is not available; write {USER_INFO}, with user and password of the brokers")
+    if name not in BasicSource.__members__:
+        raise ValueError("write USER_INFO or URL")
+    return BasicSource[name]
+
+
+def bearer_source(written: Any) -> BearerSource:
+    """Return where tokens come from. Raises ValueError."""
+    name = str(written).strip().upper()
+    if name == "SASL_OAUTHBEARER_INHERIT":
+        raise ValueError(
+            "it is not available; write OAUTHBEARER and bearer.auth.* with the values of sasl.oauthbearer.*, or "
+            f"the function of sasl.oauthbearer.token.provider as {TOKEN}"
+        )
+    if name == "CUSTOM":
+        raise ValueError(f"Java's classes cannot be loaded here; write a function as {TOKEN}")
+    if name not in BearerSource.__members__:
+        raise ValueError("write STATIC_TOKEN or OAUTHBEARER")
+    return BearerSource[name]
 
 
 def boolean(written: Any) -> bool:

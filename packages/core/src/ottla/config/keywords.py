@@ -138,7 +138,16 @@ class ProducerKeywords(TypedDict, total=False):
     prometheus_registry: Any
     auto_register_schemas: Any
     avro_ignore_unknown_fields: Any
+    basic_auth_credentials_source: Any
     basic_auth_user_info: Any
+    bearer_auth_cache_expiry_buffer_seconds: Any
+    bearer_auth_client_id: Any
+    bearer_auth_client_secret: Any
+    bearer_auth_credentials_source: Any
+    bearer_auth_identity_pool_id: Any
+    bearer_auth_issuer_endpoint_url: Any
+    bearer_auth_logical_cluster: Any
+    bearer_auth_scope: Any
     bearer_auth_token: Any
     key_schema: Any
     key_schema_id_serializer: Any

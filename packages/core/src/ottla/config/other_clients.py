@@ -195,8 +195,6 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "interceptors": OtherKey("interceptor.classes"),
     "schema.registry.url": OtherKey(None, "it is a key of ottla-serializer-schema-registry: set value.serializer=avro"),
     # Serializers with a schema registry
-    "basic.auth.credentials.source": _dropped("basic.auth.user.info is used where it is set"),
-    "bearer.auth.credentials.source": _dropped("bearer.auth.token is used where it is set"),
     "schema.registry.basic.auth.user.info": OtherKey(None, "write basic.auth.user.info"),
     "schema.registry.ssl.truststore.location": OtherKey(
         None, "write schema.registry.ssl.ca.location, with a PEM file of the authorities"

@@ -15,7 +15,14 @@ HIDDEN: Final = "[hidden]"
 _LONGEST: Final = 80
 _SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|token|credential|(?:^|[._-])key(?:[._-]|$)", re.IGNORECASE)
 _USER_OF_URL: Final = re.compile(r"://[^/@\s]*@")
-_SWITCHES: Final = frozenset({"key.serializer", "sasl.allow.cleartext.credentials"})
+_SWITCHES: Final = frozenset(
+    {
+        "basic.auth.credentials.source",
+        "bearer.auth.credentials.source",
+        "key.serializer",
+        "sasl.allow.cleartext.credentials",
+    }
+)
 """Keys whose values are not secret, although their names match."""
 
 

@@ -15,6 +15,8 @@ from ottla_serializer_schema_registry.errors import RegistryUnavailableError
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.exchange import Answer, Deadline, Request, exchange
 from ottla_serializer_schema_registry.registry.host_names import HostNames
+from ottla_serializer_schema_registry.registry.logins import FixedLogin, Login
+from ottla_serializer_schema_registry.registry.trust import FixedTrust, Trust
 
 _chance: Final = SystemRandom()
 """Not that of the program, which may have seeded it, or have forked workers that would all retry in step."""
@@ -26,6 +28,9 @@ LONGEST_BACKOFF: Final = 2.0
 RETRIED: Final = frozenset((408, 429, 500, 502, 503, 504))
 """Statuses after which the same request can succeed. A registry answers 500 while its leader changes."""
 
+_REFUSED: Final = 401
+"""The status of a login that the registry does not know, or that has expired."""
+
 
 class Exchanges:
     """Sends requests to the addresses of a registry. For any thread."""
@@ -34,14 +39,14 @@ class Exchanges:
         self,
         addresses: Sequence[str],
         *,
-        authorization: Authorization | None = None,
-        context: ssl.SSLContext | None = None,
+        authorization: Authorization | Login | None = None,
+        context: ssl.SSLContext | Trust | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._addresses = tuple(addresses)
-        self._authorization = authorization
-        self._context = context
+        self._login = FixedLogin(authorization) if isinstance(authorization, Authorization) else authorization
+        self._trust = FixedTrust(context) if isinstance(context, ssl.SSLContext) else context
         self._host_names = HostNames()
         self._clock = clock
         self._sleep = sleep
@@ -118,12 +123,23 @@ class Exchanges:
         return float(min(FIRST_BACKOFF * 2**rounds, LONGEST_BACKOFF)) * _chance.uniform(0.8, 1.2)
 
     def _exchange(self, address: str, request: Request, seconds: float) -> Answer:
+        """Send a request once, or with another login again if the registry refuses the first one (401)."""
         deadline = Deadline(seconds, self._clock)
+        if self._login is None:
+            return self._once(address, request, None, deadline)
+        login = self._login.current(deadline)
+        answer = self._once(address, request, login, deadline)
+        if answer.status != _REFUSED or (another := self._login.renewed(login, deadline)) is None:
+            return answer
+        return self._once(address, request, another, deadline)
+
+    def _once(self, address: str, request: Request, login: Authorization | None, deadline: Deadline) -> Answer:
+        secure = address.startswith("https:")
         return exchange(
             address,
             request,
-            authorization=self._authorization,
-            context=self._context,
+            authorization=login,
+            context=self._trust.context(deadline) if secure and self._trust is not None else None,
             host_names=self._host_names,
             deadline=deadline,
         )

@@ -121,6 +121,17 @@ def _announced() -> Sequence[EntryPoint]:
     return tuple(entry for entries in found.values() for entry in entries)
 
 
+def entry_point(group: str, name: str) -> EntryPoint | None:
+    """Return the first entry point of this name in a group that is none of plugins; None if there is none."""
+    found = (
+        entry
+        for distribution in _distributions()
+        for entry in _entry_points(distribution)
+        if entry.group == group and entry.name == name
+    )
+    return next(found, None)
+
+
 def misplaced() -> Sequence[EntryPoint]:
     """Entry points whose group is similar to ours but is not one: they will never be used."""
     return [

@@ -64,15 +64,26 @@ class Need(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """Start fetches and let callers join the running one. Any thread may call it."""
+    """Start fetches and let callers join the running one. Any thread may call it.
+
+    *source*, *wanted* and *time_out*, the key of the callers' time limit, are words for errors.
+    """
 
     def __init__(
-        self, fetch: Callable[[], T], *, name: str, source: str, limit: float, wanted: str = "a token"
+        self,
+        fetch: Callable[[], T],
+        *,
+        name: str,
+        source: str,
+        limit: float,
+        wanted: str = "a token",
+        time_out: str = "socket.connection.setup.timeout.ms",
     ) -> None:
         self._fetch = fetch
         self._name = name
         self._source = source
         self._wanted = wanted
+        self._time_out = time_out
         self._limit = limit
         self._lock = threading.Lock()
         self._current: Flight[T] | None = None
@@ -128,8 +139,7 @@ class SingleFlight(Generic[T]):
     def unanswered(self) -> ConnectionFailedError:
         """Return the error of a caller that times out before the fetch ends."""
         return ConnectionFailedError(
-            f"{self._source} has not returned {self._wanted} in time; make it return or fail within "
-            "socket.connection.setup.timeout.ms"
+            f"{self._source} has not returned {self._wanted} in time; make it return or fail within {self._time_out}"
         )
 
     def close(self) -> None:
