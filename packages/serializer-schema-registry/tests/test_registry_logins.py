@@ -170,15 +170,19 @@ def test_a_new_token_that_is_refused_is_not_replaced(registry: Checked, monkeypa
 def test_a_valid_token_is_used_while_no_other_can_be_had(registry: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.valid = {"Bearer kept"}
     monkeypatch.setattr(logins, "_LARGEST_PART", 1.0)  # so that it is renewed at each request
-    given: list[Any] = [Token("kept", (time.time() + 100) * 1000)]
+    calls: list[float] = []
 
-    def token() -> Any:
-        return given.pop()
+    def token() -> Token:
+        calls.append(time.time())
+        if len(calls) > 1:
+            raise OSError("the vault is away")
+        return Token("kept", (time.time() + 100) * 1000)
 
     with producer(registry, bearer_auth_token=token) as sends:
-        sends.send("one", 1)
-        sends.send("two", 1)
-    assert registry.sent == ["Bearer kept"] * 2
+        for topic in ("one", "two", "three", "four"):
+            sends.send(topic, 1)
+    assert registry.sent == ["Bearer kept"] * 4
+    assert len(calls) == 2, "a failed renewal is not repeated at once"
 
 
 @pytest.mark.parametrize(

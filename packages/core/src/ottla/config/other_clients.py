@@ -195,6 +195,15 @@ OTHER_CLIENTS: Final[Mapping[str, OtherKey]] = {
     "interceptors": OtherKey("interceptor.classes"),
     "schema.registry.url": OtherKey(None, "it is a key of ottla-serializer-schema-registry: set value.serializer=avro"),
     # Serializers with a schema registry
+    **_all(
+        ("bearer.auth.scope.claim.name", "bearer.auth.sub.claim.name"),
+        _dropped("the claims of a token are the registry's to check"),
+    ),
+    "bearer.auth.custom.provider.class": OtherKey(None, "write a function that returns a token as bearer.auth.token"),
+    "bearer.auth.custom.provider.config": _dropped("give functools.partial(FUNCTION, CONFIG) as bearer.auth.token"),
+    "bearer.auth.custom.provider.function": OtherKey(
+        None, "write a function without arguments that returns the token as bearer.auth.token"
+    ),
     "schema.registry.basic.auth.user.info": OtherKey(None, "write basic.auth.user.info"),
     "schema.registry.ssl.truststore.location": OtherKey(
         None, "write schema.registry.ssl.ca.location, with a PEM file of the authorities"

@@ -32,6 +32,9 @@ _LARGEST_PART: Final = 0.2
 NEW: Final = 10.0
 """Seconds in which a new token that the registry refuses is not replaced: its refusal has another reason."""
 
+PAUSE: Final = 10.0
+"""Seconds after a failed renewal in which a token that has not expired is used without another attempt."""
+
 
 class NoLoginError(ConnectionError):
     """A function or an identity server cannot be reached now, or gives no login in time. A request tries again."""
@@ -89,6 +92,7 @@ class _Renewals:
 
     def __init__(self, issue: Callable[[], Issued], source: str) -> None:
         self.kept: _Kept | None = None  # also one without an expiry: errors show it as stars until the next one
+        self.paused_until = 0.0  # by the monotonic clock
         self.flights = SingleFlight[_Kept](
             lambda: self._issued(issue),
             name="ottla-registry-login",
@@ -124,14 +128,16 @@ class RenewedLogin:
         """Return the kept login if it has not expired, otherwise another one."""
         renewals = self._renewals()
         kept = renewals.kept
-        if kept is not None and kept.is_valid(time.time(), buffer=self._buffer):
+        buffer = self._buffer if time.monotonic() >= renewals.paused_until else 0.0
+        if kept is not None and kept.is_valid(time.time(), buffer=buffer):
             return kept.issued.authorization
         try:
             return self._next(renewals, deadline)[0]
         except (OSError, RegistryAccessError):
-            if kept is not None and kept.is_valid(time.time()):
-                return kept.issued.authorization
-            raise
+            if kept is None or not kept.is_valid(time.time()):
+                raise
+            renewals.paused_until = time.monotonic() + PAUSE
+            return kept.issued.authorization
 
     def renewed(self, refused: Authorization, deadline: Deadline) -> Authorization | None:
         """Return another login than the refused one."""
