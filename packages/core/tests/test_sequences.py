@@ -768,7 +768,7 @@ def test_without_memory_a_batch_has_its_number_and_its_place_or_neither() -> Non
         leave(sequences, first, second)
         assert (base(first), base(second)) == (1000, 2000)
         assert sequences._partitions["t", 0].in_flight == [first, second]
-    assert failures > 2
+    assert failures >= 2  # since Python 3.14, a new number may take memory that Python has kept
 
 
 def test_without_memory_numbers_are_renewed_completely_or_again() -> None:
