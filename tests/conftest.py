@@ -26,7 +26,7 @@ from wrong_addresses import Misdirecting
 
 from distance_kit import Clusters, Generation, choose_distances, distance, place, started
 from ottla.errors import OttlaError
-from ottla.sender.io_thread import IoThread
+from ottla.errors.own_threads import OwnThread
 from ottla_testkit.errors import KafkaUnavailableError
 from ottla_testkit.kafka_cluster import KafkaCluster
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, set_feature
@@ -141,7 +141,7 @@ def io_threads() -> set[threading.Thread]:
     return {
         thread
         for thread in threading.enumerate()
-        if isinstance(getattr(getattr(thread, "_target", None), "__self__", None), IoThread)
+        if isinstance(thread, OwnThread) and thread.name.startswith("ottla-io-")
     }
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,7 @@ from ottla_authenticator_sasl.token_fetch_limit import FetchLimit, Pauses
 from ottla_authenticator_sasl.token_refresh_time import RefreshWindow
 from token_endpoints import wait_until
 
+REQUEST: ContextVar[str] = ContextVar("REQUEST", default="no request")
 NOW = 1_800_000_000.0
 NO_PAUSES = Pauses(floor=0.0, longest=0.0)
 AT_ONCE = RefreshWindow(factor=0.5, jitter=0.0, min_period=0.0, buffer=0.0)
@@ -181,6 +183,35 @@ def test_the_token_is_renewed_in_the_background_before_it_expires(kept: Maker) -
 
     wait_until(lambda: one.source.given > 1)
     wait_until(lambda: one.value() == "token-2")
+
+
+def test_fetches_do_not_see_the_context_of_the_first_login(kept: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the GIL, from Python 3.14 on, a thread begins with a copy of the context that starts it."""
+    seen: list[str] = []
+    start, fetch = threading.Thread.start, Source.fetch
+
+    def start_with_context(thread: threading.Thread) -> None:
+        run, context = thread.run, copy_context()
+        thread.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(thread)
+
+    def fetch_with_context(source: Source) -> Token:
+        seen.append(REQUEST.get())
+        return fetch(source)
+
+    monkeypatch.setattr(threading.Thread, "start", start_with_context)
+    monkeypatch.setattr(Source, "fetch", fetch_with_context)
+    one = kept(0.05, AT_ONCE)
+
+    def log_in() -> None:
+        REQUEST.set("first request")
+        one.value()
+
+    copy_context().run(log_in)
+    one.clock.now += 0.03
+    wait_until(lambda: one.source.given > 1)
+
+    assert seen[:2] == ["no request"] * 2
 
 
 def test_no_login_waits_for_a_renewal_while_the_token_is_valid(kept: Maker) -> None:

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextvars import Context
 from random import SystemRandom
 from typing import Final
 
@@ -239,7 +240,7 @@ class TokenCache:
         """Start the background thread if there is none; otherwise the next fetch tries to. Under the lock."""
         if self._thread is not None or self._closing.is_set():
             return
-        thread = threading.Thread(target=self._renew, name="ottla-token-refresh", daemon=True)
+        thread = threading.Thread(target=Context().run, args=(self._renew,), name="ottla-token-refresh", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the system has no more threads, or the interpreter exits

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -79,7 +80,7 @@ class Setups:
         self._checked.clear()
         self._check_began, self._slow = time.monotonic(), False
         try:
-            threading.Thread(target=self._check, name="ottla-tls-files", daemon=True).start()
+            threading.Thread(target=Context().run, args=(self._check,), name="ottla-tls-files", daemon=True).start()
         except RuntimeError as cause:  # the system has no more threads, or the interpreter ends
             self._checked.set()
             logger.debug("%s: the TLS files are not read again: %s", self._client_id, cause)

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextvars import Context
 from typing import Final, Generic, TypeVar
 
 from ottla.errors import ConnectionFailedError, printable
@@ -125,7 +126,7 @@ class SingleFlight(Generic[T]):
             if (refusal := too_soon()) is not None:
                 raise refusal
             self._current = flight = Flight[T](self._limit)
-            thread = threading.Thread(target=self._run, args=(flight,), name=self._name, daemon=True)
+            thread = threading.Thread(target=Context().run, args=(self._run, flight), name=self._name, daemon=True)
             try:
                 thread.start()
             except RuntimeError as cause:  # the system has no more threads

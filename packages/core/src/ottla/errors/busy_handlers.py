@@ -19,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import Context
 from typing import Any, Final, TypeAlias
 
 WAIT: Final = 0.2
@@ -58,7 +59,7 @@ class _BusyHandler:
         self._on_error = on_error
         self._lines: deque[logging.LogRecord] = deque()
         self._dropped = 0
-        self.thread = threading.Thread(target=self.run, name="ottla-log", daemon=True)
+        self.thread = threading.Thread(target=Context().run, args=(self.run,), name="ottla-log", daemon=True)
         self._to_start = [self.thread]
 
     def __len__(self) -> int:

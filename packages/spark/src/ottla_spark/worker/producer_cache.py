@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
@@ -93,7 +94,9 @@ class ProducerCache:
             self._waiting[key] = _Waiting(producer=producer, until=self._clock() + idle)
             surplus += [self._waiting.pop(each) for each in list(self._waiting)[:-MAX_PRODUCERS]]
             if self._thread is None:
-                thread = threading.Thread(target=self._watch, name="ottla-spark-idle-producers", daemon=True)
+                thread = threading.Thread(
+                    target=Context().run, args=(self._watch,), name="ottla-spark-idle-producers", daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError:  # the system has no more threads: no reason to fail the task, whose rows are sent
