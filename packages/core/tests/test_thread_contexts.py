@@ -70,7 +70,7 @@ def test_a_handler_that_writes_later_does_not_see_the_context_of_another_line() 
         def emit(self, record: logging.LogRecord) -> None:
             seen.append(REQUEST.get())
 
-    waiting = _BusyHandler(Handler(), lambda _handler, _record: None)
+    waiting = _BusyHandler(Handler(), str)
     waiting.add(logging.makeLogRecord({"msg": "a line"}))
     in_request("first", waiting.thread.start)
     waiting.thread.join(60)
