@@ -5,6 +5,7 @@ Everything is read back by a client that is not ours.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
@@ -24,6 +25,7 @@ from ottla import (
     UndeliveredError,
 )
 from ottla_testkit.kafka_cluster import KafkaCluster
+from ottla_testkit.mock_producer import MockProducer
 from ottla_testkit.pytest_plugin import MakeTopic
 from readback import read_back
 
@@ -116,6 +118,18 @@ def test_a_record_with_a_timestamp_keeps_it(kafka: KafkaCluster, make_topic: Mak
 
     assert reported == times
     assert [record.timestamp_ms for record in read_back(kafka.bootstrap_servers, topic)] == times
+
+
+def test_a_mock_refuses_a_timestamp_far_ahead_as_the_broker_does(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
+    topic, errors = make_topic(), []
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as real, MockProducer() as mock:
+        for producer in (real, mock):
+            delivery = producer.send(topic, b"v", timestamp_ms=time.time_ns() // 1000)  # microseconds
+            errors.append(delivery.exception(WAIT))
+
+    [(broker, cause), its_mock] = [(re.sub(r"-?\d{5,}", "N", str(error)), repr(error.__cause__)) for error in errors]
+    assert its_mock == (broker, cause)
+    assert "INVALID_TIMESTAMP" in cause
 
 
 def test_a_record_without_a_timestamp_gets_the_time_of_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:

@@ -13,6 +13,9 @@ from ottla.sender.produce_messages import PartitionRefusal
 AFTER_MAX_MS: Final = 3_600_000
 """The default of `message.timestamp.after.max.ms` since Kafka 4.0: an hour."""
 
+_BEFORE_MAX_MS: Final = 2**63 - 1
+"""The default of `message.timestamp.before.max.ms`: a timestamp may be as old as it likes."""
+
 _REJECTED: Final = "One or more records have been rejected due to invalid timestamp"
 
 
@@ -36,9 +39,11 @@ def refusal_of(records: Sequence[_Timed], after_max_ms: int | None) -> Partition
     if after_max_ms is None:
         return None
     # Tests may have another clock at `time`, and records have either clock: an encoder in C has the system's.
-    latest = max(time.time_ns(), SYSTEM.time_ns()) // 1_000_000 + after_max_ms
+    now_ms = max(time.time_ns(), SYSTEM.time_ns()) // 1_000_000
+    earliest, latest = now_ms - _BEFORE_MAX_MS, now_ms + after_max_ms
     refused = {
-        index: f"Timestamp {record.timestamp_ms} is out of range. It should be at most {latest}"
+        index: f"Timestamp {record.timestamp_ms} of message with offset {index} is out of range. The timestamp "
+        f"should be within [{earliest}, {latest}]"
         for index, record in enumerate(records)
         if record.timestamp_ms > latest
     }
