@@ -127,9 +127,9 @@ def test_a_mock_refuses_a_timestamp_far_ahead_as_the_broker_does(kafka: KafkaClu
             delivery = producer.send(topic, b"v", timestamp_ms=time.time_ns() // 1000)  # microseconds
             errors.append(delivery.exception(WAIT))
 
-    [(broker, cause), its_mock] = [(re.sub(r"-?\d{5,}", "N", str(error)), repr(error.__cause__)) for error in errors]
-    assert its_mock == (broker, cause)
-    assert "INVALID_TIMESTAMP" in cause
+    of_broker, of_mock = [re.sub(r"-?\d{5,}", "N", f"{error} {error and error.__cause__}") for error in errors]
+    assert of_mock == of_broker
+    assert "INVALID_TIMESTAMP" in of_broker
 
 
 def test_a_record_without_a_timestamp_gets_the_time_of_send(kafka: KafkaCluster, make_topic: MakeTopic) -> None:
