@@ -15,11 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, TypeAlias
 
 import planted_bugs
 
@@ -32,6 +33,8 @@ COLLECTED: Final = 10
 """Histories between two runs of the garbage collector, which takes a twentieth of the time if it runs after each."""
 ENOUGH: Final = 2_000
 """Seeds of a kind that have to find a planted bug."""
+
+Runner: TypeAlias = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -149,11 +152,8 @@ def run_blocks(options: argparse.Namespace) -> int:
         for encoder in encoders
     ]
     began, failed = time.monotonic(), 0
-    processors = Processors()
-    # With fewer processes, two runs at once would have the same processors.
-    run = processors.run if options.processes == len(processors.all) else _run
     with ThreadPoolExecutor(options.processes) as pool:
-        for done in pool.map(run, commands):
+        for done in pool.map(runner(options.processes), commands):
             failed += done.returncode != 0
             print(done.stdout, end="", flush=True)
             found = re.search(r"^FAILED (\w+) (\d+) (\w+)", done.stdout, re.MULTILINE)
@@ -177,7 +177,7 @@ def find_bugs(options: argparse.Namespace) -> int:
     if FOUND.exists():
         lines = {line.split(": ")[0]: line for line in FOUND.read_text().splitlines() if not line.startswith("#")}
     with ThreadPoolExecutor(options.processes) as pool:
-        for bug, line in zip(bugs, pool.map(_find, bugs), strict=True):
+        for bug, line in zip(bugs, pool.map(partial(_find, runner(options.processes)), bugs), strict=True):
             print(line, flush=True)
             lines[bug] = line
     header = (
@@ -187,14 +187,14 @@ def find_bugs(options: argparse.Namespace) -> int:
     return 1 if any(lines[bug].endswith("not found") for bug in bugs) else 0
 
 
-def _find(bug: str) -> str:
+def _find(run: Runner, bug: str) -> str:
     """The kind and the seed of the first history that fails with a bug."""
     for kind in planted_bugs.BUGS[bug].kinds:
         command = (sys.executable, __file__, "--here", "--kind", kind, "--encoder", "python", "--plant", bug)
-        done = _run([*command, "--seeds", str(ENOUGH)])
+        done = run([*command, "--seeds", str(ENOUGH)])
         found = re.search(rf"^FAILED {kind} (\d+)", done.stdout, re.MULTILINE)
         if found is not None:
-            sound = _run([*command[:-2], "--from", found[1], "--seeds", "1"])
+            sound = run([*command[:-2], "--from", found[1], "--seeds", "1"])
             assert sound.returncode == 0, f"this history fails without the bug, too:\n{sound.stdout}"
             return f"{bug}: {kind} {found[1]}"
         assert done.returncode == 0, done.stdout
@@ -205,6 +205,15 @@ def _plans() -> str:
     """A digest of the modules that plan and run histories: the same seeds with other plans are other histories."""
     modules = [Path(__file__).with_name(name).read_bytes() for name in ("history_plans.py", "histories.py")]
     return blake2b(b"".join(modules), digest_size=4).hexdigest()
+
+
+def runner(processes: int) -> Runner:
+    """The function that runs a block in a process: one that stays on a processor if there is one for each process.
+
+    With fewer processes, the blocks of two tools that run at once would have the same processors.
+    """
+    processors = Processors()
+    return processors.run if processes == len(processors.all) else _run
 
 
 class Processors:
