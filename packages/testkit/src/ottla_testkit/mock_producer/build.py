@@ -48,12 +48,10 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     config, plugins = choose_plugins(*_settings(settings, keywords), registry=_registry(), objects=objects)
     max_lookup = config.batching.max_block
     config = _at_once(config)
-    clock = SYSTEM.clock
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff)
-    client_id = plugins.client_id
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
-    transactions = build_transactions(config, backoff, client_id, metadata.cluster_ids, SYSTEM)
+    transactions = build_transactions(config, backoff, plugins.client_id, metadata.cluster_ids, SYSTEM)
     coordinator = _coordinator(transactions)
     queueing = build_queueing(
         config,
@@ -76,13 +74,17 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
         compressor=plugins.compressor,
         acks=config.delivery.acks,
         counters=queueing.counters,
-        clock=clock,
+        clock=SYSTEM.clock,
         timestamp_after_max_ms=timestamp_after_max_ms,
     )
     if coordinator is not None:
         sent_batches.on_failure = coordinator.sequences.fail
     rounds = MockIoLoop(
-        accumulator=accumulator, sent_batches=sent_batches, coordinator=coordinator, client_id=client_id, clock=clock
+        accumulator=accumulator,
+        sent_batches=sent_batches,
+        coordinator=coordinator,
+        client_id=plugins.client_id,
+        clock=SYSTEM.clock,
     )
     engine = Engine.build(
         config,
