@@ -954,6 +954,24 @@ def test_the_error_of_a_future_wrapped_for_a_closed_loop_is_not_read() -> None:
     assert unretrieved_errors(failing._place()[0]) == 1
 
 
+def test_a_future_that_is_dropped_leaves_the_error_to_a_task() -> None:
+    batches = Batches()
+    failing = batches.send()
+
+    async def both() -> None:
+        task = asyncio.ensure_future(awaited(failing))
+        await begun(task)
+        failing.future().add_done_callback(lambda _future: None)
+        batches.complete(failing, outcome=Failed(error=REFUSED))  # which drops the future
+        gc.collect()
+
+        assert unretrieved_errors(failing._place()[0]) == 0
+        with pytest.raises(type(REFUSED)):
+            await task
+
+    run(both())
+
+
 def test_the_error_of_a_cancelled_wrapped_future_is_not_read() -> None:
     batches = Batches()
     failing = batches.send()

@@ -374,6 +374,32 @@ def drop(records: UnretrievedErrors, topic: str) -> None:
     records.drop(FailedRecords(topic=topic, partition=0, reads=ErrorReads(1), error=error))
 
 
+@pytest.mark.rule("producer.log.lost")
+def test_errors_given_up_one_by_one_after_their_batch_is_dropped_are_all_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    error = DeliveryError("t", topic="t", partition=0, attempts=1, possibly_persisted=False)
+    reads = ErrorReads(4)
+    reads.expect_all()
+    reads.give_up(0)  # before
+    notice = DropNotice(FailedRecords(topic="t", partition=0, reads=reads, error=error), records.drop)
+    del notice
+    records.write("me", 0.0)
+    for index in (1, 2):
+        reads.give_up(index)
+        reads.give_up(index)
+    records.write("me", 100.0)
+    reads.give_up(3)
+    records.write("me", 200.0)
+
+    assert [line.split(",")[0] for line in lost(caplog)] == [
+        "me: 1 record failed",
+        "me: 2 records failed",
+        "me: 1 record failed",
+    ]
+
+
 def test_after_the_line_about_lost_records_nothing_is_left_to_log() -> None:
     records = UnretrievedErrors(wake=lambda: None)
     assert not records.active

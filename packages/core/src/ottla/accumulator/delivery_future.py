@@ -29,7 +29,8 @@ class DeliveryFuture(Future[RecordMetadata]):
         self._outcome = outcome
         self._reads = reads
         self._has_callback = False
-        self._expects = False  # the error, for its callbacks; others may expect it, too
+        self._expects = False  # the error, for its callbacks
+        self._expectation = object()  # its own: a task that awaits the same delivery expects the error, too
         self.set_running_or_notify_cancel()  # so that `cancel` returns False
 
     def cancel(self) -> bool:
@@ -57,7 +58,7 @@ class DeliveryFuture(Future[RecordMetadata]):
             if self._has_callback:  # which reads the error, on another thread perhaps, and later
                 reads, index = self._reads()
                 self._expects = True  # before: another thread may give it up now, and this one does so below
-                reads.expect(index)
+                reads.expect(index, by=self._expectation)
             self.set_exception(error)
             if not self._has_callback:  # it was cancelled on another thread in between
                 self._give_up()
@@ -85,7 +86,7 @@ class DeliveryFuture(Future[RecordMetadata]):
         if not self._expects:
             return
         reads, index = self._reads()
-        reads.give_up(index)
+        reads.give_up(index, by=self._expectation)
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], Any]) -> None:
         """Call *fn* with this future when it is done, as `Future.add_done_callback` does."""

@@ -10,22 +10,26 @@ from collections.abc import Callable
 
 
 class ErrorReads:
-    """The errors of a failed batch of *count* records by their indexes. For any thread."""
+    """The errors of a failed batch of *count* records by their indexes. For any thread.
+
+    Waits of tasks and callbacks of loops share the expectation of a record. Whoever may give it up later than they do,
+    on its own, expects the error *by* an object of its own.
+    """
 
     __slots__ = ("_expected", "_read", "count", "when_given_up")
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._read: set[int] = set()
-        self._expected: set[int] = set()  # also of errors that were read since
+        self._expected: set[tuple[int, object]] = set()  # also of errors that were read since
         self.when_given_up: Callable[[], object] | None = None
-        """Called once, when an error becomes unread again; set once the batch is gone, which would have it logged."""
+        """Called when errors become unread again; set once the batch is gone, which would have them logged."""
 
     @property
     def unread(self) -> int:
         """The number of errors that were neither read nor are expected to be."""
         expected = self._expected
-        return self.count - (len(self._read | expected) if expected else len(self._read))
+        return self.count - (len(self._read | _indexes(expected)) if expected else len(self._read))
 
     @property
     def expects(self) -> bool:
@@ -40,21 +44,21 @@ class ErrorReads:
         """Do what `read` does for every record."""
         self._read.update(range(self.count))
 
-    def expect(self, index: int) -> None:
+    def expect(self, index: int, *, by: object = None) -> None:
         """Note that something is expected to pass the error of a record to the program."""
-        self._expected.add(index)
+        self._expected.add((index, by))
 
     def expect_all(self) -> None:
         """Do what `expect` does for every record."""
-        self._expected.update(range(self.count))
+        self._expected.update((index, None) for index in range(self.count))
 
-    def give_up(self, index: int) -> None:
-        """Undo `expect`: unless it was read, the error is for others."""
-        self._expected.discard(index)
+    def give_up(self, index: int, *, by: object = None) -> None:
+        """Undo `expect`: unless it was read, or something else expects it, the error is for others."""
+        self._expected.discard((index, by))
         self._notify()
 
     def give_up_all(self) -> None:
-        """Undo `expect` for every record."""
+        """Undo `expect_all`, and all that was expected besides."""
         self._expected.clear()
         self._notify()
 
@@ -64,15 +68,29 @@ class ErrorReads:
         Return how many of them were unread, and whether there are others: if those expectations are given up, the next
         report has them, or the log.
         """
-        expected = self._expected.copy()  # once: an expectation that is given up meanwhile is for the next report
+        # Once: an expectation that is given up meanwhile is for the next report.
+        expected = _indexes(self._expected) if self._expected else set()
         unread = self.count - len(self._read | expected)
         others = expected - self._read
         if others:
-            self._read.update(index for index in range(self.count) if index not in others)
+            self._read_all_but(others)
         return unread, bool(others)
+
+    def take_unread(self) -> int:
+        """Return the number of errors that were unread, and note that they are read."""
+        expected = _indexes(self._expected)
+        unread = self.count - len(self._read | expected)
+        self._read_all_but(expected - self._read)
+        return unread
+
+    def _read_all_but(self, others: set[int]) -> None:
+        self._read.update(index for index in range(self.count) if index not in others)
 
     def _notify(self) -> None:
         notify = self.when_given_up
         if notify is not None and self.unread:
-            self.when_given_up = None
             notify()
+
+
+def _indexes(expected: set[tuple[int, object]]) -> set[int]:
+    return {index for index, _by in expected.copy()}  # a copy is made at once, whatever other threads give up

@@ -49,7 +49,7 @@ class DropNotice:
         reads = self._failed.reads
         if reads.unread:
             self._dropped(self._failed)
-        elif reads.expects:  # of a cycle, the collector may finalize what expects an error after this
+        if reads.expects:  # of a cycle, the collector may finalize what expects an error after this
             reads.when_given_up = partial(self._dropped, self._failed)
 
 
@@ -176,7 +176,10 @@ class UnretrievedErrors:
                 self._count(failed)
 
     def _count(self, failed: FailedRecords) -> None:
-        self._records += failed.reads.unread
+        unread = failed.reads.take_unread()
+        if not unread:  # they were counted: those that are given up after the batch is gone come one by one
+            return
+        self._records += unread
         self._batches += 1
         self._partitions[failed.topic, failed.partition] = None
         self._error = one_line(failed.error)
