@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pytest
@@ -503,3 +503,32 @@ def test_a_finalizer_may_log_while_a_thread_takes_the_next_line(lines: Lines) ->
         assert sorted(lines.lines) == ["a line", "of a finalizer"], step
         assert not busy_handlers._state.busy
     assert step > 30
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("started", [False, True])
+def test_ctrl_c_while_a_line_is_left_to_a_thread_stops_no_later_line(
+    started: bool, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if started:
+            start(thread)
+        raise KeyboardInterrupt
+
+    def log() -> None:
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        with suppress(KeyboardInterrupt):
+            robust_logger("ottla.test").warning("interrupted")
+        monkeypatch.setattr(threading.Thread, "start", start)
+        robust_logger("ottla.test").warning("a line")
+
+    thread = threading.Thread(target=log)
+    with lines.lock:  # type: ignore[union-attr]
+        thread.start()
+        thread.join(WITHIN)
+    await_end_of_log_threads()
+
+    assert lines.lines[-1:] == ["a line"]
+    assert not busy_handlers._state.busy

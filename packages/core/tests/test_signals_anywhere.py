@@ -19,6 +19,8 @@ from own_io_thread import io_thread_of
 from machine import wait_until
 from ottla import Delivery, DeliveryReport, OttlaError, Producer, ProducerClosedError, UndeliveredError
 from ottla.accumulator.unretrieved_errors import UnretrievedErrors
+from ottla.concurrency import signals
+from ottla.interfaces import ProducerRecord
 from ottla.producer import build as assembly
 from ottla_testkit.simulation import SimulatedCluster
 
@@ -363,3 +365,38 @@ def test_ctrl_c_while_a_producer_begins_leaves_no_thread() -> None:
         io_thread._client.shutdown()  # else Python warns of sockets, which are freed with an engine without a thread
         number += STRIDE
     assert number > 300
+
+
+class Closed:
+    """An interceptor that notes that it is closed."""
+
+    closed = 0
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        return record
+
+    def on_acknowledgement(self, metadata: object, error: object, context: object) -> None:
+        pass
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.mark.rule("producer.signals.raise")
+@pytest.mark.parametrize("place", [(assembly, "choose_send"), (signals, "Deferred")])
+def test_ctrl_c_before_the_thread_of_a_producer_closes_its_plugins(
+    place: tuple[object, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_keywords: object) -> None:
+        raise KeyboardInterrupt
+
+    engine = assembly.build({"bootstrap.servers": "127.0.0.1:1"}, {"interceptor_classes": [Closed]})
+    made = Producer.__new__(Producer)
+    before = Closed.closed
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made._begin(engine)
+    io_thread_of(engine)._client.shutdown()
+
+    assert Closed.closed == before + 1

@@ -309,6 +309,20 @@ def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: 
     assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [": 1 record", ": 1 record"]
 
 
+def test_what_a_close_has_reported_is_not_logged_with_later_errors(caplog: pytest.LogCaptureFixture) -> None:
+    records = UnretrievedErrors(wake=lambda: None)
+    records.hold()
+    drop(records, "reported")
+    records.write("me", 0.0, final=True)  # of the I/O thread, before the report
+    records.note_report()
+    assert caplog.records == []
+
+    drop(records, "later", reports=1)
+    wait_until(lambda: caplog.records, timeout=20)  # another thread writes it
+
+    assert ["1 record failed" in line.getMessage() for line in caplog.records] == [True]
+
+
 @pytest.mark.rule("producer.log.lost")
 def test_after_a_close_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock() -> None:
     records = UnretrievedErrors(wake=lambda: None)
@@ -369,9 +383,11 @@ def test_an_error_that_is_given_up_after_its_batch_is_dropped_is_logged_once(
     )
 
 
-def drop(records: UnretrievedErrors, topic: str) -> None:
+def drop(records: UnretrievedErrors, topic: str, *, reports: int = 0) -> None:
     error = DeliveryError(topic, topic=topic, partition=0, attempts=1, possibly_persisted=False)
-    records.drop(FailedRecords(topic=topic, partition=0, reads=ErrorReads(1), error=error))
+    failed = FailedRecords(topic=topic, partition=0, reads=ErrorReads(1), error=error)
+    failed.reports = reports
+    records.drop(failed)
 
 
 @pytest.mark.rule("producer.log.lost")

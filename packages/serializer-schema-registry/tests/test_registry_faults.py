@@ -6,10 +6,12 @@ import random
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hostile_registry import Hostile, hostile_registry, hostile_server, says, trickles
+from interrupted_anywhere import Interruption
 from without_ipv6 import WithoutIPv6, addresses
 
 from ottla.interfaces import Secret
@@ -318,3 +320,19 @@ def test_a_name_whose_lookup_got_no_thread_is_looked_up_by_the_next_call(
             names.addresses("localhost", 8081, timeout=30)
 
     assert names.addresses("localhost", 8081, timeout=30)
+
+
+@pytest.mark.unmeasured
+def test_a_name_whose_lookup_was_interrupted_is_looked_up_by_the_next_call() -> None:
+    def raise_ctrl_c(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    names = HostNames()
+    for number in range(1_000):
+        interruption = Interruption(number, raise_ctrl_c)
+        with suppress(KeyboardInterrupt):
+            interruption.during(lambda: names.addresses("localhost", 8081, timeout=30))
+        assert names.addresses("localhost", 8081, timeout=30), interruption.where
+        if not interruption.where:
+            break
+    assert number > 8

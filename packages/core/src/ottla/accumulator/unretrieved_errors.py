@@ -141,7 +141,9 @@ class UnretrievedErrors:
 
     def _write_last(self) -> None:
         while self._dropped:
-            self._count(self._dropped.popleft())
+            failed = self._dropped.popleft()
+            if failed.reports == self.reports:  # else `close` has reported it, which ended before it was counted
+                self._count(failed)
         if self._records:  # else an earlier line has them
             self._write_counts(self._client_id)
 

@@ -59,6 +59,9 @@ class _BusyHandler:
         self._on_error = on_error
         self._lines: deque[logging.LogRecord] = deque()
         self._dropped = 0
+        self._prepare()
+
+    def _prepare(self) -> None:
         self.thread = threading.Thread(target=Context().run, args=(self.run,), name="ottla-log", daemon=True)
         self._to_start = [self.thread]
 
@@ -76,13 +79,15 @@ class _BusyHandler:
         """Start the thread unless it was started; the caller holds the lock. Return False if the system has none."""
         try:
             thread = self._to_start.pop()  # at once: a finalizer that runs between two steps may log, too
+            thread.start()  # it waits for the lock first
         except IndexError:
             return True
-        try:
-            thread.start()  # it waits for the lock first
         except (RuntimeError, MemoryError):
             _state.busy.pop(id(self._handler), None)
             return False
+        except BaseException:  # of a signal's handler: perhaps there is no thread, so the next line starts one
+            self._prepare()
+            raise
         return True
 
     def run(self) -> None:
@@ -127,7 +132,8 @@ def _finish() -> None:
     """Wait for the lines at the end of the program, but not for ever: a handler may be busy for good."""
     deadline = time.monotonic() + WAIT_AT_EXIT
     for busy in list(_state.busy.values()):
-        busy.thread.join(max(0.0, deadline - time.monotonic()))
+        if busy.thread.ident is not None:  # else a signal came before its start
+            busy.thread.join(max(0.0, deadline - time.monotonic()))
         if busy.thread.is_alive() and sys.stderr is not None:
             print(f"{len(busy) + 1} lines of the log are lost: their logging handler is busy", file=sys.stderr)
 

@@ -132,17 +132,19 @@ class Producer(metaclass=ListedWithoutHints):
         self._table_calls = TableCalls(engine, self._blocking_send.find_route)
         self._unclosed = weakref.finalize(self, self._lifecycle.abandon)
         self._unclosed.atexit = False
-        # Not Producer.send: a test or a tool may have put another one into its place in the class.
-        send = assembly.choose_send(self, engine, overridden=type(self).send is not _SEND)
-        if send is not None:
-            self.send = send  # type: ignore[method-assign]
         try:
+            # Not Producer.send: a test or a tool may have put another one into its place in the class.
+            send = assembly.choose_send(self, engine, overridden=type(self).send is not _SEND)
+            if send is not None:
+                self.send = send  # type: ignore[method-assign]
             self._lifecycle.start()
             engine.reporting.start()
         except BaseException:  # as Ctrl-C in a wait: without this producer, its I/O thread must not go on
             self._unclosed.detach()
             if self._lifecycle.started:
                 self._lifecycle.close(0.0)
+            else:
+                engine.plugins.close(0.0)
             raise
 
     def send(

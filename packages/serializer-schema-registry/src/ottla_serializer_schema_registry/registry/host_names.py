@@ -51,18 +51,17 @@ class HostNames:
     def _lookup(self, host: str, port: int) -> _Lookup:
         wanted = (os.getpid(), host, port)  # after a fork, the thread of a lookup is only in the other process
         mine = _Lookup()
-        lookup = self._running.setdefault(wanted, mine)
-        if lookup is mine:
-            thread = threading.Thread(
-                target=self._run, args=(wanted, mine), name="ottla-registry-resolver", daemon=True
-            )
-            try:
+        thread = threading.Thread(target=self._run, args=(wanted, mine), name="ottla-registry-resolver", daemon=True)
+        try:
+            lookup = self._running.setdefault(wanted, mine)
+            if lookup is mine:
                 thread.start()
-            except BaseException as error:  # also of a signal's handler
-                self._end(wanted, mine, error)
-                if not isinstance(error, RuntimeError):
-                    raise
-                raise OSError(f"the system has no thread for looking up {host!r}: {error}") from error
+        except RuntimeError as error:
+            self._end(wanted, mine, error)
+            raise OSError(f"the system has no thread for looking up {host!r}: {error}") from error
+        except BaseException:  # of a signal's handler, at any step
+            self._end(wanted, mine, OSError("the lookup was interrupted"))
+            raise
         return lookup
 
     def _run(self, wanted: tuple[int, str, int], lookup: _Lookup) -> None:
@@ -76,5 +75,6 @@ class HostNames:
     def _end(self, wanted: tuple[int, str, int], lookup: _Lookup, error: BaseException | None) -> None:
         if error is not None:
             lookup.error = error
-        self._running.pop(wanted, None)
+        if self._running.get(wanted) is lookup:  # else its start was interrupted, and there may be a newer one
+            self._running.pop(wanted, None)
         lookup.done.set()
