@@ -72,7 +72,7 @@ class OwnPath:
     def request(self, batches: Sequence[ProducerBatch]) -> Sequence[Buffer]:
         """Make the request of the batches."""
         ids = {TOPIC: TOPIC_ID}
-        return produce_request(batches, acks=-1, timeout=30.0, topic_ids=ids, on_complete=repr).body(VERSION)
+        return produce_request(batches, acks=-1, timeout=30.0, topic_ids=ids, on_complete=id).body(VERSION)
 
     def response(self, batches: Sequence[ProducerBatch], response: bytes) -> None:
         """Complete the batches by the response."""
