@@ -220,7 +220,9 @@ class Processors:
     """The processors that this process may use, and those of them on which no block runs."""
 
     def __init__(self) -> None:
-        self.all = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else list(range(os.cpu_count() or 1))
+        self.all = list(range(os.cpu_count() or 1))
+        if sys.platform == "linux":
+            self.all = sorted(os.sched_getaffinity(0))
         self._free: SimpleQueue[int] = SimpleQueue()
         for processor in self.all:
             self._free.put(processor)
