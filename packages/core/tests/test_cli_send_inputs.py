@@ -677,7 +677,7 @@ def test_a_state_is_not_written_to_what_a_link_names(tmp_path: Path) -> None:
     assert other.read_text() == "precious"
 
 
-def test_a_state_in_a_folder_that_cannot_be_written_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_written_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "STATE"
 
     with pytest.raises(InputError, match=r"STATE\.lock cannot be opened, .* --resume .*: No such file"), locked(path):

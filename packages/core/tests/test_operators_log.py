@@ -300,7 +300,7 @@ def test_an_unreachable_cluster_has_a_first_and_a_last_line(caplog: pytest.LogCa
 
 @pytest.mark.rule("metadata.wait.cause")
 @pytest.mark.parametrize(("of", "doing"), [("names", "looking up the name"), ("hosts", "connecting")])
-def test_a_server_that_does_not_answer_yet_is_named_before_an_attempt_fails(
+def test_a_server_without_an_answer_is_named_before_an_attempt_fails(
     of: str, doing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = machine_with_topic(1)

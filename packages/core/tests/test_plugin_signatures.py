@@ -172,7 +172,7 @@ def test_another_thread_may_write_to_a_contract_that_is_read(monkeypatch: pytest
     assert wrong_signatures(Mine(), KINDS["compressor"], Contract) == ()
 
 
-def test_each_object_of_a_class_is_judged_alike_unless_it_has_a_method_of_its_own() -> None:
+def test_objects_of_a_class_are_judged_alike_but_for_methods_of_their_own() -> None:
     class Contract(Protocol):
         def compress(self, chunks: object, *, level: int | None) -> bytes: ...
 

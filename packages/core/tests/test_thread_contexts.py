@@ -63,7 +63,7 @@ def test_callbacks_do_not_see_the_context_that_made_the_producer(encoder: str) -
     assert seen == [("ottla-io-ottla", "no request")] * 2
 
 
-def test_a_handler_that_writes_later_does_not_see_the_context_of_another_line() -> None:
+def test_a_handler_that_writes_later_sees_the_context_of_no_line() -> None:
     seen: list[str] = []
 
     class Handler(logging.Handler):

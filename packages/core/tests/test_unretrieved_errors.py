@@ -309,7 +309,7 @@ def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: 
     assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [": 1 record", ": 1 record"]
 
 
-def test_what_a_close_has_reported_is_not_logged_with_later_errors(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_a_closes_report_are_not_logged_with_later_ones(caplog: pytest.LogCaptureFixture) -> None:
     records = UnretrievedErrors(wake=lambda: None)
     records.hold()
     drop(records, "reported")
@@ -324,7 +324,7 @@ def test_what_a_close_has_reported_is_not_logged_with_later_errors(caplog: pytes
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_after_a_close_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock() -> None:
+def test_after_a_close_a_finalizer_logs_nothing_under_a_handlers_lock() -> None:
     records = UnretrievedErrors(wake=lambda: None)
     records.reports = -1
     records.hold()
@@ -360,7 +360,7 @@ def test_after_a_close_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock
 
 @pytest.mark.rule("producer.log.lost")
 @pytest.mark.parametrize("read", [False, True])
-def test_an_error_that_is_given_up_after_its_batch_is_dropped_is_logged_once(
+def test_an_error_given_up_after_its_batch_is_dropped_is_logged_once(
     read: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The collector finalizes the parts of a cycle in any order."""
@@ -391,7 +391,7 @@ def drop(records: UnretrievedErrors, topic: str, *, reports: int = 0) -> None:
 
 
 @pytest.mark.rule("producer.log.lost")
-def test_errors_given_up_one_by_one_after_their_batch_is_dropped_are_all_counted(
+def test_errors_given_up_one_by_one_after_a_drop_are_all_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     records = UnretrievedErrors(wake=lambda: None)

@@ -323,7 +323,7 @@ def test_a_name_whose_lookup_got_no_thread_is_looked_up_by_the_next_call(
 
 
 @pytest.mark.unmeasured
-def test_a_name_whose_lookup_was_interrupted_is_looked_up_by_the_next_call() -> None:
+def test_after_an_interrupted_lookup_the_next_call_looks_the_name_up() -> None:
     def raise_ctrl_c(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 

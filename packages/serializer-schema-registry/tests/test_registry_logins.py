@@ -195,7 +195,7 @@ def test_a_valid_token_is_used_while_no_other_can_be_had(registry: Checked, monk
         ("", "visible ASCII characters only"),
     ],
 )
-def test_what_is_no_token_is_refused(registry: Checked, given: Any, words: str) -> None:
+def test_a_value_that_is_no_token_is_refused(registry: Checked, given: Any, words: str) -> None:
     with producer(registry, bearer_auth_token=lambda: given) as sends:
         error = cause(sends)
     assert isinstance(error, RegistryAccessError)
@@ -205,7 +205,7 @@ def test_what_is_no_token_is_refused(registry: Checked, given: Any, words: str) 
 
 
 @pytest.mark.parametrize("given", ["no-colon", ("al:ice", "x"), ("alice",), None, "alice:\ud800"])
-def test_what_is_no_user_and_password_is_refused(registry: Checked, given: Any) -> None:
+def test_a_value_without_user_and_password_is_refused(registry: Checked, given: Any) -> None:
     with producer(registry, basic_auth_user_info=lambda: given) as sends:
         error = cause(sends)
     assert isinstance(error, RegistryAccessError)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 class ErrorReads:
     """The errors of a failed batch of *count* records by their indexes. For any thread.
 
-    Waits of tasks and callbacks of loops share the expectation of a record. Whoever may give it up later than they do,
-    on its own, expects the error *by* an object of its own.
+    Waits of tasks and callbacks of loops share the expectation of a record. What may give it up later than they do
+    expects the error *by* an object of its own.
     """
 
     __slots__ = ("_expected", "_read", "count", "when_given_up")
@@ -73,18 +73,8 @@ class ErrorReads:
         unread = self.count - len(self._read | expected)
         others = expected - self._read
         if others:
-            self._read_all_but(others)
+            self._read.update(index for index in range(self.count) if index not in others)
         return unread, bool(others)
-
-    def take_unread(self) -> int:
-        """Return the number of errors that were unread, and note that they are read."""
-        expected = _indexes(self._expected)
-        unread = self.count - len(self._read | expected)
-        self._read_all_but(expected - self._read)
-        return unread
-
-    def _read_all_but(self, others: set[int]) -> None:
-        self._read.update(index for index in range(self.count) if index not in others)
 
     def _notify(self) -> None:
         notify = self.when_given_up

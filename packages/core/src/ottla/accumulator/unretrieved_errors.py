@@ -23,13 +23,14 @@ logger = robust_logger(__name__)
 class FailedRecords:
     """The report of a failed batch, without a reference to it; `reads` are the batch's own."""
 
-    __slots__ = ("error", "partition", "reads", "reports", "topic")
+    __slots__ = ("counted", "error", "partition", "reads", "reports", "topic")
 
     def __init__(self, *, topic: str, partition: int, reads: ErrorReads, error: DeliveryError) -> None:
         self.topic = topic
         self.partition = partition
         self.reads = reads
         self.error = error
+        self.counted = 0  # of the unread errors, for a log line
         self.reports = 0  # how many delivery reports there were before: the next one counts it
 
 
@@ -178,10 +179,11 @@ class UnretrievedErrors:
                 self._count(failed)
 
     def _count(self, failed: FailedRecords) -> None:
-        unread = failed.reads.take_unread()
-        if not unread:  # they were counted: those that are given up after the batch is gone come one by one
+        more = failed.reads.unread - failed.counted
+        if not more:  # those that are given up after the batch is gone come one by one
             return
-        self._records += unread
+        failed.counted += more
+        self._records += more
         self._batches += 1
         self._partitions[failed.topic, failed.partition] = None
         self._error = one_line(failed.error)

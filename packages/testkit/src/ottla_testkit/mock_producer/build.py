@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import build_queueing
 from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
@@ -46,8 +47,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
     config, plugins = choose_plugins(*_settings(settings, keywords), registry=_registry(), objects=objects)
-    max_lookup = config.batching.max_block
-    config = _at_once(config)
+    max_lookup, config = config.batching.max_block, _at_once(config)
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff)
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
@@ -79,13 +79,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     )
     if coordinator is not None:
         sent_batches.on_failure = coordinator.sequences.fail
-    rounds = MockIoLoop(
-        accumulator=accumulator,
-        sent_batches=sent_batches,
-        coordinator=coordinator,
-        client_id=plugins.client_id,
-        clock=SYSTEM.clock,
-    )
+    rounds = _rounds(accumulator, sent_batches, coordinator, plugins.client_id)
     engine = Engine.build(
         config,
         plugins,
@@ -106,6 +100,18 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
         environment=SYSTEM,
     )
     return MockParts(engine=engine, sent_batches=sent_batches, rounds=rounds, coordinator=coordinator)
+
+
+def _rounds(
+    accumulator: RecordAccumulator, sent_batches: SentBatches, coordinator: MockCoordinator | None, client_id: str
+) -> MockIoLoop:
+    return MockIoLoop(
+        accumulator=accumulator,
+        sent_batches=sent_batches,
+        coordinator=coordinator,
+        client_id=client_id,
+        clock=SYSTEM.clock,
+    )
 
 
 def _settings(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -250,7 +250,7 @@ def test_the_token_is_a_secret() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "two words", "one\nline", "tökén", 7])
-def test_what_is_no_token_is_refused_without_telling_it(wrong: Any) -> None:
+def test_a_value_that_is_no_token_is_refused_without_telling_it(wrong: Any) -> None:
     with pytest.raises(ConfigError) as raised:
         check_config(settings(9000, **{TOKEN: wrong}))
 
