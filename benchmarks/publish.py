@@ -32,10 +32,11 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "asynchronous-memory": ("asynchronous_memory.py",),
     "start": ("start.py",),
     "distance-pythons": ("distance_pythons.py",),
+    "threads-pythons": ("threads_pythons.py",),
 }  # fmt: skip
 """The benchmark of each table, with its options."""
 
-ON_REQUEST: Final = ("distance-pythons",)
+ON_REQUEST: Final = ("distance-pythons", "threads-pythons")
 """Those that are measured only if they are named: they need other Pythons than this one."""
 
 

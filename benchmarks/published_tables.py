@@ -131,6 +131,38 @@ def distance_pythons(found: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
+def threads_pythons(found: Mapping[str, Any]) -> Sequence[str]:
+    """Thousands of records per second with the GIL and without it, their ratio, and what more threads bring."""
+    rows = {(row["encoder"], row["batch_size"], row["load"], row["python"]): row for row in found["rows"]}
+    cases = dict.fromkeys((encoder, size) for encoder, size, _load, _python in rows)
+    loads = list(dict.fromkeys(load for _encoder, _size, load, _python in rows))
+
+    def cells(encoder: str, size: int, load: str) -> Sequence[str]:
+        usual, free = (rows[encoder, size, load, python] for python in ("with", "without"))
+        alone = rows[encoder, size, loads[0], "without"]
+        return [
+            f"{ENCODERS[encoder]}, `batch.size={size}`, {load}",
+            *(_whole(median(row["rates"]) / 1_000) for row in (usual, free)),
+            _of_rounds(free["rates"], usual["rates"]),
+            _of_rounds(free["rates"], alone["rates"]),
+            *(f"{median(row['cpu']):.2f}" for row in (usual, free)),
+            *(_whole(median(row["per_request"])) for row in (usual, free)),
+        ]
+
+    heads = [
+        "",
+        "with the GIL",
+        "without",
+        "without / with",
+        "of one thread",
+        "µs with",
+        "without",
+        "a request",
+        "without",
+    ]
+    return _table(heads, (cells(encoder, size, load) for encoder, size in cases for load in loads))
+
+
 def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Milliseconds more than a process that does nothing."""
     return _table(
@@ -149,6 +181,7 @@ TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "asynchronous-memory": asynchronous_memory,
     "start": start,
     "distance-pythons": distance_pythons,
+    "threads-pythons": threads_pythons,
 }
 
 WORDS: Final[Mapping[str, Callable[[Any], str]]] = {"clients": clients_in_words}
@@ -191,6 +224,11 @@ def _quotient(row: Mapping[str, Any], client: str, by: str, part: str) -> str:
     pairs = zip(row["took"][client], row["took"][by], strict=True)
     ratio = median(own[part] / other[part] for own, other in pairs)
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
+def _of_rounds(figures: Sequence[float], by: Sequence[float]) -> str:
+    """The figures divided by those of the same rounds, the median."""
+    return f"{median(own / other for own, other in zip(figures, by, strict=True)):.2f}"
 
 
 def _code(case: str) -> str:

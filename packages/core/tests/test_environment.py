@@ -39,6 +39,7 @@ EXCEPTIONS = {
     "accumulator/raising_callbacks.py": "faults of the program, which producers of all simulations share",
     "accumulator/topic_routes.py": "nothing waits while its lock is held",
     "concurrency/environment.py": "the default environment is made of Python's functions",
+    "concurrency/single_flight.py": "fetches of plugins, over connections that no simulation has",
     "concurrency/signals.py": "the time between two signals: Python runs handlers by the system's clock",
     "network/authentication/authentication.py": "the default of a parameter that `network.build` passes",
     "network/backoff.py": "the default of a parameter that `network.build` passes",

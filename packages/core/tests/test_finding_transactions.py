@@ -80,8 +80,9 @@ class Brokers:
     def ready(self, node: int, _now: float, **_for_records: bool) -> bool:
         return node not in self.silent and node in self.metadata.cluster.brokers
 
-    def failure(self, node: int) -> ConnectionFailedError | None:
-        return self.silent.get(node)
+    @property
+    def obstacles(self) -> Any:
+        return SimpleNamespace(failure=self.silent.get)
 
     def send(self, node: int, request: Request, _now: float) -> None:
         self.asked.append((request.message.name, node))
