@@ -110,14 +110,10 @@ class Server:
         self._cluster.create(TOPIC, *[1] * PARTITIONS)
         self._lock = threading.Lock()
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self._cluster.address = self._socket.getsockname()[:2]
+        host, port = self._socket.getsockname()[:2]
+        self._cluster.address = host, port
+        self.address = f"{host}:{port}"
         threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        """Its host and port."""
-        host, port = self._cluster.address
-        return f"{host}:{port}"
 
     def _accept(self) -> None:
         while True:
