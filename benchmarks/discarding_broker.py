@@ -27,35 +27,11 @@ FIRST_WITH_TOPIC_IDS: Final = 13
 DELTA_OF_LAST_RECORD: Final = 23
 """Where a batch has the number of its records less one."""
 
-
-@attrs.define
-class Reader:
-    """Reads the fields of a request in their order."""
-
-    view: memoryview
-    at: int = 0
-
-    def number(self, form: str) -> int:
-        """A number of a fixed size, in the form of `struct`."""
-        [value] = struct.unpack_from(form, self.view, self.at)
-        self.at += struct.calcsize(form)
-        return int(value)
-
-    def varint(self) -> int:
-        """An unsigned varint, as a compact length plus one."""
-        shift = value = 0
-        while True:
-            byte = self.view[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
-    def bytes(self, size: int) -> bytes:
-        """As many bytes."""
-        self.at += size
-        return bytes(self.view[self.at - size : self.at])
+_HEAD: Final = struct.Struct(">hhih")
+_BEGIN: Final = struct.Struct(">ib")
+_INT32: Final = struct.Struct(">i")
+_PARTITION: Final = struct.Struct(">ihqqqbbb")
+_END: Final = bytes(5)  # no throttling, and no tagged fields
 
 
 @attrs.define
@@ -67,38 +43,37 @@ class Discards:
     _offsets: dict[tuple[bytes, int], int] = attrs.Factory(dict)
 
     def respond(self, request: memoryview) -> bytes:
-        """The response to a Produce request of version 9 or later."""
-        read = Reader(request)
-        _key, version, correlation = read.number(">h"), read.number(">h"), read.number(">i")
-        read.bytes(max(read.number(">h"), 0) + 1)  # the client id, and no tagged fields
-        read.bytes(max(read.varint() - 1, 0) + 6)  # the transactional id, acks and the time-out
-        topics = read.varint()
-        out = bytearray(struct.pack(">i", correlation) + b"\0" + _varint(topics))
+        """The response to a Produce request of version 9 or later.
+
+        In one function, with few calls: what it takes is missing to a client that runs on the same processors.
+        """
+        _key, version, correlation, client_id = _HEAD.unpack_from(request, 0)
+        at = _HEAD.size + max(client_id, 0) + 1  # no tagged fields
+        transactional_id, at = _varint(request, at)
+        topics, at = _varint(request, at + max(transactional_id - 1, 0) + 6)  # behind acks and the time-out
+        out = bytearray(_BEGIN.pack(correlation, 0)) + _varint_of(topics)
         for _ in range(topics - 1):
-            if version >= FIRST_WITH_TOPIC_IDS:
-                name = read.bytes(16)
-                out += name
-            else:
-                size = read.varint()
-                name = read.bytes(size - 1)
-                out += _varint(size) + name
-            partitions = read.varint()
-            out += _varint(partitions)
+            size = 16
+            if version < FIRST_WITH_TOPIC_IDS:
+                size, at = _varint(request, at)
+                out += _varint_of(size)
+                size -= 1
+            name = bytes(request[at : at + size])
+            partitions, at = _varint(request, at + size)
+            out += name + _varint_of(partitions)
             for _ in range(partitions - 1):
-                out += self._partition(read, name)
-            read.bytes(1)
+                [index] = _INT32.unpack_from(request, at)
+                size, at = _varint(request, at + 4)
+                count = _INT32.unpack_from(request, at + DELTA_OF_LAST_RECORD)[0] + 1
+                at += size  # the length is one less, and an empty list of tagged fields follows
+                first = self._offsets.get((name, index), 0)
+                self._offsets[name, index] = first + count
+                self.records += count
+                out += _PARTITION.pack(index, 0, first, -1, 0, 1, 0, 0)
+            at += 1
             out.append(0)
         self.requests += 1
-        return bytes(out) + struct.pack(">i", 0) + b"\0"
-
-    def _partition(self, read: Reader, name: bytes) -> bytes:
-        index, size = read.number(">i"), read.varint() - 1
-        [delta] = struct.unpack_from(">i", read.view, read.at + DELTA_OF_LAST_RECORD)
-        read.at += size + 1
-        first = self._offsets.get((name, index), 0)
-        self._offsets[name, index] = first + delta + 1
-        self.records += delta + 1
-        return struct.pack(">ihqqq", index, 0, first, -1, 0) + b"\1\0\0"
+        return bytes(out + _END)
 
 
 class Server:
@@ -156,7 +131,22 @@ def _fill(connection: socket.socket, view: memoryview) -> bool:
     return True
 
 
-def _varint(value: int) -> bytes:
+def _varint(view: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint, as a compact length plus one, and the place behind it."""
+    byte = view[at]
+    if byte < 128:
+        return byte, at + 1
+    shift, value = 7, byte & 127
+    while True:
+        at += 1
+        byte = view[at]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at + 1
+        shift += 7
+
+
+def _varint_of(value: int) -> bytes:
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
