@@ -240,7 +240,8 @@ class LeaderEpochs:
     """The leader epochs that a producer knows: they never go back, whatever an outdated broker says.
 
     The exception is a leader that only a hint has named, and that is not among the brokers of a later metadata
-    response: a false hint must not leave a partition without a leader. *hints*: whether brokers give any.
+    response: a false hint must not leave a partition without a leader. *hints*: whether brokers give any. A broker
+    before 2.8 has no reliable epochs: with its response the producer forgets what it knew, as Java's does (KAFKA-9212).
     """
 
     def __init__(self, *, hints: bool) -> None:
@@ -251,6 +252,10 @@ class LeaderEpochs:
         """Check the producer's metadata against what it has known before."""
         for name, topic in cluster.topics.items():
             for partition, (epoch, leader) in enumerate(zip(topic.epochs, topic.leaders, strict=True)):
+                if epoch < 0:
+                    for place in [each for each in self._known if each[::2] == (name, partition)]:
+                        del self._known[place]
+                    continue
                 place = (name, bytes(topic.id), partition)
                 known, known_leader = self._known.get(place, (0, leader))
                 if 0 <= epoch < known and (known_leader in cluster.brokers or not self._hints):
