@@ -17,6 +17,7 @@ from typing import Final
 
 import attrs
 
+from ottla.protocol.primitives import read_uvarint, uvarint
 from ottla_testkit.simulation import Session, SimulatedCluster
 from ottla_testkit.simulation.pending_response import content_of
 
@@ -49,21 +50,21 @@ class Discards:
         """
         _key, version, correlation, client_id = _HEAD.unpack_from(request, 0)
         at = _HEAD.size + max(client_id, 0) + 1  # no tagged fields
-        transactional_id, at = _varint(request, at)
-        topics, at = _varint(request, at + max(transactional_id - 1, 0) + 6)  # behind acks and the time-out
-        out = bytearray(_BEGIN.pack(correlation, 0)) + _varint_of(topics)
+        transactional_id, at = read_uvarint(request, at)
+        topics, at = read_uvarint(request, at + max(transactional_id - 1, 0) + 6)  # behind acks and the time-out
+        out = bytearray(_BEGIN.pack(correlation, 0)) + uvarint(topics)
         for _ in range(topics - 1):
             size = 16
             if version < FIRST_WITH_TOPIC_IDS:
-                size, at = _varint(request, at)
-                out += _varint_of(size)
+                size, at = read_uvarint(request, at)
+                out += uvarint(size)
                 size -= 1
             name = bytes(request[at : at + size])
-            partitions, at = _varint(request, at + size)
-            out += name + _varint_of(partitions)
+            partitions, at = read_uvarint(request, at + size)
+            out += name + uvarint(partitions)
             for _ in range(partitions - 1):
                 [index] = _INT32.unpack_from(request, at)
-                size, at = _varint(request, at + 4)
+                size, at = read_uvarint(request, at + 4)
                 count = _INT32.unpack_from(request, at + DELTA_OF_LAST_RECORD)[0] + 1
                 at += size  # the length is one less, and an empty list of tagged fields follows
                 first = self._offsets.get((name, index), 0)
@@ -129,30 +130,6 @@ def _fill(connection: socket.socket, view: memoryview) -> bool:
             return False
         got += more
     return True
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint, as a compact length plus one, and the place behind it."""
-    byte = view[at]
-    if byte < 128:
-        return byte, at + 1
-    shift, value = 7, byte & 127
-    while True:
-        at += 1
-        byte = view[at]
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at + 1
-        shift += 7
-
-
-def _varint_of(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def main() -> None:

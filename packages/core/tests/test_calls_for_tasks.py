@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 from event_loop_kinds import KINDS
+from lines_under_lock import lines_logged_under_lock
 
 from machine import wait_until
 from ottla.aio.calls import _Completion, _ExpectedTurn, on_a_thread
@@ -132,36 +133,13 @@ def test_an_error_that_the_loop_gets_no_turn_for_is_logged(kind: str, caplog: py
 
 @pytest.mark.usefixtures("_no_collector")
 def test_a_finalizer_logs_nothing_where_a_handler_waits_for_a_lock() -> None:
-    lock = threading.Lock()
-    lines: list[str] = []
-
-    class LockingHandler(logging.Handler):
-        """As one that writes to a queue, or with the connections of a client."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            with lock:
-                lines.append(record.getMessage())
-
-    def drop_under_lock() -> None:
-        with lock:
-            gc.collect()
-
     loop = asyncio.new_event_loop()
     turn = _ExpectedTurn(_Completion("close", loop.create_future(), None), ValueError("lost records"))
     kept: list[object] = [turn]
     kept.append(kept)  # a cycle, as of a loop that was dropped unclosed: the garbage collector finds it, at any time
     del turn, kept
     loop.close()
-    handler = LockingHandler()
-    logging.getLogger("ottla").addHandler(handler)
-    try:
-        thread = threading.Thread(target=drop_under_lock, daemon=True)
-        thread.start()
-        thread.join(10)
-        assert not thread.is_alive()
-        wait_until(lambda: lines, timeout=20)
-    finally:
-        logging.getLogger("ottla").removeHandler(handler)
+    lines = lines_logged_under_lock(gc.collect)
 
     assert lines == ["close raised after the task that waited for it was cancelled: lost records"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from another_thread import Meanwhile
+from lines_under_lock import lines_logged_under_lock
 
 from machine import wait_until
 from ottla import UndeliveredError
@@ -329,30 +329,7 @@ def test_after_a_close_a_finalizer_logs_nothing_under_a_handlers_lock() -> None:
     records.reports = -1
     records.hold()
     records.note_report()
-    lock = threading.Lock()
-    lines: list[str] = []
-
-    class LockingHandler(logging.Handler):
-        """As one that writes to a queue: the collector may run while its thread has the lock."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            with lock:
-                lines.append(record.getMessage())
-
-    def drop_under_lock() -> None:
-        with lock:
-            drop(records, "t")
-
-    handler = LockingHandler()
-    logging.getLogger("ottla").addHandler(handler)
-    try:
-        thread = threading.Thread(target=drop_under_lock, daemon=True)
-        thread.start()
-        thread.join(10)
-        assert not thread.is_alive()
-        wait_until(lambda: lines, timeout=20)
-    finally:
-        logging.getLogger("ottla").removeHandler(handler)
+    lines = lines_logged_under_lock(partial(drop, records, "t"))
 
     assert len(lines) == 1
     assert NOTHING_LEFT in lines[0]
