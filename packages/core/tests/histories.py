@@ -33,6 +33,7 @@ from history_plans import (
     PROMPT,
     ROUND_TRIP,
     ROUND_TRIPS,
+    STALLS,
     TOPICS,
     TRANSACTIONAL_ID,
     WHOLE_HISTORY,
@@ -650,7 +651,7 @@ def _farthest(wires: Sequence[LinkConditions]) -> float:
 
 def _prompt(plan: Plan, wires: Sequence[LinkConditions]) -> float:
     """Seconds in which each record has its outcome if there are no faults."""
-    far = _farthest(wires)
+    far = _farthest(wires) * (1 + STALLS * any(wire.partial_writes or wire.nothing for wire in wires))
     records = sum(len(calls) for calls in plan.programs)
     small = plan.config.get("batch.size", 16_384) <= 1_000 or {"buffer.memory", "max.request.size"} & set(plan.config)
     linger: float = plan.config["linger.ms"] / 1000

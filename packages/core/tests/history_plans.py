@@ -90,6 +90,11 @@ PROMPT: Final = 0.1
 besides the linger time and `ROUND_TRIPS` to the farthest broker.
 """
 ROUND_TRIPS: Final = 6
+STALLS: Final = 5
+"""Further round trips for each of them if sockets take nothing, or a part, of some writes: then the rest waits for one.
+
+Half of the writes may do so, several times in a row; one of a million histories needs more than this.
+"""
 ROUND_TRIP: Final = 0.2
 """Seconds that a request takes if there are no faults, at most."""
 

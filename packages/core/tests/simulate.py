@@ -1,7 +1,8 @@
 """Run simulated histories: `tox run -e simulate -- --seeds 1000 --from 1`, on all processors.
 
 The error of a history has its story, and `--kind KIND --from SEED --seeds 1` runs it again. `--plant BUG` runs
-with a bug of `planted_bugs`. The ranges that have been run are in `simulated_seeds.txt`; `--record` adds this one.
+with a bug of `planted_bugs`. The ranges that have been run are in `simulated_seeds.txt`; `--record` adds each block
+that was run, without the kinds that failed, and `--count` prints how many seeds there are of each kind.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, TypeAlias
 
-import planted_bugs
+import attrs
 
-RECORD: Final = Path(__file__).with_name("simulated_seeds.txt")
+import planted_bugs
+import seed_ranges
+
 FOUND: Final = Path(__file__).with_name("planted_bugs_found.txt")
 TOOLS: Final = Path(__file__).parents[3] / "tools"
 BLOCK: Final = 1_000
@@ -33,6 +36,8 @@ COLLECTED: Final = 10
 """Histories between two runs of the garbage collector, which takes a twentieth of the time if it runs after each."""
 ENOUGH: Final = 2_000
 """Seeds of a kind that have to find a planted bug."""
+FAILURES: Final = 10
+"""Histories of a block that may fail before the rest of it is not run."""
 
 Runner: TypeAlias = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
@@ -48,7 +53,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--find", action="store_true", help=f"find all planted bugs, and write {FOUND.name}")
     parser.add_argument("--shrink", action="store_true", help="shrink the first history, and print its story")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--record", action="store_true", help=f"add the range to {RECORD.name}")
+    parser.add_argument("--record", action="store_true", help=f"add what was run to {seed_ranges.RECORD.name}")
+    parser.add_argument("--count", action="store_true", help="print how many seeds of each kind have been run")
     parser.add_argument("--digests", action="store_true", help="print the digest of each history")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # one block, in this process
     parser.add_argument("--cpu", type=int, help=argparse.SUPPRESS)  # the processor of the block
@@ -105,6 +111,8 @@ def _stay_on(processor: int) -> None:
 
 def _collect_garbage(histories: int) -> None:
     """Collect the garbage of some histories at once; what was there after the first one is kept, and not searched."""
+    if sys.implementation.name == "pypy":
+        return  # its collector looks at new objects alone, and has no `freeze`
     if histories == 1:
         gc.disable()
         gc.collect()
@@ -140,34 +148,78 @@ def run_blocks(options: argparse.Namespace) -> int:
     kinds = options.kind or list(history_plans.KINDS)
     encoders = options.encoder or ["python", *(["native"] if find_spec("ottla_accel") is not None else [])]
     end = options.first + options.seeds
-    commands = [
-        [
-            *(sys.executable, __file__, "--here", "--kind", kind, "--encoder", encoder),
-            *("--from", str(first), "--seeds", str(min(BLOCK, end - first))),
-            *(["--plant", options.plant] if options.plant else []),
-            *(["--digests"] if options.digests else []),
-        ]
+    blocks = [
+        Block(kind, encoder, first, min(first + BLOCK, end))
         for first in range(options.first, end, BLOCK)
         for kind in kinds
         for encoder in encoders
     ]
-    began, failed = time.monotonic(), 0
+    began, failed, plans = time.monotonic(), 0, _plans()
+    run = runner(options.processes)
+    of_same_seeds: list[tuple[Block, bool]] = []
     with ThreadPoolExecutor(options.processes) as pool:
-        for done in pool.map(runner(options.processes), commands):
-            failed += done.returncode != 0
-            print(done.stdout, end="", flush=True)
-            found = re.search(r"^FAILED (\w+) (\d+) (\w+)", done.stdout, re.MULTILINE)
-            if found is not None and found[1] in history_plans.KINDS:
-                kind, seed, encoder = found.groups()
-                command = [sys.executable, __file__, "--here", "--shrink", "--kind", kind, "--from", seed]
-                planted = ["--plant", options.plant] if options.plant else []
-                print(_run([*command, "--encoder", encoder, *planted]).stdout, end="", flush=True)
+        for block, output in zip(blocks, pool.map(partial(_run_block, run, options), blocks), strict=True):
+            print(output, end="", flush=True)
+            failures = re.findall(r"^FAILED (\w+) (\d+) (\w+)", output, re.MULTILINE)
+            failed += len(failures)
+            if failures and block.kind in history_plans.KINDS:
+                print(_shrink_elsewhere(options, *failures[0]), end="", flush=True)
+            of_same_seeds.append((block, not failures))
+            if len(of_same_seeds) == len(kinds) * len(encoders):
+                if options.record:
+                    seed_ranges.add(_without_findings(plans, of_same_seeds))
+                of_same_seeds.clear()
     print(f"{options.seeds} seeds from {options.first} of {', '.join(kinds)}; encoders {', '.join(encoders)}:", end=" ")
-    print(f"{failed} of {len(commands)} blocks failed, in {time.monotonic() - began:.0f} s")
-    if options.record and not failed:
-        with RECORD.open("a") as record:
-            record.write(f"{_plans()} {options.first}-{end - 1} {' '.join(kinds)} ({' '.join(encoders)})\n")
+    print(f"{failed} histories failed, in {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
+
+
+@attrs.frozen
+class Block:
+    """Histories of one kind that one process runs, from seed *first* to the one before *end*."""
+
+    kind: str
+    encoder: str
+    first: int
+    end: int
+
+
+def _run_block(run: Runner, options: argparse.Namespace, block: Block) -> str:
+    """Run a block, in another process after each history that fails; return what they print."""
+    output, first = "", block.first
+    for _attempt in range(FAILURES):
+        done = run(
+            [
+                *(sys.executable, __file__, "--here", "--kind", block.kind, "--encoder", block.encoder),
+                *("--from", str(first), "--seeds", str(block.end - first)),
+                *(["--plant", options.plant] if options.plant else []),
+                *(["--digests"] if options.digests else []),
+            ]
+        )
+        output += done.stdout
+        if done.returncode == 0:
+            return output
+        found = re.search(rf"^FAILED {block.kind} (\d+) ", done.stdout, re.MULTILINE)
+        if found is None:  # the process ended for another reason
+            return f"{output}FAILED {block.kind} {first} {block.encoder}: exit status {done.returncode}\n"
+        first = int(found[1]) + 1
+        if first == block.end:
+            return output
+    return f"{output}{block.kind} {first}-{block.end - 1} {block.encoder} are not run: too many have failed\n"
+
+
+def _shrink_elsewhere(options: argparse.Namespace, kind: str, seed: str, encoder: str) -> str:
+    command = [sys.executable, __file__, "--here", "--shrink", "--kind", kind, "--from", seed]
+    return _run([*command, "--encoder", encoder, *(["--plant", options.plant] if options.plant else [])]).stdout
+
+
+def _without_findings(plans: str, blocks: Sequence[tuple[Block, bool]]) -> list[seed_ranges.SeedRange]:
+    """The range of the kinds of which no history of these blocks failed; none if all kinds have a failure."""
+    failed = {block.kind for block, passed in blocks if not passed}
+    kinds = tuple(dict.fromkeys(block.kind for block, _passed in blocks if block.kind not in failed))
+    encoders = tuple(dict.fromkeys(block.encoder for block, _passed in blocks))
+    first, end = blocks[0][0].first, blocks[0][0].end
+    return [seed_ranges.SeedRange(plans, first, end - 1, kinds, encoders)] if kinds else []
 
 
 def find_bugs(options: argparse.Namespace) -> int:
@@ -242,6 +294,9 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
+    if options.count:
+        print(*(f"{kind}: {seeds}" for kind, seeds in seed_ranges.counts().items()), sep="\n")
+        return 0
     if options.find:
         return find_bugs(options)
     return run_here(options) if options.here else run_blocks(options)

@@ -13,6 +13,7 @@ from ottla.errors import BrokerError, ConnectionFailedError, ErrorCode, Producer
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import NO_LEADER, Broker, Cluster, Topic
 from ottla.network.metadata import Metadata
+from ottla.network.nonblocking_metadata_wait import MetadataWait
 from ottla.protocol.notation import ZERO_UUID
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import simulated
@@ -134,6 +135,21 @@ def test_a_topic_added_during_a_request_needs_another_request() -> None:
     setup.metadata.update(BROKERS, {}, setup.clock())
 
     assert setup.due_in <= 0
+
+
+def test_a_topic_that_comes_while_others_wait_for_it_is_not_requested_again() -> None:
+    setup = Setup()
+    setup.metadata.find("t", partition=None)
+    setup.metadata.begin(setup.clock())
+    waits = [setup.metadata.find("t", partition=None), setup.metadata.find("other", partition=None)]
+
+    setup.metadata.update(BROKERS, {"t": led_by(1)}, setup.clock())
+    requested = setup.metadata.begin(setup.clock()).topics
+    setup.metadata.update(BROKERS, {"other": led_by(1, name="other")}, setup.clock(), partial=True)
+
+    assert requested == ["other"]
+    assert setup.due_in > 60
+    assert all(isinstance(wait, MetadataWait) and wait.ready for wait in waits)
 
 
 @pytest.mark.rule("metadata.backoff")

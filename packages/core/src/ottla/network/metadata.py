@@ -351,6 +351,7 @@ class Metadata:
             else:
                 self._schedule.reset(_REPEATS)
             self.cluster = updated
+            self._new.difference_update(topics)  # a caller that came during the request wanted one of its own
             if any(
                 not topic.leaders or not brokers.keys() >= set(merged[name].leaders) for name, topic in topics.items()
             ):
