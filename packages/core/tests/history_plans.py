@@ -388,10 +388,12 @@ def plan(name: str, seed: int) -> Plan:
         plugin=plugin,
     )
     if kind.replaced:
-        return attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
-    # The last draw: plans of before have it, too, and are otherwise the same.
-    if kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
-        return attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
+        planned = attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
+    # The last draws: plans of before have them, too, and are otherwise the same.
+    elif kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
+        planned = attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
+    if chance.happens(0.5):  # else it has a name of its own, as a load balancer
+        planned = attrs.evolve(planned, config={**planned.config, "bootstrap.servers": "broker-1:9092"})
     return planned
 
 

@@ -95,6 +95,7 @@ class NetworkClient:
             setup_backoff=setup_backoff,
             canonical_bootstrap=canonical_bootstrap,
         )
+        self._takes_records_unchecked = self._opener.cluster_check.takes_records
         self.offered: Set[int] = self._opener.offered
         """The keys of the APIs that any server has offered so far."""
         self.forget_features: Callable[[], None] = self._opener.forget_features
@@ -110,10 +111,11 @@ class NetworkClient:
 
     # Brokers for requests
 
-    def ready(self, node: int, now: float, *, for_records: bool = False) -> bool:
+    def ready(self, node: int, now: float, *, for_records: bool = False, checked: bool = False) -> bool:
         """Return whether a broker takes a request now, one with records if *for_records*; connects if necessary.
 
-        False for all brokers while a metadata update is due: it goes first.
+        If *checked*, it has said that it belongs to the cluster that metadata is from. False for all brokers while a
+        metadata update is due: it goes first.
         """
         broker = self._metadata.cluster.brokers.get(node)
         if broker is None:
@@ -126,7 +128,9 @@ class NetworkClient:
                 self._closer.close_gone(now)
                 connection = self._connections.of(broker)
         takes = self._opener.takes(connection, now)
-        return takes and not (for_records and connection.unchecked) and not self._metadata_updater.due(now)
+        if connection.unchecked and (checked or (for_records and not self._takes_records_unchecked(connection))):
+            return False
+        return takes and not self._metadata_updater.due(now)
 
     def takes_records(self, node: int, now: float) -> bool:
         """Return what `ready` does for records, but without any effect: False may be wrong."""
@@ -135,7 +139,7 @@ class NetworkClient:
             connection is not None
             and connection.broker is self._metadata.cluster.brokers.get(node)
             and connection.may_send(now)
-            and not connection.unchecked
+            and not (connection.unchecked and not self._takes_records_unchecked(connection))
             and now < connection.session.renew_at
             and not self._metadata_updater.due(now)
         )
@@ -218,6 +222,8 @@ class NetworkClient:
         Returns earlier when work of the client itself is due.
         """
         if not self._completions:
+            if self._metadata_updater.connects_ahead:
+                self._connect_ahead(now)
             # Sends that waited for this request follow before its response.
             asked = self._metadata_updater.due(now) and self._ask_for_metadata(now)
             seconds = timeout
@@ -299,6 +305,17 @@ class NetworkClient:
         self._closer.close_forgotten(error)
 
     # A round
+
+    def _connect_ahead(self, now: float) -> None:
+        """Connect to any broker if no connection is left after those to bootstrap servers.
+
+        The first record would have to wait until there is one, to get metadata of its topic.
+        """
+        connected = [each.broker.id for each in self._connections.all if each.stage is not DISCONNECTED]
+        if not connected:
+            self.least_loaded(now)
+        if not connected or max(connected) >= 0:
+            self._metadata_updater.connects_ahead = False
 
     def _ask_for_metadata(self, now: float) -> bool:
         """Send a metadata request if a broker takes it; return whether it was sent."""

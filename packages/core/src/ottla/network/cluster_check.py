@@ -5,12 +5,16 @@ It compares the cluster's id, and the ids of a few topics, because clusters that
 An address may be another cluster's by then: behind a load balancer or a name, or of a broker that was set up again. Its
 brokers have given the producer id to another producer, and would take a batch for a duplicate of that one's: it would
 be acknowledged and not written.
+
+Records do not wait for the check if the request names topics by their ids, as it does from Kafka 4.1 on: no other
+cluster knows these ids, so it refuses the batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from typing import Final
 
 from ottla.errors import NetworkError, UnsupportedVersionError, quoted
 from ottla.network.client_context import ClientContext
@@ -21,7 +25,11 @@ from ottla.network.metadata_messages import cluster_request
 from ottla.network.request import Completion
 from ottla.network.request_writer import RequestWriter, version_for
 from ottla.network.topic_ids import CheckResult
+from ottla.protocol import PRODUCE
 from ottla.protocol.notation import ZERO_UUID
+
+FIRST_WITH_TOPIC_IDS: Final = 13
+"""The first version of Produce that names topics by their ids."""
 
 
 class ClusterCheck:
@@ -53,13 +61,38 @@ class ClusterCheck:
         connection.unchecked = True
         self._writer.write(connection, request, version, now)
 
+    def takes_records(self, connection: Connection) -> bool:
+        """Return whether records may be sent before the broker has said which cluster it belongs to.
+
+        Not after a failure: it may have been this one, which would be met again with each connection.
+        """
+        offered = connection.versions.get(PRODUCE.key)
+        topics = self._metadata.cluster.topics.values()
+        return (
+            not connection.failures
+            and offered is not None
+            and offered[1] >= FIRST_WITH_TOPIC_IDS
+            and not any(topic.leaders and topic.id == ZERO_UUID for topic in topics)
+        )
+
+    def _close(self, connection: Connection, error: NetworkError) -> None:
+        """Close the connection to another cluster, which has refused the batches in flight.
+
+        Without its responses, they could be written, for all that is known. Only batches may be answered: a producer id
+        would be one of the other cluster.
+        """
+        if all(sent.request.message is PRODUCE for sent in connection.in_flight):
+            self._closer.close_after_responses(connection, error)
+        else:
+            self._closer.close(connection, error)
+
     def _complete(self, connection: Connection, completion: Completion) -> None:
         if completion.error is not None or connection.closing:
             return  # the connection is lost
         response, known = completion.response, self._metadata.cluster_ids.current
         topics = {topic.name: topic.topic_id for topic in response.topics if topic.topic_id != ZERO_UUID}
         if response.cluster_id and response.cluster_id != known:  # brokers before 0.10.1 have none
-            self._closer.close(
+            self._close(
                 connection,
                 NetworkError(
                     f"{connection.broker} is a broker of another cluster, {quoted(response.cluster_id)}; the records "
@@ -74,7 +107,7 @@ class ClusterCheck:
 
     def _act_on(self, connection: Connection, topics: Collection[str], result: CheckResult, now: float) -> None:
         if result is CheckResult.OTHER:
-            self._closer.close(
+            self._close(
                 connection,
                 NetworkError(
                     f"{connection.broker} has other topics of the names that are in use, with ids that metadata does "

@@ -52,7 +52,8 @@ class Connection:
     short_lives: int = 0  # connections in a row that the broker ended soon after they were ready
     throttled_until: float = float("-inf")
     closing: bool = False
-    reason: OttlaError | None = None  # why this client closes it; takes precedence over the socket's error
+    # Why this client closes it, now or once the requests in flight have responses; the socket's error counts less.
+    reason: OttlaError | None = None
     refusal: OttlaError | None = None  # a reason that a retry cannot fix: at the last of its addresses, or at one
     refusal_so_far: OttlaError | None = None  # such a reason at an address, while others are still to be tried
     unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
@@ -99,7 +100,7 @@ class Connection:
         return (
             self.stage is READY
             and not self.in_flight.writing
-            and not self.closing
+            and self.reason is None
             and len(self.in_flight) < self.max_in_flight
             and now >= self.throttled_until
         )

@@ -67,6 +67,13 @@ class ConnectionCloser:
             connection.closing, connection.reason = True, reason
             self._selector.close(connection.broker.id, reason)
 
+    def close_after_responses(self, connection: Connection, reason: NetworkError) -> None:
+        """Close a connection once its requests in flight have responses; from now on it takes no others."""
+        if connection.in_flight:
+            connection.reason = reason
+        else:
+            self.close(connection, reason)
+
     def close_gone(self, now: float) -> None:
         """Close the connections of brokers that left the cluster or moved to another address.
 

@@ -48,7 +48,7 @@ class ConnectionOpener:
         self._writer = writer
         self._closer = closer
         self._throttled = context.throttled
-        self._cluster_check = ClusterCheck(context, writer=writer, closer=closer, log=metadata_updater.log)
+        self.cluster_check = ClusterCheck(context, writer=writer, closer=closer, log=metadata_updater.log)
         self._metadata_updater = metadata_updater
         self._authentication = authentication
         self._log = context.log
@@ -230,6 +230,6 @@ class ConnectionOpener:
         logger.debug("%s: %s is ready", self._client_id, connection.broker)
         self._log.ready(connection, now)
         if opened:
-            self._cluster_check.begin(connection, now)
+            self.cluster_check.begin(connection, now)
         if connection.session.short_sessions > 1:  # a single one may be the end of a token's lifetime
             self._log.short_session(connection)

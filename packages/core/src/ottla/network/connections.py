@@ -127,6 +127,12 @@ class Connections:
         addresses = {broker.id: broker for broker in brokers}
         return [c for c in self._by_node.values() if addresses.get(c.broker.id) != c.broker]
 
+    def rename(self, connection: Connection, broker: Broker) -> None:
+        """Make a connection that of another broker, in place of one that has ended."""
+        del self._by_node[connection.broker.id]
+        connection.broker = broker
+        self._by_node[broker.id] = connection
+
     def forget(self, connection: Connection) -> None:
         """Remove a connection that has ended; the next one to this node starts without its failures."""
         del self._by_node[connection.broker.id]

@@ -17,6 +17,7 @@ from ottla.errors import (
 )
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff, RetrySchedule
+from ottla.network.bootstrap_connection import BootstrapConnection
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
@@ -41,7 +42,8 @@ _QUOTA_AGE: Final = 1.0
 class MetadataUpdater:
     """The metadata requests of one producer, at most one at a time; the client sends them.
 
-    `reached`: a broker was ever ready at the address that it advertises.
+    `reached`: a broker was ever ready at the address that it advertises. `connects_ahead`: brokers are known now,
+    and nothing asks for a connection to one of them.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class MetadataUpdater:
         self._connections = context.connections
         self._metadata.setup = self._connections.setup
         self._throttled = context.throttled
+        self._bootstrap_connection = BootstrapConnection(context)
         self._quota: OttlaError | None = None  # of a broker that takes no request because of it, and since when
         self._quota_at = float("-inf")
         self._closer = closer
@@ -68,7 +71,7 @@ class MetadataUpdater:
         self._rebootstrap_schedule = RetrySchedule(backoff)  # counts losses of all brokers since one was ready
         # Counts the times that brokers asked for a rebootstrap, each soon after the one before.
         self._demand_schedule = RetrySchedule(backoff)
-        self.reached = False
+        self.reached = self.connects_ahead = False
         self.log = MetadataLog(client_id=context.client_id)
 
     def note_ready(self, connection: Connection) -> None:
@@ -201,16 +204,21 @@ class MetadataUpdater:
                 self._rebootstrap_as_asked(completion.now)
             return
         self.log.note_cluster(response.cluster_id)
+        connection = self._connections[completion.node]
+        # If a topic was wanted, its record follows, and connects to the leader.
+        self.connects_ahead = self._metadata.cluster.bootstrap and not wanted.topics
         if self._metadata.update(
             response.brokers,
             response.topics,
             completion.now,
             partial=wanted.partial,
             cluster_id=response.cluster_id,
-            connected_at=self._connections[completion.node].opened_at,
+            connected_at=connection.opened_at,
         ):
             self.log.note_other_topics(response.topics)
         self.log.answered(response.topics, completion.now)
         self.log.note_brokers(response.brokers)
         self.log.left_out(response.left_out, completion.now)
+        if self._bootstrap_connection.keep(connection, completion.now):
+            self.note_ready(connection)
         self._closer.close_gone(completion.now)

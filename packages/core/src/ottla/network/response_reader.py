@@ -67,6 +67,8 @@ class ResponseReader:
                 error = ConnectionFailedError(f"{connection.broker} sent an unreadable response: {cause}")
                 error.__cause__ = cause
                 self._closer.close(connection, error)
+            if connection.reason is not None and not (connection.closing or connection.in_flight):
+                self._closer.close(connection, connection.reason)
 
     def _complete(self, connection: Connection, sent: InFlight, response: Any, now: float) -> None:
         self._note_working(connection, now)

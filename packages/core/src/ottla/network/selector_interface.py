@@ -64,6 +64,9 @@ class Selectable(Protocol):
     def close(self, node: int, reason: NetworkError) -> None:
         """End a connection immediately; the next `poll` reports it with *reason*."""
 
+    def rename(self, node: int, new: int) -> None:
+        """Use another node id for a connection, which no connection has, once the events of a poll are handled."""
+
     def poll(self, timeout: float) -> None:
         """Move bytes, waiting at most *timeout* seconds for something to happen."""
 

@@ -13,7 +13,7 @@ from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Failed
 from ottla.accumulator.delivery_errors import expired
-from ottla.errors import OttlaError, SecurityError
+from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError
 from ottla.network import NetworkClient
 from ottla.network.metadata import Metadata
 from ottla.sender.in_flight_batches import InFlightBatches
@@ -55,7 +55,7 @@ class BatchExpiry:
         """Return what keeps a batch from its broker: no such partition, no connection, a quota, no known broker.
 
         Returns None if the batch has its own error, which says more; but a SecurityError and a missing partition
-        take precedence.
+        take precedence, and so does any obstacle over UNKNOWN_TOPIC_ID, which brokers of another cluster answer.
         """
         missing = self.metadata.missing(batch.topic, batch.partition)
         if missing is not None:
@@ -70,4 +70,6 @@ class BatchExpiry:
         )
         if leader not in cluster.brokers:
             found = self.metadata.last_error or found
-        return found if batch.last_error is None or isinstance(found, SecurityError) else None
+        own = batch.last_error
+        unknown_topic = isinstance(own, BrokerError) and own.code is ErrorCode.UNKNOWN_TOPIC_ID
+        return found if own is None or unknown_topic or isinstance(found, SecurityError) else None

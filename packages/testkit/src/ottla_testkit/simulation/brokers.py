@@ -11,6 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, NoReturn
 
 import attrs
@@ -340,8 +341,10 @@ class SimulatedCluster:
 
         With *min_insync*, its `min.insync.replicas`, each broker has its own replica; without it, all share one log.
         """
-        number = len(self.topics) + len(self.deleted) + 1
-        topic = SimulatedTopic(name=name, id=bytes([number]) * 16, leaders=[], min_insync=min_insync)
+        # As good as random: no other topic of any cluster has it.
+        which = f"{self.id} {name} {len(self.topics) + len(self.deleted)}"
+        topic_id = blake2b(which.encode(), digest_size=16).digest()
+        topic = SimulatedTopic(name=name, id=topic_id, leaders=[], min_insync=min_insync)
         for leader in leaders:
             self.add_partition(topic, leader)
         self.topics[name] = topic

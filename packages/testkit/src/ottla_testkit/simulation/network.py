@@ -157,6 +157,14 @@ class SimulatedNetwork:
         if node in self._links:
             self._to_close[node] = reason
 
+    def rename(self, node: int, new: int) -> None:
+        assert new not in self._links, "a connection id exists once"
+        link = self._links.pop(node)
+        link.node = new
+        self._links[new] = link
+        if node in self._to_close:
+            self._to_close[new] = self._to_close.pop(node)
+
     def poll(self, timeout: float) -> None:
         self.polls += 1
         self._clear()

@@ -194,6 +194,15 @@ class Selector:
         if node in self._connections:
             self._to_close[node] = reason
 
+    def rename(self, node: int, new: int) -> None:
+        """Use another node id for a connection, which no connection has, once the events of a poll are handled."""
+        assert new not in self._connections, "a connection id exists once"
+        connection = self._connections.pop(node)
+        connection.node = new
+        self._connections[new] = connection
+        if node in self._to_close:
+            self._to_close[new] = self._to_close.pop(node)
+
     def poll(self, timeout: float) -> None:
         """Wait for events, at most *timeout* seconds; then connect, read and write as far as possible without waiting.
 

@@ -352,7 +352,7 @@ class BlockingClient:
                 found = self._client.least_loaded(now, metadata_first=False)
                 if found is not None:
                     return found
-            elif self._client.ready(node, now, for_records=checked):
+            elif self._client.ready(node, now, checked=checked):
                 self._check_cluster()
                 return node
             elif node not in self._metadata.cluster.brokers and not self._metadata.cluster.bootstrap:

@@ -1,0 +1,141 @@
+"""The connection to a bootstrap server is that of the broker which advertises the same address."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from machine import Machine
+from ottla.network.cluster import Broker
+from ottla.network.connection_stage import Stage
+from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+
+SAME = {"bootstrap_servers": "broker-1:9092"}
+OTHER = {"bootstrap_servers": "balancer:9092"}
+ROUND_TRIP = 0.1
+
+
+def far(*leaders: int) -> Simulation:
+    """A cluster of three brokers, a round trip of 100 ms away, with a topic t."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", *leaders)
+    simulation = Simulation(cluster)
+    simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
+    return simulation
+
+
+def round_trips(simulation: Simulation, *, warm: bool = False, **settings: object) -> int:
+    """The round trips until the first record is acknowledged, from its `send` on; *warm*: long after the beginning."""
+    producer = simulation.producer(linger_ms=0, **settings)
+    took = 0.0
+
+    def program() -> None:
+        nonlocal took
+        if warm:
+            simulation.sleep(5)
+        began = simulation.clock()
+        producer.send("t", b"first", partition=0, timestamp_ms=1).result(timeout=20)
+        took = simulation.clock() - began
+        producer.close(20)
+
+    simulation.run(program)
+    return round(took / ROUND_TRIP)
+
+
+def machine_beginning_at(host: str, *leaders: int, advertised: tuple[str, int] | None = None) -> Machine:
+    """A machine with a bootstrap server of this name, which has metadata."""
+    cluster = SimulatedCluster.of(*sorted(set(leaders)))
+    cluster.address = advertised
+    cluster.create("t", *leaders)
+    machine = Machine(cluster)
+    machine.metadata._bootstrap = {-1: Broker(id=-1, host=host, port=9092)}
+    machine.metadata.rebootstrap(machine.clock())
+    machine.metadata.use("t", machine.clock())
+    rounds(machine)
+    return machine
+
+
+def rounds(machine: Machine) -> None:
+    for _ in range(20):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.01)
+
+
+def connections(machine: Machine) -> dict[int, Stage]:
+    return {connection.broker.id: connection.stage for connection in machine.client._connections}
+
+
+@pytest.mark.rule("metadata.bootstrap.kept")
+@pytest.mark.parametrize(
+    ("leader", "settings", "expected"),
+    [
+        # connect, versions, metadata and the producer id, the record
+        (1, SAME, 4),
+        # and another connection: connect, versions
+        (2, SAME, 6),
+        (1, OTHER, 6),
+    ],
+)
+def test_the_first_record_uses_the_connection_that_is_there(
+    leader: int, settings: dict[str, object], expected: int
+) -> None:
+    assert round_trips(far(leader), **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("leader", "settings", "expected"),
+    [
+        (1, SAME, 2),  # metadata, the record
+        (2, SAME, 4),
+        (2, OTHER, 2),  # it has connected to this one by chance
+    ],
+)
+def test_a_producer_that_was_made_before_has_a_connection(
+    leader: int, settings: dict[str, object], expected: int
+) -> None:
+    assert round_trips(far(leader), warm=True, **settings) == expected
+
+
+def test_a_transaction_begins_on_the_connection_that_is_there() -> None:
+    simulation = far(1)
+    producer = simulation.producer(transactional_id="id", **SAME)
+
+    def program() -> None:
+        producer.init_transactions()
+        producer.close(20)
+
+    simulation.run(program)
+
+    assert simulation.network.connects == 1
+    assert simulation.clock() == pytest.approx(4 * ROUND_TRIP, abs=0.05)
+
+
+def test_a_kept_connection_has_the_id_of_its_broker(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    machine = machine_beginning_at("broker-1", 1, 2)
+
+    assert connections(machine) == {1: Stage.READY}
+    assert machine.network.connects == 1
+    assert caplog.text == ""  # it is what happens with most clusters
+
+
+def test_an_address_that_several_brokers_have_is_a_load_balancers() -> None:
+    machine = machine_beginning_at("balancer", 1, 2, advertised=("balancer", 9092))
+
+    assert connections(machine) == {}
+
+
+def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_beginning_at("broker-1", 1)
+    machine.network.hosts.refusing.add("broker-1")
+    machine.network.cut(1)
+    for _ in range(40):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.1)
+    machine.network.hosts.refusing.discard("broker-1")
+    machine.metadata.rebootstrap(machine.clock())
+    caplog.set_level(logging.INFO)
+    for _ in range(200):
+        machine.sender.run_once(machine.clock(), until=machine.clock() + 0.1)
+
+    assert "answers again" in caplog.text
+    assert "still no connection" not in caplog.text.rpartition("answers again")[2]
