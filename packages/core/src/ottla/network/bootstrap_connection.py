@@ -51,7 +51,7 @@ class BootstrapConnection:
         return True
 
     def _advertising(self, server: Broker) -> Broker | None:
-        """The only broker with the address of a bootstrap server; None if there are several: it is a load balancer's."""
+        """The only broker with the address of a bootstrap server; None if several have it: it is a load balancer's."""
         brokers = self._metadata.cluster.brokers.values()
         found = [broker for broker in brokers if (broker.host, broker.port) == (server.host, server.port)]
         return found[0] if len(found) == 1 and found[0].id >= 0 else None

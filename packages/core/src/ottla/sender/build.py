@@ -133,7 +133,7 @@ def build_io_handoff(
     sender, client, queueing = functools.cache(sender), functools.cache(client), functools.cache(queueing)
     return IoHandoff(
         run=lambda now, until: sender().run_once(now, until=until),
-        idle=lambda: sender().idle and not client().in_flight(),
+        idle=lambda: sender().at_rest and not client().in_flight(),
         pending=lambda: queueing().accumulator.incomplete > 0,
         wake=selector.wakeup,
         loop_rounds=LoopRounds(

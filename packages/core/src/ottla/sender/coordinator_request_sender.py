@@ -41,6 +41,11 @@ class CoordinatorRequestSender:
         return self._request_source.idle
 
     @property
+    def at_rest(self) -> bool:
+        """Return whether no request is to be sent, or in flight, that is not for queued records. For any thread."""
+        return self._request_source.at_rest
+
+    @property
     def nothing_due(self) -> bool:
         """Return whether a call of `run` now would do nothing."""
         return self._request_source.nothing_due and not self._log.active
@@ -73,7 +78,9 @@ class CoordinatorRequestSender:
             self._fail_queued()  # first: EndTxn may be sent only when no batch of the transaction is left
         request = request_source.next_request(now, all_complete=lambda: not self._accumulator.incomplete)
         self._fail_queued()  # `next_request` may have ended the transaction
-        due_at = request_source.due_at() if request is None else self._send(request, now)
+        sent = float("inf") if request is None else self._send(request, now)
+        # Also with a request: batches may be sent now that did not need one, or offsets expire before its response.
+        due_at = min(sent, request_source.due_at())
         return min(due_at, self._log.due_at()) if self._log.active else due_at
 
     def _fail_queued(self) -> None:

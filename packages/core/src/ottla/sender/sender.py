@@ -174,6 +174,12 @@ class Sender:
         requests = self._coordinator_requests
         return not self._accumulator.incomplete and (requests is None or requests.idle)
 
+    @property
+    def at_rest(self) -> bool:
+        """Return whether nothing is to be done before the next record comes. For any thread."""
+        requests = self._coordinator_requests
+        return not self._accumulator.incomplete and (requests is None or requests.at_rest)
+
     def begin_close(self) -> None:
         """Have an open transaction aborted, because the producer closes. For any thread."""
         if self._coordinator_requests is not None:

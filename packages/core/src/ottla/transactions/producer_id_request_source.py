@@ -30,6 +30,7 @@ class ProducerIdRequestSource:
         self._backoff = backoff
         self._client_id = client_id
         self._in_flight = False
+        self._given = False  # the request waits for a broker that takes it
         self._outdated = False  # the request in flight went to another cluster
         self._failures = 0
         self._retry_at = float("-inf")
@@ -52,6 +53,11 @@ class ProducerIdRequestSource:
         return True
 
     @property
+    def at_rest(self) -> bool:
+        """Always True: the records that wait for an id are queued."""
+        return True
+
+    @property
     def nothing_due(self) -> bool:
         """Return whether there is a producer id, or none is needed."""
         sequences = self._sequences
@@ -62,7 +68,7 @@ class ProducerIdRequestSource:
 
     def next_request(self, now: float, *, all_complete: Callable[[], bool]) -> CoordinatorRequest | None:
         """An InitProducerId request, while there is no id."""
-        sequences = self._sequences
+        sequences, self._given = self._sequences, False
         if sequences.producer_id_and_epoch is not None or sequences.off or self._in_flight:
             return None
         if self.cause is not None and (self._unreported or all_complete()):
@@ -71,12 +77,15 @@ class ProducerIdRequestSource:
         if now < self._retry_at:
             return None
         self.cause = None
+        self._given = True
         return InitProducerId(transactional_id=None, timeout_ms=NO_TIMEOUT_MS)
 
     def due_at(self) -> float:
         """The time of the next attempt."""
-        waiting = self._sequences.producer_id_and_epoch is None and not self._sequences.off and not self._in_flight
-        return self._retry_at if waiting and self.cause is None else float("inf")
+        sequences = self._sequences
+        if sequences.producer_id_and_epoch is not None or sequences.off or self._in_flight or self._given:
+            return float("inf")
+        return self._retry_at if self.cause is None else float("inf")
 
     def node(self, request: CoordinatorRequest) -> int | None:
         """Always None: any broker can answer."""
@@ -119,7 +128,7 @@ class ProducerIdRequestSource:
         self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
     ) -> None:
         """Retry after a backoff."""
-        self._in_flight = self._outdated = False
+        self._in_flight = self._given = self._outdated = False
         logger.debug("%s: no producer id yet: %s", self._client_id, error)
         self._sequences.obstacle = error
         self._retry_at = now + self._backoff.delay(self._failures)

@@ -38,6 +38,10 @@ class RequestSource(Protocol):
         """Return whether nothing is in progress that an orderly close should wait for."""
 
     @property
+    def at_rest(self) -> bool:
+        """Return whether no request is to be sent, or in flight, that is not for queued records."""
+
+    @property
     def nothing_due(self) -> bool:
         """Return whether no request is due, and queued batches are sent, until a batch changes that."""
 
@@ -48,7 +52,7 @@ class RequestSource(Protocol):
         """The request to send now, or None; *all_complete* returns whether every queued record has its outcome."""
 
     def due_at(self) -> float:
-        """The time at which the next request may be sent; infinity: only after an event."""
+        """The time at which to call `next_request` again, also if it gave a request; infinity: only after an event."""
 
     def node(self, request: CoordinatorRequest) -> int | None:
         """The broker that a request is for, or None for any."""

@@ -75,6 +75,12 @@ class TransactionRequestSource:
         # A commit may fail after `close` was called; `next_request`, which notices that, then aborts.
         return state is not State.ABORTABLE_ERROR and (state not in CAN_FAIL or self._state.sequences.failure is None)
 
+    @property
+    def at_rest(self) -> bool:
+        """Return whether no call of another thread waits for a coordinator."""
+        state = self._state
+        return state.state not in _ENDING and state.state is not State.INITIALIZING and not state.offsets
+
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`; it takes effect with the next transaction."""
         self._state.cluster_version = level
