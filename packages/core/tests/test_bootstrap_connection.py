@@ -7,8 +7,10 @@ import logging
 import pytest
 
 from machine import Machine
+from ottla import TopicUnavailableError
 from ottla.network.cluster import Broker
 from ottla.network.connection_stage import Stage
+from ottla.network.connections import MOST_SLOW
 from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
 
 SAME = {"bootstrap_servers": "broker-1:9092"}
@@ -16,11 +18,11 @@ OTHER = {"bootstrap_servers": "balancer:9092"}
 ROUND_TRIP = 0.1
 
 
-def far(*leaders: int) -> Simulation:
+def far(*leaders: int, seed: int = 0) -> Simulation:
     """A cluster of three brokers, a round trip of 100 ms away, with a topic t."""
     cluster = SimulatedCluster.of(1, 2, 3)
     cluster.create("t", *leaders)
-    simulation = Simulation(cluster)
+    simulation = Simulation(cluster, seed=seed)
     simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
     return simulation
 
@@ -139,3 +141,34 @@ def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pyte
 
     assert "answers again" in caplog.text
     assert "still no connection" not in caplog.text.rpartition("answers again")[2]
+
+
+@pytest.mark.rule("network.least.slow")
+@pytest.mark.parametrize("dead", [["dead-1"], ["dead-1", "dead-2"]])
+def test_a_host_that_is_gone_delays_the_start_by_a_second(dead: list[str]) -> None:
+    """Whichever of the bootstrap servers is asked first."""
+    servers = ",".join(f"{host}:9092" for host in [*dead, "broker-1"])
+    for seed in range(10):
+        simulation = far(1, seed=seed)
+        simulation.network.hosts.black_holes.update(dead)
+
+        assert round_trips(simulation, bootstrap_servers=servers) * ROUND_TRIP < len(dead) + 0.5
+
+
+def test_at_most_a_few_brokers_are_tried_at_once() -> None:
+    simulation = far(1)
+    hosts = [f"dead-{number}" for number in range(20)]
+    simulation.network.hosts.black_holes.update(hosts)
+    producer = simulation.producer(
+        bootstrap_servers=",".join(f"{host}:9092" for host in hosts),
+        max_block_ms=9_000,  # the first attempt has not timed out yet
+    )
+
+    def program() -> None:
+        with pytest.raises(TopicUnavailableError):
+            producer.send("t", b"never", timestamp_ms=1)
+        producer.close(0)
+
+    simulation.run(program)
+
+    assert simulation.network.connects == MOST_SLOW

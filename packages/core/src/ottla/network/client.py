@@ -184,8 +184,8 @@ class NetworkClient:
         return [connection.broker.id for connection in offering] if takes else None
 
     def next_try(self, now: float) -> float:
-        """The earliest time at which a backoff or throttling ends, or infinity. For callers that found no broker."""
-        changes = (max(c.retry_at, c.throttled_until) for c in self._connections)
+        """The earliest time at which another broker may be tried, or infinity. For callers that found no broker."""
+        changes = (at for c in self._connections for at in (max(c.retry_at, c.throttled_until), c.slow_at))
         return min((at for at in changes if at > now), default=float("inf"))
 
     def supported_versions(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:

@@ -24,6 +24,12 @@ Otherwise a broker that closes each connection after a response could make us lo
 connection lives longer, and so does one that a restart of its broker ends.
 """
 
+SLOW_AFTER: Final = 1.0
+"""Seconds after which a connection that is not established counts as slow, so that another broker is tried meanwhile.
+
+A host that is gone answers nothing, and `socket.connection.setup.timeout.ms` are ten seconds.
+"""
+
 
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Connection:
@@ -42,6 +48,7 @@ class Connection:
     answered: bool = False  # it answered ApiVersions once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
+    began_at: float = float("-inf")  # when this attempt to connect began
     opened_at: float = float("-inf")  # when it became ready for the first time since it was made
     ready_at: float = float("-inf")  # when it became ready the last time, after a login that renewed its session, too
     used_at: float = float("-inf")  # the last time that it became ready, got a response, or wrote a request without one
@@ -78,6 +85,13 @@ class Connection:
     def setting_up(self) -> bool:
         """Return whether the connection is being set up, or its session renewed."""
         return self.stage not in (Stage.DISCONNECTED, Stage.READY)
+
+    @property
+    def slow_at(self) -> float:
+        """The time at which the attempt to connect counts as slow; infinity once the connection is established."""
+        if self.stage is Stage.CONNECTING or self.stage is Stage.RESOLVING:
+            return self.began_at + SLOW_AFTER
+        return float("inf")
 
     @property
     def awaits_responses(self) -> bool:

@@ -133,7 +133,7 @@ class ConnectionOpener:
             self._authentication.close()
 
     def _connect(self, connection: Connection, now: float) -> None:
-        connection.stage = Stage.RESOLVING
+        connection.stage, connection.began_at = Stage.RESOLVING, now
         connection.setup_deadline = now + self._setup_backoff.delay(connection.failed_setups)
         self._continue_connecting(connection, now)
 

@@ -13,6 +13,10 @@ from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
+_SLOW = 3_000
+
+MOST_SLOW: Final = 3
+"""So many attempts to connect may be slow at once; then no further broker is tried until one of them ends."""
 
 
 class Connections:
@@ -77,8 +81,10 @@ class Connections:
         """The connection for the next request; a random one of the best.
 
         Ready connections are preferred, first those with the fewest requests in flight; then one being set up; then a
-        new one.
+        new one; then one whose broker does not answer.
         """
+        slow = [connection for connection in self.all if connection.slow_at <= now]
+        slow_rank = _SLOW if len(slow) < MOST_SLOW else _SETTING_UP
         ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
             # Brokers that are not chosen get no connection object: each round iterates over all of them.
@@ -88,7 +94,7 @@ class Connections:
             elif connection.may_send(now):
                 ranked.append((len(connection.in_flight), broker))
             elif connection.setting_up:
-                ranked.append((_SETTING_UP, broker))
+                ranked.append((slow_rank if connection.slow_at <= now else _SETTING_UP, broker))
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:

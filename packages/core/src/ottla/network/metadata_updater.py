@@ -98,14 +98,15 @@ class MetadataUpdater:
         if metadata_at > now:
             return metadata_at
         # No connection took the request. A throttled connection takes it after its pause, a lost one is retried after
-        # its backoff. While a connection is being set up, no new one is made, however long the setup takes, as in Java.
+        # its backoff. While a connection is being set up, no new one is made, unless its broker does not answer.
         connections = self._connections
-        making = any(connection.setting_up for connection in connections)
+        making = any(connection.setting_up and connection.slow_at > now for connection in connections)
         changes = [
             max(connection.retry_at, connection.throttled_until)
             for connection in connections
             if not making or connection.stage is Stage.READY
         ]
+        changes += [connection.slow_at for connection in connections]
         return min((at for at in [*changes, self._rebootstrap_schedule.next_at] if at > now), default=float("inf"))
 
     def choose_connection(self, now: float) -> Connection | None:
