@@ -143,7 +143,7 @@ def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pyte
     assert "still no connection" not in caplog.text.rpartition("answers again")[2]
 
 
-@pytest.mark.rule("network.least.slow")
+@pytest.mark.rule("network.least-loaded.slow")
 @pytest.mark.parametrize("dead", [["dead-1"], ["dead-1", "dead-2"]])
 def test_a_host_that_is_gone_delays_the_start_by_a_second(dead: list[str]) -> None:
     """Whichever of the bootstrap servers is asked first."""

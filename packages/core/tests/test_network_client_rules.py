@@ -26,7 +26,7 @@ from ottla.interfaces import Target
 from ottla.network import Completion, Request
 from ottla.network.backoff import Backoff
 from ottla.network.cluster import Broker
-from ottla.network.connection import Connection
+from ottla.network.connection import SLOW_AFTER, Connection
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata_messages import read_response
@@ -507,14 +507,14 @@ def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broke
         broker = Broker(id=number, host=f"broker-{number}", port=9092)
         brokers.append(broker)
         connection = connections.of(broker)
-        connection.stage = stage_of
+        connection.stage, connection.began_at = stage_of, 0.0
         connection.in_flight.extend([None] * in_flight)  # type: ignore[list-item]  # only counted
     return connections, brokers
 
 
-def chosen(connections: Connections, brokers: Sequence[Broker]) -> set[int]:
+def chosen(connections: Connections, brokers: Sequence[Broker], now: float = 0.0) -> set[int]:
     """The brokers that are chosen in fifty tries."""
-    picks: list[Connection | None] = [connections.least_loaded(brokers, 0.0) for _ in range(50)]
+    picks: list[Connection | None] = [connections.least_loaded(brokers, now) for _ in range(50)]
     return {pick.broker.id for pick in picks if pick is not None}
 
 
@@ -528,6 +528,16 @@ def test_the_metadata_broker_is_idle_or_least_busy_or_connecting_or_new() -> Non
     assert chosen(*connections_of(a=full, b=new, c=coming, d=new)) == {2}
     assert chosen(*connections_of(a=full, b=new)) == {1}
     assert chosen(*connections_of(a=full)) == set()
+
+
+@pytest.mark.rule("network.least-loaded.slow")
+def test_a_broker_that_does_not_answer_is_the_last_choice() -> None:
+    coming, new, negotiating = (Stage.CONNECTING, 0), (Stage.DISCONNECTED, 0), (Stage.NEGOTIATING, 0)
+
+    assert chosen(*connections_of(a=coming, b=new), now=SLOW_AFTER - 0.1) == {0}
+    assert chosen(*connections_of(a=coming, b=new), now=SLOW_AFTER) == {1}
+    assert chosen(*connections_of(a=coming, b=negotiating, c=new), now=SLOW_AFTER) == {1}
+    assert chosen(*connections_of(a=coming, b=coming, c=coming, d=new), now=SLOW_AFTER) == {0, 1, 2}
 
 
 @pytest.mark.rule("network.least-loaded")
