@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import threading
 import time
@@ -15,15 +16,19 @@ from typing import Any
 import pytest
 from hostile_registry import Hostile, hostile_registry, says
 
+from machine import wait_until
 from ottla import ConfigError
 from ottla.errors import ConnectionFailedError, SerializationError
 from ottla.interfaces import Secret
 from ottla_authenticator_sasl import Token
-from ottla_serializer_schema_registry import RegistryAccessError, RegistryUnavailableError
+from ottla_serializer_schema_registry import InvalidSchemaError, RegistryAccessError, RegistryUnavailableError
 from ottla_serializer_schema_registry.registry import logins
 from ottla_serializer_schema_registry.registry.authorization import Authorization
+from ottla_serializer_schema_registry.registry.client import LATEST, SchemaRegistry
 from ottla_serializer_schema_registry.registry.exchange import Deadline
+from ottla_serializer_schema_registry.registry.exchanges import Exchanges
 from ottla_serializer_schema_registry.registry.logins import Issued, RenewedLogin
+from ottla_serializer_schema_registry.registry.schemas import AVRO
 from ottla_testkit.mock_producer import MockProducer
 from token_endpoints import Answer, Asked, TokenServer
 
@@ -167,7 +172,13 @@ def test_a_new_token_that_is_refused_is_not_replaced(registry: Checked, monkeypa
     assert registry.sent[3:] == ["Bearer token-0", "Bearer token-1"]
 
 
-def test_a_valid_token_is_used_while_no_other_can_be_had(registry: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_login_is_fetched() -> bool:
+    return all(each.name != "ottla-registry-login" for each in threading.enumerate())
+
+
+def test_a_valid_token_is_used_while_no_other_can_be_had(
+    registry: Checked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     registry.valid = {"Bearer kept"}
     monkeypatch.setattr(logins, "_LARGEST_PART", 1.0)  # so that it is renewed at each request
     calls: list[float] = []
@@ -181,8 +192,110 @@ def test_a_valid_token_is_used_while_no_other_can_be_had(registry: Checked, monk
     with producer(registry, bearer_auth_token=token) as sends:
         for topic in ("one", "two", "three", "four"):
             sends.send(topic, 1)
+            wait_until(no_login_is_fetched, timeout=20)
     assert registry.sent == ["Bearer kept"] * 4
     assert len(calls) == 2, "a failed renewal is not repeated at once"
+    [warning] = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert "could not be renewed; requests use the last one until it expires: bearer.auth.token could" in warning
+
+
+def test_no_request_waits_for_a_renewal_while_its_token_is_valid(
+    registry: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.valid = {"Bearer kept"}
+    monkeypatch.setattr(logins, "_LARGEST_PART", 1.0)
+    calls: list[float] = []
+    ended = threading.Event()
+
+    def token() -> Token:
+        calls.append(time.time())
+        if len(calls) > 1:
+            ended.wait(60)  # the vault is silent
+        return Token("kept", (time.time() + 100) * 1000)
+
+    try:
+        with producer(registry, bearer_auth_token=token, max_block_ms=10_000) as sends:
+            for topic in ("one", "two", "three"):
+                sends.send(topic, 1)
+    finally:
+        ended.set()
+    assert registry.sent == ["Bearer kept"] * 3
+    assert len(calls) == 2
+
+
+def test_a_late_token_replaces_no_newer_one(registry: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "FETCH_LIMIT", 1.0)
+    registry.valid = {"Bearer newer"}
+    calls: list[float] = []
+    late = threading.Event()
+
+    def token() -> Token:
+        calls.append(time.time())
+        if len(calls) == 1:
+            late.wait(60)
+            return Token("older", (time.time() + 3600) * 1000)
+        return Token("newer", (time.time() + 3600) * 1000)
+
+    try:
+        with producer(registry, bearer_auth_token=token) as sends:
+            sends.send("one", 1)
+            late.set()
+            wait_until(no_login_is_fetched, timeout=20)
+            sends.send("two", 1)
+    finally:
+        late.set()
+    assert registry.sent == ["Bearer newer"] * 2
+    assert len(calls) == 2
+
+
+def test_a_function_that_takes_too_long_is_reported_with_its_limit(
+    registry: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "FETCH_LIMIT", 0.1)
+    ended = threading.Event()
+
+    def token() -> str:
+        ended.wait(60)
+        return "token"
+
+    try:
+        with producer(registry, bearer_auth_token=token, max_block_ms=3_000) as sends:
+            error = cause(sends)
+    finally:
+        ended.set()
+    assert isinstance(error, RegistryUnavailableError)
+    assert "make it return or fail within max.block.ms, and within 0.1 s" in str(error)
+
+
+def test_words_of_the_registry_show_no_login_that_is_not_the_newest(registry: Checked) -> None:
+    """The newest one is that of another thread's request."""
+    tokens, first, second = iter(["s3cret-first", "s3cret-second"]), threading.Event(), threading.Event()
+
+    def refuse(handler: Any) -> None:
+        if handler.headers["Authorization"] == "Bearer s3cret-first":
+            first.set()
+            second.wait(20)
+        says({"error_code": 42201, "message": f"bad: {handler.headers['Authorization']}"}, status=422)(handler)
+
+    def issue() -> Issued:
+        return Issued(authorization=Authorization.bearer(Secret(next(tokens))))
+
+    def refusal(subject: str) -> str:
+        with pytest.raises(InvalidSchemaError) as caught:
+            asked.version(subject, LATEST, kind=AVRO, timeout=60)
+        return str(caught.value)
+
+    registry.server.last = refuse
+    login = RenewedLogin(lambda: issue, source="a test")
+    asked = SchemaRegistry(Exchanges([registry.server.address], authorization=login))
+    with ThreadPoolExecutor(1) as thread:
+        earlier = thread.submit(refusal, "one")
+        assert first.wait(20)
+        later = refusal("two")
+        second.set()
+        assert "'bad: Bearer ***'" in earlier.result(60)
+    assert "'bad: Bearer ***'" in later
+    assert registry.sent == ["Bearer s3cret-first", "Bearer s3cret-second"]
 
 
 @pytest.mark.parametrize(
@@ -387,8 +500,11 @@ def test_a_token_is_renewed_before_it_expires(issuer: Issuer, registry: Checked)
         later = time.time() + 81
         with pytest.MonkeyPatch.context() as clock:
             clock.setattr(time, "time", lambda: later)
-            sends.send("two", 1)
-    assert registry.sent == ["Bearer token-1", "Bearer token-2"]
+            sends.send("two", 1)  # does not wait for the next one
+            wait_until(lambda: issuer.issued == 2, timeout=20)
+            wait_until(no_login_is_fetched, timeout=20)
+            sends.send("three", 1)
+    assert registry.sent == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
 
 
 def test_a_token_that_the_registry_has_withdrawn_is_replaced(

@@ -210,7 +210,7 @@ def _client_keys() -> Sequence[ConfigKey]:
             type=seconds,
             default=300.0,
             meaning="a token of the identity server is renewed this many seconds before its expiry, at the next "
-            "request, but not before four fifths of its lifetime",
+            "request, which does not wait for it, but not before four fifths of its lifetime",
         ),
     ]
 

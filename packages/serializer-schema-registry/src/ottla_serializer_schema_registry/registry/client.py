@@ -58,8 +58,8 @@ class SchemaRegistry:
         request = Request(
             method="POST", path=f"/subjects/{quote(subject, safe='')}/versions{self._normalize}", body=_body(schema)
         )
-        found = self._asked(request, timeout)
-        return _registered(found, request, schema, version=None)
+        answer = self._asked(request, timeout)
+        return _registered(_object(answer, request), request, schema, version=None)
 
     def look_up(
         self, subject: str, schema: Schema, *, timeout: float, just_registered: bool = False
@@ -71,7 +71,8 @@ class SchemaRegistry:
         request = Request(
             method="POST", path=f"/subjects/{quote(subject, safe='')}{self._normalize}", body=_body(schema)
         )
-        found = self._asked(request, timeout, retried=RETRIED | {404} if just_registered else RETRIED)
+        answer = self._asked(request, timeout, retried=RETRIED | {404} if just_registered else RETRIED)
+        found = _object(answer, request)
         _check_subject(found, subject, request)
         return _registered(found, request, schema, version=_version(found, request))
 
@@ -82,14 +83,16 @@ class SchemaRegistry:
         """
         asked = "latest" if version == LATEST else str(version)
         request = Request(method="GET", path=f"/subjects/{quote(subject, safe='')}/versions/{asked}{_format(kind)}")
-        found = self._asked(request, timeout)
+        answer = self._asked(request, timeout)
+        found = _object(answer, request)
         _check_subject(found, subject, request)
         return _registered(found, request, _schema(found, kind, request), version=_version(found, request))
 
-    def _asked(self, request: Request, timeout: float, *, retried: Collection[int] = RETRIED) -> Mapping[str, Any]:
+    def _asked(self, request: Request, timeout: float, *, retried: Collection[int] = RETRIED) -> Answer:
+        """Return the answer, which the caller keeps while it quotes from it (see `Answer.login`)."""
         answer = self._exchanges.send(request, timeout=timeout, retried=retried)
         if answer.status == 200:
-            return _object(answer, request)
+            return answer
         refusal = _REFUSALS.get(answer.status, RegistryAnswerError)
         raise refusal(f"the schema registry answered {request} with status {answer.status}{_words(answer)}")
 

@@ -55,6 +55,8 @@ class Answer:
     body: bytes = attrs.field(repr=False)
     retry_after: float = 0.0
     """The seconds that the registry asks to wait for; 0 if it does not."""
+    login: Authorization | None = attrs.field(default=None, repr=False)
+    """That of its request: while the answer exists, text that quotes it shows the secrets of this login as stars."""
 
 
 class Deadline:
@@ -96,7 +98,7 @@ def exchange(
         written = _written(connection, parts, request, authorization)
         sock.settimeout(deadline.remaining())
         sock.sendall(written.reveal())
-        return _answer(connection, sock, deadline)
+        return attrs.evolve(_answer(connection, sock, deadline), login=authorization)
     finally:
         sock.close()
 

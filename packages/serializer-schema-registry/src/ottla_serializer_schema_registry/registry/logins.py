@@ -1,13 +1,14 @@
 """The logins of requests: a fixed one, or one that a function or an identity server renews.
 
-A function is called for each request, unless it says when its value expires; a token is kept until shortly before its
-expiry. One call runs at a time, on a separate thread, for all threads that wait for it: no lock is held meanwhile, and
-one that hangs costs a request its time, not more.
+A function is called for each request, unless it says when its value expires. A token is kept until then; a request
+shortly before begins to renew it, and does not wait for that. One call runs at a time, on a separate thread, for all
+threads that wait for it: no lock is held meanwhile, and one that hangs costs a request its time, not more.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -16,12 +17,15 @@ import attrs
 
 from ottla.concurrency.single_flight import SingleFlight
 from ottla.errors import AuthenticationError, OttlaError, SecurityError
+from ottla.errors.robust_logger import robust_logger
 from ottla_serializer_schema_registry.errors import RegistryAccessError
 from ottla_serializer_schema_registry.registry.authorization import Authorization
 from ottla_serializer_schema_registry.registry.exchange import Deadline
 
+_log = robust_logger(__name__)
+
 FETCH_LIMIT: Final = 10.0
-"""Maximum seconds of a call. A request that needs a login later starts another one."""
+"""Maximum seconds for which requests wait for a call. One that needs a login later starts another one."""
 
 BUFFER: Final = 300.0
 """Seconds before the expiry of a token in which the next one is fetched, as in Java."""
@@ -92,23 +96,59 @@ class _Renewals:
 
     def __init__(self, issue: Callable[[], Issued], source: str) -> None:
         self.kept: _Kept | None = None  # also one without an expiry: errors show it as stars until the next one
-        self.paused_until = 0.0  # by the monotonic clock
         self.flights = SingleFlight[_Kept](
-            lambda: self._issued(issue),
+            self._issued,
             name="ottla-registry-login",
             source=source,
             limit=FETCH_LIMIT,
             wanted="a login",
-            time_out="max.block.ms",
+            time_out=f"max.block.ms, and within {FETCH_LIMIT:g} s",
         )
+        self._issue = issue
+        self._source = source
+        self._lock = threading.Lock()
+        self._begun = 0
+        self._number_of_kept = 0
+        self._paused_until = 0.0  # by the monotonic clock
+        self._warned = False
 
-    def _issued(self, issue: Callable[[], Issued]) -> _Kept:
-        issued = issue()
-        kept = _Kept(issued=issued, got_at=time.time())
-        if issued.expires_at is not None and not kept.is_valid(kept.got_at):
-            raise AuthenticationError("the token had expired when it came; check the clock of this machine")
-        self.kept = kept
+    def renew_early(self, kept: _Kept) -> None:
+        """Begin to renew a login that is still valid, unless that has failed a moment ago. Returns immediately."""
+        if time.monotonic() < self._paused_until:
+            return
+        try:
+            self.flights.join(needless=lambda: self.kept is not kept)
+        except OttlaError as error:  # the system has no thread, or too many calls hang
+            self._pause(error)
+
+    def _issued(self) -> _Kept:
+        with self._lock:
+            self._begun += 1
+            number = self._begun
+        try:
+            kept = _Kept(issued=self._issue(), got_at=time.time())
+            if kept.issued.expires_at is not None and not kept.is_valid(kept.got_at):
+                raise AuthenticationError("the token had expired when it came; check the clock of this machine")
+        except Exception as error:
+            self._pause(error)
+            raise
+        with self._lock:
+            if number > self._number_of_kept:  # else it took so long that the result of a later call is kept
+                self.kept, self._number_of_kept, self._warned = kept, number, False
         return kept
+
+    def _pause(self, error: Exception) -> None:
+        with self._lock:
+            self._paused_until = time.monotonic() + PAUSE
+            is_news = self.kept is not None and self.kept.is_valid(time.time()) and not self._warned
+            self._warned = self._warned or is_news
+        if is_news:
+            _log.warning(
+                "the login at the schema registry from %s could not be renewed; requests use the last one until it "
+                "expires: %s",
+                self._source,
+                str(error) if isinstance(error, OttlaError) else type(error).__name__,
+            )
 
 
 class RenewedLogin:
@@ -127,17 +167,12 @@ class RenewedLogin:
     def current(self, deadline: Deadline) -> Authorization:
         """Return the kept login if it has not expired, otherwise another one."""
         renewals = self._renewals()
-        kept = renewals.kept
-        buffer = self._buffer if time.monotonic() >= renewals.paused_until else 0.0
-        if kept is not None and kept.is_valid(time.time(), buffer=buffer):
-            return kept.issued.authorization
-        try:
+        kept, now = renewals.kept, time.time()
+        if kept is None or not kept.is_valid(now):
             return self._next(renewals, deadline)[0]
-        except (OSError, RegistryAccessError):
-            if kept is None or not kept.is_valid(time.time()):
-                raise
-            renewals.paused_until = time.monotonic() + PAUSE
-            return kept.issued.authorization
+        if not kept.is_valid(now, buffer=self._buffer):
+            renewals.renew_early(kept)
+        return kept.issued.authorization
 
     def renewed(self, refused: Authorization, deadline: Deadline) -> Authorization | None:
         """Return another login than the refused one."""

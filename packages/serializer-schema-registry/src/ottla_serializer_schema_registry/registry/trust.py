@@ -100,6 +100,7 @@ class ReadTrust:
                 source="the TLS files of the schema registry",
                 limit=LIMIT,
                 wanted="their content",
+                time_out=f"{LIMIT:g} s",
             )
             found = self._by_process.setdefault(os.getpid(), made)
         return found
