@@ -1,7 +1,8 @@
 """Log lines that a finalizer has, written by another thread.
 
 A finalizer runs at any point of any thread's code, also where that thread holds the lock of a logging handler, or one
-that a handler waits for. So it only leaves the line, and starts a thread that writes it.
+that a handler waits for. So it only leaves the line, and starts a thread that writes it, unless one has been started
+and not begun: at most one thread waits while a handler is busy with an earlier line.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeAlias
 
 AT_EXIT_SECONDS: Final = 5.0
@@ -32,6 +32,7 @@ class FinalizerLog:
         """Begin again without any, in a forked process: its parent writes the lines."""
         self._lines: deque[WriteLine] = deque()
         self._writing = threading.Lock()
+        self._to_start: list[bool] = [True]  # empty while a thread is to write all lines that are left until it begins
         self._ended = False
 
     def add(self, write_line: WriteLine) -> None:
@@ -40,18 +41,38 @@ class FinalizerLog:
             write_line()
             return
         self._lines.append(write_line)
-        with suppress(RuntimeError):  # no thread is left: the next one writes it, or the end of the program
-            # Not `threading.Thread`, whose start takes a lock that the interrupted code may hold.
-            _thread.start_new_thread(self._write_all, ())
+        self._start()
 
     def end(self) -> None:
         """Write the lines that are left, at the end of the program; wait for one that is being written."""
         self._ended = True
         self._write_all(timeout=AT_EXIT_SECONDS)
 
+    def _start(self) -> None:
+        try:
+            self._to_start.pop()  # at once: a finalizer that runs between two steps may log, too
+            # Not `threading.Thread`, whose start takes a lock that the interrupted code may hold.
+            _thread.start_new_thread(self._run, ())
+        except IndexError:
+            pass
+        except BaseException as error:  # perhaps of a signal's handler, when there is a thread: then two may wait
+            self._to_start.append(True)
+            if not isinstance(error, RuntimeError | MemoryError):
+                raise
+            # No thread is left: the next line starts one, or the end of the program writes this one.
+
+    def _run(self) -> None:
+        try:
+            self._write_all()
+        finally:
+            if self._lines:  # writing one of them has raised
+                self._start()
+
     def _write_all(self, timeout: float = -1.0) -> None:
         if self._writing.acquire(timeout=timeout):
             try:
+                if not self._to_start:
+                    self._to_start.append(True)
                 while self._lines:
                     self._lines.popleft()()
             finally:
