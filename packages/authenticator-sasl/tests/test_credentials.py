@@ -492,3 +492,14 @@ def test_a_password_of_a_function_is_masked_if_a_broker_echoes_it() -> None:
     first(made)
 
     assert printable(f"who is {password}?") == "who is ***?"
+
+
+def test_a_login_that_is_not_the_newest_masks_its_password() -> None:
+    passwords = iter(["quite-another-Secret-7", "Secret-of-the-next-login-8"])
+    made = mechanism("PLAIN", {"sasl.username": "alice", "sasl.password": lambda: next(passwords)})
+    exchange = made.authenticator("localhost", 9092)  # of one connection, whose broker has not answered yet
+    exchange.start()
+    first(made)
+
+    assert printable("who is quite-another-Secret-7?") == "who is ***?"
+    assert exchange.challenge(b"").done

@@ -77,7 +77,9 @@ class TokenCache:
         self._timeout = timeout
         self._limit = limit
         self._fetch_limit = fetch_limit or FetchLimit(Pauses())
-        self._flights = SingleFlight(self._fetched, name="ottla-token-fetch", source=source, limit=limit)
+        self._flights = SingleFlight(
+            self._fetched, name="ottla-token-fetch", source=source, limit=limit, time_out=f"{timeout:g} s"
+        )
         self._state = threading.Lock()
         self._begun = 0
         self._kept = 0

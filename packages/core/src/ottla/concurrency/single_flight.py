@@ -88,7 +88,7 @@ class SingleFlight(Generic[T]):
         self._limit = limit
         self._lock = threading.Lock()
         self._current: Flight[T] | None = None
-        self._running = 0
+        self._running: set[Flight[T]] = set()
         self._closed = False
         self._needs: weakref.WeakSet[Need[T]] = weakref.WeakSet()
 
@@ -121,21 +121,11 @@ class SingleFlight(Generic[T]):
                 return need.flight, False
             if self._current is not None and not self._current.overdue:
                 return self._current, False
-            if self._running >= MAX_RUNNING:
+            if len(self._running) >= MAX_RUNNING:
                 raise self.unanswered()
             if (refusal := too_soon()) is not None:
                 raise refusal
-            self._current = flight = Flight[T](self._limit)
-            thread = threading.Thread(target=Context().run, args=(self._run, flight), name=self._name, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as cause:  # the system has no more threads
-                self._current = None
-                raise ConnectionFailedError(
-                    f"no thread could be started to get {self._wanted} from {self._source}: {printable(str(cause))}"
-                ) from cause
-            self._running += 1
-            return flight, True
+            return self._start(), True
 
     def unanswered(self) -> ConnectionFailedError:
         """Return the error of a caller that times out before the fetch ends."""
@@ -151,7 +141,28 @@ class SingleFlight(Generic[T]):
         if current is not None:
             current.complete(error=self._ended())
 
+    def _start(self) -> Flight[T]:
+        """Start a fetch, under the lock."""
+        flight = Flight[T](self._limit)
+        thread = threading.Thread(target=Context().run, args=(self._run, flight), name=self._name, daemon=True)
+        try:
+            self._running.add(flight)
+            self._current = flight
+            thread.start()
+        except BaseException as cause:
+            self._running.discard(flight)  # if Ctrl-C came when the thread had been started, it finds this
+            self._current = None
+            if not isinstance(cause, RuntimeError):
+                raise
+            raise ConnectionFailedError(  # the system has no more threads
+                f"no thread could be started to get {self._wanted} from {self._source}: {printable(str(cause))}"
+            ) from cause
+        return flight
+
     def _run(self, flight: Flight[T]) -> None:
+        with self._lock:
+            if flight not in self._running:  # its start was interrupted: no caller has it
+                return
         try:
             result = self._fetch()
         except Exception as error:
@@ -167,7 +178,7 @@ class SingleFlight(Generic[T]):
     def _leave(self, flight: Flight[T]) -> None:
         """Remove the fetch before it completes, so that a released caller can start the next one."""
         with self._lock:
-            self._running -= 1
+            self._running.discard(flight)
             if self._current is flight:
                 self._current = None
                 for need in self._needs:
