@@ -233,9 +233,11 @@ def test_responses_after_the_request_timeout_end_with_delivery_timeout(mock_clus
 
 def test_metadata_errors_are_retried(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("t", partitions=1)
+    mock_cluster.start_tracking()
     mock_cluster.push_errors(METADATA.key, [DISCONNECT] * 3)
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:
         producer.send("t", b"v").result(WAIT)
+    assert mock_cluster.request_count(METADATA.key) >= 4
 
 
 @pytest.mark.slow

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -85,13 +88,18 @@ def test_waits_of_several_threads_are_noted_at_the_same_time() -> None:
 
 def test_several_threads_add_plugins_to_be_closed() -> None:
     """As `send_table` does with a serializer that it makes."""
-    closer = PluginCloser()
+    closer, closed = PluginCloser(), list[int]()
+    numbers = itertools.count()
 
     def add() -> None:
-        if len(closer._waiting) < 2_000:
-            closer.add("serializer", object())
+        if len(closer._waiting) < 1_000:
+            closer.add("serializer", SimpleNamespace(close=partial(closed.append, next(numbers))))
 
     at_once(add, add, add)
+    closer.close(HANG_GUARD)
+
+    assert sorted(closed) == list(range(next(numbers)))
+    assert len(closed) > 100
 
 
 def test_headers_in_a_dict_may_change_while_they_are_sent() -> None:

@@ -14,6 +14,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from ottla import ConfigError, DeliveryReport, Producer, check_config, doctor, per_process
+from ottla.aio import AsyncProducer
 from ottla.aio import per_process as async_per_process
 from ottla.errors import InvalidPluginError, OttlaError
 from ottla.hookspecs import hookimpl
@@ -387,10 +388,19 @@ def test_an_object_is_refused_for_a_producer_of_each_process(taker: Any, setting
         taker(SERVERS, **{key.replace(".", "_"): value for key, value in settings.items()})
 
 
-@pytest.mark.parametrize("taker", [per_process, async_per_process])
-def test_a_plugin_that_is_none_fits_a_producer_of_each_process(taker: Any) -> None:
+def test_a_plugin_that_is_none_fits_a_producer_of_each_process() -> None:
     """As of a program whose own option for it was not given."""
-    taker(SERVERS | {"partitioner.class": None}, value_serializer=None)
+    settings = SERVERS | {"partitioner.class": None}
+    producer = per_process(settings, value_serializer=None)
+    assert isinstance(producer(), Producer)
+    producer.close()
+
+    async def of_a_loop() -> None:
+        producer = async_per_process(settings, value_serializer=None)
+        assert isinstance(producer(), AsyncProducer)
+        await producer.close()
+
+    asyncio.run(of_a_loop())
 
 
 def test_of_each_process_a_producer_never_made_has_an_empty_report() -> None:

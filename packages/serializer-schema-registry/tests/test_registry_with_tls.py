@@ -268,6 +268,29 @@ def test_files_that_do_not_respond_do_not_block_a_request(
     assert len(registry.requests) == 1
 
 
+def test_files_that_do_not_respond_leave_most_of_its_time_to_a_request(
+    registry: Hostile, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings(registry, schema_registry_ssl_ca_location=str(certificates.authority), max_block_ms=8_000)
+    ended = threading.Event()
+    states: list[str] = []
+
+    def state(path: str) -> None:
+        states.append(path)
+        ended.wait(60)
+
+    with MockProducer(given) as producer:
+        monkeypatch.setattr(trust, "_state", state)
+        monkeypatch.setattr(trust, "FILES_TIMEOUT", 60.0)
+        try:
+            for topic in ("one", "two", "three"):  # the first one waits for a part of its time, the others for none
+                producer.send(topic, 5)
+        finally:
+            ended.set()
+    assert len(registry.requests) == 3
+    assert len(states) == 1
+
+
 def test_the_password_of_the_private_key_may_come_from_a_function(
     registry: Hostile, certificates: Certificates, tmp_path: Path
 ) -> None:

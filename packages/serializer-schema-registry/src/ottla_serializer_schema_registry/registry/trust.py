@@ -1,8 +1,8 @@
 """The TLS context of requests, made again when one of its files has changed.
 
 Files are read when the producer is made, and before each request again if they have changed, on a separate thread: a
-network file system that does not respond costs a request a moment. Files that cannot be used change nothing: requests
-use what was read before, and one warning gives the reason.
+network file system that does not respond costs one request a moment. Files that cannot be used change nothing:
+requests use what was read before, and one warning gives the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from ottla.concurrency.single_flight import SingleFlight
+from ottla.concurrency.single_flight import Flight, SingleFlight
 from ottla.errors import OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla_serializer_schema_registry.registry.exchange import Deadline
@@ -20,7 +20,10 @@ from ottla_serializer_schema_registry.registry.exchange import Deadline
 _log = robust_logger(__name__)
 
 FILES_TIMEOUT: Final = 1.0
-"""Seconds that a request waits for its files. Local ones take a few milliseconds."""
+"""Maximum seconds that a request waits for its files. Local ones take a few milliseconds."""
+
+FILES_PART: Final = 0.25
+"""The largest part of a request's time that it waits for its files; it also has to be sent."""
 
 LIMIT: Final = 10.0
 """Seconds after which files that do not respond are read by another thread."""
@@ -59,14 +62,17 @@ class ReadTrust:
         self._context = make()
         self._refused: tuple[_States, str] | None = None
         self._by_process: dict[int, SingleFlight[ssl.SSLContext]] = {}
+        self._silent: Flight[ssl.SSLContext] | None = None  # a check whose end a request has not seen in its time
 
     def context(self, deadline: Deadline) -> ssl.SSLContext:
         """Return the context of the current files, if they can be read in time."""
         try:
             joined = self._flights().join(needless=lambda: False)
             assert joined is not None, "it is never needless"
-            if joined[0].wait(min(FILES_TIMEOUT, deadline.remaining())):
-                return joined[0].result()
+            check, _new = joined
+            if check.wait(0.0 if check is self._silent else min(FILES_TIMEOUT, FILES_PART * deadline.remaining())):
+                return check.result()
+            self._silent = check
         except OttlaError as error:  # the system has no thread, or too many wait for the files
             _log.debug("the TLS files of the schema registry are not read again: %s", error)
         return self._context
