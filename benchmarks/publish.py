@@ -16,7 +16,8 @@ from typing import Final
 
 import click
 from published import PAGES, Published, rendered
-from published_tables import TABLES, WORDS
+from published_summaries import SUMMARIES
+from published_tables import TABLES
 
 HERE: Final = Path(__file__).parent
 PICTURES: Final = HERE.parent / "tools" / "pictures.py"
@@ -52,7 +53,7 @@ def main(names: Sequence[str], only_pages: bool, check: bool) -> None:
     outdated = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if (new := rendered(text, TABLES, WORDS)) == text:
+        if (new := rendered(text, TABLES, SUMMARIES)) == text:
             continue
         outdated.append(page.name)
         if not check:

@@ -4,11 +4,6 @@ The pages have a place for each table, between two comments:
 
     <!-- figures: memory -->
     <!-- end of figures -->
-
-or for sentences with figures, in the text of an item of a list:
-
-    <!-- in words: clients -->
-    <!-- end of words -->
 """
 
 from __future__ import annotations
@@ -28,12 +23,9 @@ import attrs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "published"
-PAGES: Final = (ROOT / "docs" / "performance.md", ROOT / "README.md")
+PAGES: Final = (ROOT / "docs" / "performance.md", ROOT / "docs" / "performance-limits.md", ROOT / "README.md")
 PLACE: Final = re.compile(
     r"(?P<begin><!-- figures: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end of figures -->)", re.DOTALL
-)
-SENTENCES: Final = re.compile(
-    r"(?P<begin>(?P<indent> *)<!-- in words: (?P<name>[\w-]+) -->\n).*?(?P<end> *<!-- end of words -->)", re.DOTALL
 )
 PAGE_WIDTH: Final = 120
 PACKAGES: Final = ("ottla", "ottla-accel", "confluent-kafka", "aiokafka", "uvloop")
@@ -92,24 +84,33 @@ class Published:
 
 
 def rendered(
-    page: str, tables: Mapping[str, Callable[[Any], Lines]], words: Mapping[str, Callable[[Any], str]] | None = None
+    page: str,
+    tables: Mapping[str, Callable[[Any], Lines]],
+    summaries: Mapping[str, Callable[[Callable[[str], Any]], Lines]] | None = None,
 ) -> str:
-    """Return the text of a page with the kept results in their places, as tables and in *words*; others stay."""
+    """Return the text of a page with the kept results in their places; the places of other results stay as they are.
 
-    def table(place: re.Match[str]) -> str:
-        if not (RESULTS / f"{place['name']}.json").exists():
+    Tables are made from the figures of one result and have its source below; summaries take a function that returns
+    the figures of any result.
+    """
+
+    def figures(name: str) -> Any:
+        return Published.read(name).figures
+
+    def lines(name: str) -> Lines:
+        found = Published.read(name)
+        return [*tables[name](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
+
+    def filled(place: re.Match[str]) -> str:
+        if summary := (summaries or {}).get(place["name"]):
+            text = summary(figures)
+        elif (RESULTS / f"{place['name']}.json").exists():
+            text = lines(place["name"])
+        else:
             return place[0]
-        found = Published.read(place["name"])
-        lines = [*tables[place["name"]](found.figures), "", *wrap(found.source, PAGE_WIDTH, break_on_hyphens=False)]
-        return place["begin"] + "\n" + "\n".join(lines) + "\n\n" + place["end"]
+        return place["begin"] + "\n" + "\n".join(text) + "\n\n" + place["end"]
 
-    def sentences(place: re.Match[str]) -> str:
-        indent = place["indent"]
-        text = (words or {})[place["name"]](Published.read(place["name"]).figures)
-        lines = wrap(text, PAGE_WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-        return place["begin"] + "\n".join(lines) + "\n" + place["end"]
-
-    return SENTENCES.sub(sentences, PLACE.sub(table, page))
+    return PLACE.sub(filled, page)
 
 
 def _versions() -> Iterator[tuple[str, str]]:

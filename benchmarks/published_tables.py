@@ -1,4 +1,4 @@
-"""The tables that the documentation shows, from what benchmarks write with `--json`."""
+"""The long tables that the documentation shows, each from what one benchmark writes with `--json`."""
 
 from __future__ import annotations
 
@@ -15,38 +15,12 @@ ENCODERS: Final = {"native": "`ottla-accel`", "python": "pure Python"}
 def clients(found: Mapping[str, Any]) -> Sequence[str]:
     """Rates and processor time divided by those of confluent-kafka: its faster setting, and in brackets Ottla's own."""
     heads = [f"{what}: {name}" for what in ("rate", "processor time") for name in OURS.values()]
-    return _table(["", *heads], map(_compared, filter(_has_rivals, found["results"])))
-
-
-def clients_in_words(found: Mapping[str, Any]) -> str:
-    """The sentences of the README about the rates and processor time of `clients`."""
-    results = {f"{each['scenario']['group']}: {each['scenario']['name']}": each for each in found["results"]}
-    usual = [each for name, each in results.items() if name.startswith("a record at a time: ")]
-    rates = sorted(each["rates"]["ottla"]["middle"] for each in usual)
-    cpu = sorted(100 * each["cpu"]["ottla"]["middle"] for each in usual)
-
-    def fewer(name: str) -> str:
-        rate = results[f"a record at a time: {name}"]["rates"]["ottla-python"]["middle"]
-        return f"{100 * (1 - rate):.0f} % fewer" if rate < 1 else f"{rate:.1f} times as many"
-
-    def rate(name: str, client: str = "ottla") -> str:
-        return f"{results[name]['rates'][client]['middle']:.1f} times"
-
-    table = "tables: no key, none"
-    return (
-        f"With `ottla-accel`, Ottla sends {rates[0]:.1f} to {rates[-1]:.1f} times as many records per second as "
-        f"confluent-kafka, the Python binding of the C client librdkafka, in {cpu[0]:.0f} to {cpu[-1]:.0f} % of its "
-        f"processor time. These are values of 100 bytes. With values of 1 kB, it sends {rate('size of a value: 1 kB')} "
-        f"as many; with keys and 5,000 partitions, {rate('partitions: 5,000, keyed')} as many. Of a table's rows, it "
-        f"sends {rate(table, 'ottla-table')} as many with `ottla-accel`, and {rate(table, 'ottla-table-python')} as "
-        f"many without. Record by record and without `ottla-accel`, it sends {fewer('no key')} without keys and "
-        f"headers, {fewer('100,000 keys')} with keys, and {fewer('two headers')} with headers."
-    )
+    return table(["", *heads], map(_compared, filter(_has_rivals, found["results"])))
 
 
 def latencies(found: Mapping[str, Any]) -> Sequence[str]:
     """Microseconds until a record is acknowledged."""
-    return _table(
+    return table(
         ["load", "client", "p50", "p99", "p99.9"],
         (
             [each["load"], client, *(_whole(row[percentile]) for percentile in ("p50", "p99", "p999"))]
@@ -62,7 +36,7 @@ def memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     columns = sorted({(buffer, encoder) for _case, buffer, encoder in found})
     heads = [f"{buffer // MIB} MiB, {ENCODERS[encoder]}" for buffer, encoder in columns]
     cases = dict.fromkeys(case for case, _buffer, _encoder in found)
-    return _table(
+    return table(
         ["", *heads],
         ([_code(case), *(_whole(found.get((case, *column))) for column in columns)] for case in cases),
     )
@@ -74,7 +48,7 @@ def asynchronous(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     ours = [name for name in clients if name in OURS or name == "bare"]
     heads = [{**OURS, **PEERS}[name] for name in clients]
     ratios = [f"aiokafka / {OURS.get(name, PEERS.get(name))}" for name in ours]
-    return _table(
+    return table(
         ["", *heads, *ratios],
         (
             [
@@ -93,7 +67,7 @@ def stalls(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     encoders = list(dict.fromkeys(row["encoder"] for row in rows))
     heads = [f"{ENCODERS[encoder]}: {what}" for encoder in encoders for what in ("more", "sending, idle", "beats")]
     cases = dict.fromkeys(row["case"] for row in rows)
-    return _table(
+    return table(
         ["the tasks meet", *heads],
         ([case, *(cell for encoder in encoders for cell in _stall(found[case, encoder]))] for case in cases),
     )
@@ -101,7 +75,7 @@ def stalls(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 def asynchronous_memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Megabytes of waiting sends over bare futures."""
-    return _table(
+    return table(
         ["bytes of a value", "encoder", "peak, MB", "over bare futures, MB"],
         (
             [f"{row['size']:,}", ENCODERS[row["encoder"]], _whole(row["peak"] / 1e6), _whole(row["over"] / 1e6)]
@@ -113,7 +87,7 @@ def asynchronous_memory(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 def distance_pythons(found: Mapping[str, Any]) -> Sequence[str]:
     """Milliseconds with the GIL and without it, and what without takes divided by what with takes in the same round."""
     parts = {"p50": "median", "p99": "p99", "all": "until all are acknowledged"}
-    return _table(
+    return table(
         ["what is sent", "round trip", "time of", "with the GIL, ms", "without, ms", "without / with"],
         (
             [
@@ -160,12 +134,12 @@ def threads_pythons(found: Mapping[str, Any]) -> Sequence[str]:
         "a request",
         "without",
     ]
-    return _table(heads, (cells(encoder, size, load) for encoder, size in cases for load in loads))
+    return table(heads, (cells(encoder, size, load) for encoder, size in cases for load in loads))
 
 
 def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Milliseconds more than a process that does nothing."""
-    return _table(
+    return table(
         ["from the start until", "processor, median", "wall, smallest"],
         ([row["until"], _whole(row["cpu"]), _whole(row["smallest_wall"])] for row in rows),
     )
@@ -184,7 +158,10 @@ TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "threads-pythons": threads_pythons,
 }
 
-WORDS: Final[Mapping[str, Callable[[Any], str]]] = {"clients": clients_in_words}
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
+    """Return the lines of a table in Markdown."""
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
 
 
 def _has_rivals(result: Mapping[str, Any]) -> bool:
@@ -239,7 +216,3 @@ def _code(case: str) -> str:
 
 def _whole(figure: float | None) -> str:
     return "" if figure is None else f"{figure:,.0f}"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]

@@ -48,8 +48,10 @@ def test_the_pages_have_the_kept_results() -> None:
 def test_each_kept_result_is_on_a_page(published: ModuleType) -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in published.PAGES)
 
+    summaries = importlib.import_module("published_summaries").SUMMARIES
     shown = {place["name"] for place in published.PLACE.finditer(text)}
-    assert sorted(shown) == sorted(file.stem for file in published.RESULTS.glob("*.json"))
+    assert sorted(shown - summaries.keys()) == sorted(file.stem for file in published.RESULTS.glob("*.json"))
+    assert shown >= summaries.keys()
 
 
 def test_a_figure_that_was_typed_by_hand_is_replaced(
@@ -72,19 +74,49 @@ def test_a_figure_that_was_typed_by_hand_is_replaced(
     assert published.rendered(rendered, {"memory": lambda figures: [f"| {figures[0]} |"]}) == rendered
 
 
-def test_figures_in_sentences_are_those_that_were_measured(
+def test_a_summary_has_figures_of_several_results(
     published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "RESULTS", tmp_path)
-    kept = published.Published(
-        command=[], day="2026-01-01", python="", machine="", processors=2, versions={}, figures=[1.23]
-    )
-    kept.write("clients")
-    page = "- **Fast.**\n  <!-- in words: clients -->\n  It is 9 times as fast.\n  <!-- end of words -->\n  More.\n"
+    for name, figure in (("clients", 1.23), ("memory", 34)):
+        published.Published(
+            command=[], day="2026-01-01", python="", machine="", processors=2, versions={}, figures=[figure]
+        ).write(name)
+    page = "before\n<!-- figures: summary -->\n\n| 9 times | 5 |\n\n<!-- end of figures -->\nafter\n"
 
-    rendered = published.rendered(page, {}, {"clients": lambda figures: f"It is {figures[0]} times as fast."})
+    summaries = {"summary": lambda kept: [f"| {kept('clients')[0]} times | {kept('memory')[0]} |"]}
 
-    assert rendered == page.replace("9 times", "1.23 times")
+    assert published.rendered(page, {}, summaries) == page.replace("9 times | 5", "1.23 times | 34")
+
+
+def test_the_readme_has_the_scenarios_in_which_we_are_slower(published: ModuleType) -> None:
+    """Of each of these groups, the README shows the scenario with the worst rate."""
+    summaries = importlib.import_module("published_summaries")
+    found = published.Published.read("clients").figures["results"]
+    worst = dict[str, tuple[float, str]]()
+    for each in found:
+        group = each["scenario"]["group"]
+        if each["rates"] and group in ("a record at a time", "size of a value", "partitions"):
+            rate = min(rate["middle"] for rate in each["rates"].values())
+            worst[group] = min(worst.get(group, (rate, "")), (rate, f"{group}: {each['scenario']['name']}"))
+
+    assert {name for _rate, name in worst.values()} <= summaries.SITUATIONS.keys()
+    table = "\n".join(summaries.comparison(lambda name: published.Published.read(name).figures))
+    assert table.count(" % fewer |") > 5
+    assert table in (published.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_rate_below_one_is_said_to_be_lower(published: ModuleType) -> None:
+    rates = {"ottla": {"middle": 1.84}, "ottla-python": {"middle": 0.52}}
+    scenario = {"group": "size of a value", "name": "1 kB", "peers": ["ottla", "ottla-python", "confluent-kafka"]}
+    found = {"results": [{"scenario": scenario, "rates": rates, "cpu": rates}, {"scenario": {}, "rates": {}}]}
+    summaries = importlib.import_module("published_summaries")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summaries, "SITUATIONS", {"size of a value: 1 kB": "values of 1 kB"})
+        lines = summaries.comparison({"clients": found}.__getitem__)
+
+    assert lines[-1] == "| values of 1 kB | 1.8 times | 48 % fewer | 184 % | 52 % |"
 
 
 def test_rates_and_latencies_are_results_of_their_own(
