@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from reference import PAGES as TABLE_PAGES
+from reference import PLACE, TABLES
 
 import ottla
 from documents import ROOT
@@ -166,10 +168,30 @@ def test_the_pages_made_of_declarations_are_current() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
-def test_an_outdated_page_is_reported_and_rewritten(tmp_path: Path) -> None:
-    assert reference("--check", "--into", str(tmp_path)).stdout.count("is stale: run python tools/reference.py\n") == 4
-    assert reference("--into", str(tmp_path)).returncode == 0
-    assert reference("--check", "--into", str(tmp_path)).returncode == 0
+def test_an_outdated_table_is_reported_and_rewritten(tmp_path: Path) -> None:
+    for name in TABLE_PAGES:
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(f"{PLACE.sub(emptied, text)}\nWritten by hand.\n", encoding="utf-8")
+
+    check = reference("--check", "--pages", str(tmp_path))
+    assert check.stdout.count("is stale: run python tools/reference.py\n") == len(TABLE_PAGES)
+    assert reference("--pages", str(tmp_path)).returncode == 0
+
+    for name in TABLE_PAGES:
+        expected = (ROOT / "docs" / name).read_text(encoding="utf-8") + "\nWritten by hand.\n"
+        assert (tmp_path / name).read_text(encoding="utf-8") == expected
+    assert reference("--check", "--pages", str(tmp_path)).returncode == 0
+
+
+def emptied(place: re.Match[str]) -> str:
+    return place["begin"] + "| an old table |\n" + place["end"]
+
+
+def test_each_table_of_the_reference_has_one_place() -> None:
+    text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in TABLE_PAGES)
+
+    assert sorted(place["name"] for place in PLACE.finditer(text)) == sorted(TABLES)
+    assert text.count("<!-- end of reference -->") == len(TABLES)
 
 
 def test_every_setting_and_every_code_is_on_its_page() -> None:

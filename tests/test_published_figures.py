@@ -106,7 +106,7 @@ def test_the_readme_has_the_scenarios_in_which_we_are_slower(published: ModuleTy
     assert table in (published.ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_rate_below_one_is_said_to_be_lower(published: ModuleType) -> None:
+def test_a_rate_below_one_is_shown_as_fewer(published: ModuleType) -> None:
     rates = {"ottla": {"middle": 1.84}, "ottla-python": {"middle": 0.52}}
     scenario = {"group": "size of a value", "name": "1 kB", "peers": ["ottla", "ottla-python", "confluent-kafka"]}
     found = {"results": [{"scenario": scenario, "rates": rates, "cpu": rates}, {"scenario": {}, "rates": {}}]}

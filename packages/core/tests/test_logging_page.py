@@ -1,4 +1,4 @@
-"""docs/logging.md and the source agree: every line at INFO or above, by logger, level and format string."""
+"""docs/log-lines.md and the source agree: every line at INFO or above, by logger, level and format string."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 pytestmark = pytest.mark.unmeasured
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PAGE: Final = ROOT / "docs" / "logging.md"
+PAGE: Final = ROOT / "docs" / "log-lines.md"
+OPERATORS_PAGE: Final = ROOT / "docs" / "logging.md"
 LOGGERS: Final = ("logger", "_log", "_logger")
 RATE_LIMITED: Final = "_throttled_log"
 BEHIND_THE_LOCK: Final = ("_lock", "lock")
@@ -91,10 +92,19 @@ def test_every_log_line_is_on_the_logging_page() -> None:
     logged, described = set(in_the_source()), on_the_page()
 
     missing = sorted(logged.difference(described))
-    assert not missing, "describe each in docs/logging.md: a row below the heading of its logger"
+    assert not missing, "describe each in docs/log-lines.md: a row below the heading of its logger"
     gone = sorted(set(described) - logged)
-    assert not gone, "no module logs these: remove their rows from docs/logging.md"
+    assert not gone, "no module logs these: remove their rows from docs/log-lines.md"
     assert len(described) == len(set(described))
+
+
+def test_operators_are_shown_loggers_that_log_at_this_level() -> None:
+    """The page for operators names the lines to act on by level and logger; it links each logger."""
+    rows = re.findall(r"(?m)^\| ([A-Z]+) \| (\[`[^|]+) \|", OPERATORS_PAGE.read_text(encoding="utf-8"))
+    named = {(module, level) for level, loggers in rows for module in re.findall(r"\[`([\w.]+)`\]", loggers)}
+
+    assert len(named) > 5
+    assert named <= {(line.logger, line.level) for line in in_the_source()}
 
 
 def test_every_log_line_has_a_literal_format_string() -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unmeasured
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
-LOGGING_PAGE: Final = ROOT / "docs" / "logging.md"
+LOGGING_PAGE: Final = ROOT / "docs" / "log-lines.md"
 ROW: Final = re.compile(r"\| (?P<symptom>[^|]+) \| (?P<log>[^|]+) \| (?P<doctor>[^|]+) \| (?P<help>[^|]+) \|")
 NOT_LOGGED: Final = ("none",)
 NOT_FOUND: Final = "not visible"
