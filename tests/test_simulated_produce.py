@@ -104,6 +104,30 @@ def test_sequence_numbers_are_judged_as_by_a_real_broker(clusters: TwoClusters) 
     clusters.compare(script)
 
 
+def test_deleted_records_leave_their_producers_as_at_a_real_broker(clusters: TwoClusters) -> None:
+    def script(talk: Conversation) -> None:
+        producer, other = new_producer(talk), new_producer(talk)
+
+        def send(title: str, sequence: int, records: int = 1, *, epoch: int = 0, owner: int = producer) -> None:
+            batch = Batch(producer_id=owner, epoch=epoch, sequence=sequence, records=records)
+            talk.ask(title, PRODUCE, 12, produced(clusters.plain, batch))
+
+        send("first", 0, 3)
+        send("another producer", 0, owner=other)
+        clusters.delete_records(talk, clusters.plain, 3)
+        send("a deleted batch again", 0, 3)
+        send("the next number", 3)
+        clusters.delete_records(talk, clusters.plain, 4)
+        send("the other producer, after the deletion of all its records", 1, owner=other)
+        send("a gap", 9)
+        send("a new epoch with a gap", 1, epoch=1)
+        talk.ask("no batch", PRODUCE, 12, produced(clusters.plain, b""))
+        talk.ask("not a batch", PRODUCE, 12, produced(clusters.plain, Batch(wrong_crc=True)))
+        talk.ask("too few records", PRODUCE, 12, produced(clusters.plain, Batch(count=3)))
+
+    clusters.compare(script)
+
+
 @pytest.mark.parametrize("version", [3, 7, 8, 9, 12, 13])
 def test_batches_and_partitions_are_refused_as_by_a_real_broker(clusters: TwoClusters, version: int) -> None:
     def script(talk: Conversation) -> None:

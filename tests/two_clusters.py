@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +20,15 @@ from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID, InitProdu
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla_testkit.kafka_cluster import KafkaCluster, admin_requests
+from ottla_testkit.kafka_cluster.admin_requests import Address
 from ottla_testkit.kafka_cluster.features import TRANSACTION_VERSION, feature_level
 from ottla_testkit.simulation import SimulatedCluster
 from transactions_kit import await_true
 
 Script: TypeAlias = Callable[[Conversation], None]
+
+DELETE_RECORDS: Final = 21
+"""The key of the request DeleteRecords."""
 
 LARGEST: Final = 5_000
 """`max.message.bytes` of the topic `small`."""
@@ -38,12 +43,13 @@ UNKNOWN_ID: Final = uuid.UUID(int=99).bytes
 class TwoClusters:
     """Both clusters. Topics are created in both when they are first used; no other test uses them."""
 
-    def __init__(self, kafka: KafkaCluster) -> None:
+    def __init__(self, kafka: KafkaCluster, *, older_logs: bool = False) -> None:
         self.kafka = kafka
         self.real = RealPeer(kafka.address(1))
-        self.level = feature_level(kafka.address(1), TRANSACTION_VERSION)
+        self.level = 0 if older_logs else feature_level(kafka.address(1), TRANSACTION_VERSION)
         self.simulated = SimulatedCluster.of(1)
         self.simulated.transaction_version = self.level
+        self.simulated.older_logs = older_logs
         self.simulated.wall_clock = time.time
         self._suffix = uuid.uuid4().hex[:8]
 
@@ -108,6 +114,13 @@ class TwoClusters:
         assert admin_requests.delete_topics(self.kafka.address(1), [name]) == {}
         await_true(lambda: not admin_requests.metadata(self.kafka.address(1), topic=name).partitions)
 
+    def delete_records(self, talk: Conversation, name: str, until: int) -> None:
+        """Delete the records of a topic's first partition before an offset, in the cluster of this conversation."""
+        if isinstance(talk.peer, SimulatedPeer):
+            self.simulated.topics[name].delete_records(0, until, forgets=self.simulated.older_logs)
+        else:
+            delete_records(self.kafka.address(1), name, until)
+
     def create_again(self, talk: Conversation, name: str) -> None:
         """Create a topic that was deleted in the cluster of this conversation."""
         if isinstance(talk.peer, SimulatedPeer):
@@ -128,9 +141,9 @@ class TwoClusters:
 
 
 @contextmanager
-def two_clusters(kafka: KafkaCluster) -> Iterator[TwoClusters]:
+def two_clusters(kafka: KafkaCluster, *, older_logs: bool = False) -> Iterator[TwoClusters]:
     """Both clusters, with a connection to the real one."""
-    clusters = TwoClusters(kafka)
+    clusters = TwoClusters(kafka, older_logs=older_logs)
     # A broker that was never asked for the coordinator of a transaction lacks the topic of its state.
     find = FindCoordinatorRequest(key="any", key_type=1)
     Conversation(clusters.real).ask("the coordinator", FIND_COORDINATOR, 1, find, until_not_busy=True)
@@ -140,6 +153,15 @@ def two_clusters(kafka: KafkaCluster) -> Iterator[TwoClusters]:
         clusters.real.close()
 
 
+def delete_records(address: Address, topic: str, until: int) -> None:
+    """Delete the records of a topic's first partition before an offset, by DeleteRecords v0."""
+    name, timeout_ms = topic.encode(), 10_000
+    topics = struct.pack(f">ih{len(name)}s", 1, len(name), name) + struct.pack(">iiq", 1, 0, until)
+    answer = admin_requests.call(address, DELETE_RECORDS, 0, topics + struct.pack(">i", timeout_ms), 20.0)
+    low_watermark, code = struct.unpack(">qh", answer[-10:])
+    assert (low_watermark, code) == (until, 0)
+
+
 def topic_ids(talk: Conversation, *names: str) -> Sequence[bytes]:
     """The ids of topics."""
     topics = [MetadataRequestTopic(name=name) for name in names]
@@ -147,10 +169,10 @@ def topic_ids(talk: Conversation, *names: str) -> Sequence[bytes]:
     return [bytes(topic.topic_id) for topic in found.topics]
 
 
-def new_producer(talk: Conversation) -> int:
+def new_producer(talk: Conversation, *, version: int = 4) -> int:
     """The id of an idempotent producer."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    return int(talk.ask("a new producer", INIT_PRODUCER_ID, 4, request, until_not_busy=True).producer_id)
+    return int(talk.ask("a new producer", INIT_PRODUCER_ID, version, request, until_not_busy=True).producer_id)
 
 
 def produced(

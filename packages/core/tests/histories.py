@@ -122,6 +122,7 @@ class Run:
             cluster.create(topic, *leaders, min_insync=plan.min_insync).append_time = plan.append_time
         cluster.groups[GROUP] = SimulatedGroup(members={MEMBER: None})
         cluster.transactions.last_epoch = plan.last_epoch
+        cluster.older_logs = plan.older_logs
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
             broker.hints = hints
             for key, newest in plan.versions[broker.id - 1].items():
@@ -179,6 +180,7 @@ class Run:
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
             prompt=_prompt(plan, wires) if plan.kind.faultless else float("inf"),
             faults=plan.faults,
+            older_logs=plan.older_logs,
             topics=(),
             sent=self.sent,
             all_replicas=plan.config["acks"] == "all",
@@ -229,9 +231,10 @@ class Run:
         """Add a line to the story."""
         self.lines.append(f"{self.simulation.clock():9.3f}  {line}")
 
-    def forgets(self, topic: str) -> None:
-        """Note that brokers lose the state of producers."""
-        self.arrivals.forgotten.add(topic)
+    def forgets(self, fault: RecreatedTopic | ForgottenProducers) -> None:
+        """Note that brokers lose the state of producers, and may take any number as the next one."""
+        if isinstance(fault, RecreatedTopic) or not self.plan.older_logs:
+            self.arrivals.forgotten.add(fault.topic)
 
     # The programs
 
@@ -573,7 +576,7 @@ class _Noted:
     def begin(self, simulation: Simulation) -> None:
         self._run.note(f"FAULT {self._fault}")
         if isinstance(self._fault, RecreatedTopic | ForgottenProducers):
-            self._run.forgets(self._fault.topic)
+            self._run.forgets(self._fault)
         self._fault.begin(simulation)
 
     def end(self, simulation: Simulation) -> None:

@@ -14,6 +14,9 @@ from ottla.errors import (
 )
 from ottla.network.metadata_messages import FIRST_WITH_TOPIC_IDS
 from ottla.protocol import API_VERSIONS, METADATA, PRODUCE, Message
+from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN
+from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
@@ -26,6 +29,7 @@ from ottla_testkit.simulation.planned_faults import (
     CrashedBroker,
     CreatedTopic,
     CutConnections,
+    DeletedRecords,
     DeniedTopic,
     DeniedTransactionalId,
     DistantBroker,
@@ -74,6 +78,18 @@ FIRST_WITH_MEMBERS: Final = 3
 """From this version on, TxnOffsetCommit has the consumer's membership of its group."""
 FIRST_WITH_EPOCH: Final = 3
 """From this version on, InitProducerId gives a producer another epoch."""
+BEFORE_2_4: Final[Mapping[int, int]] = {
+    PRODUCE.key: 7,
+    METADATA.key: 8,
+    FIND_COORDINATOR.key: 2,
+    API_VERSIONS.key: 2,
+    INIT_PRODUCER_ID.key: 1,
+    ADD_PARTITIONS_TO_TXN.key: 1,
+    ADD_OFFSETS_TO_TXN.key: 1,
+    END_TXN.key: 1,
+    TXN_OFFSET_COMMIT.key: 2,
+}
+"""The newest versions of requests that Kafka 2.3 knows."""
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
 GROUP: Final = "g"
@@ -214,6 +230,8 @@ class Kind:
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
     replaced: bool = False
     """Whether all brokers are set up again as another cluster, where another producer has the first producer id."""
+    trimmed: bool = False
+    """Whether the oldest records of topics are deleted."""
     tasks: bool = False
     """Whether tasks of event loops share an `AsyncProducer`."""
     writers: bool = False
@@ -251,6 +269,8 @@ class Plan:
     plugin: PluginChoice
     names_members: bool
     """Whether transactions name the consumer whose offset they commit, if all brokers know this."""
+    older_logs: bool = False
+    """Whether brokers forget producers with their records, as before Kafka 2.4."""
     gives_up: bool = False
     """Whether the program closes its producer when a commit runs out of time, instead of asking again."""
 
@@ -296,6 +316,8 @@ class Plan:
             return late or self.kind.transactional  # an aborted transaction leaves out the numbers of its records
         if isinstance(fault, SmallBatches):
             return fault.max_message_bytes < LARGEST + RECORD_COST  # the number of a record that fails is left out
+        if isinstance(fault, DeletedRecords) and self.older_logs:
+            return True
         forgets = RecreatedTopic | ForgottenProducers | UncleanElection | ReplacedCluster
         return self.kind.transactional or isinstance(fault, forgets)
 
@@ -340,6 +362,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "writers": Kind(transactional=True, writers=True, patient=True),
     "replaced": Kind(replaced=True, patient=True),
     "restored": Kind(replaced=True, transactional=True, patient=True),
+    "trimmed": Kind(trimmed=True, patient=True),
+    "emptied": Kind(trimmed=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -389,6 +413,11 @@ def plan(name: str, seed: int) -> Plan:
     )
     if kind.replaced:
         planned = attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
+    elif kind.trimmed and chance.happens(0.6):
+        versions = [
+            {key: min(newest, each.get(key, newest)) for key, newest in BEFORE_2_4.items()} for each in planned.versions
+        ]
+        planned = attrs.evolve(planned, older_logs=True, versions=versions, transaction_version=0)
     # The last draws: plans of before have them, too, and are otherwise the same.
     elif kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
         planned = attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
@@ -640,6 +669,8 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         # Nothing that a broker would do later, or say, as a part of the cluster before.
         makers = [_crash, _leader, _leader, _added, *_PRESENT]
         faults = [_replaced(chance, chance.uniform(0.0, 6.0), older=kind.transactional and chance.happens(0.5))]
+    elif kind.trimmed:
+        makers += [_deleted] * 12 + ([] if kind.transactional else [_forgotten] * 2)
     elif kind.transactional:
         makers += [_coordinator, _moved_coordinator, _rebalanced] * 2
         faults = [
@@ -760,6 +791,10 @@ def _recreated(chance: Chance, at: float) -> Fault:
 
 def _forgotten(chance: Chance, at: float) -> Fault:
     return ForgottenProducers(at=at, topic=chance.choice(tuple(TOPICS)))
+
+
+def _deleted(chance: Chance, at: float) -> Fault:
+    return DeletedRecords(at=at, topic=chance.choice((CROWDED, *TOPICS)), kept=chance.choice((0, 0, 1, 5)))
 
 
 def _added(chance: Chance, at: float) -> Fault:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import error_copies
@@ -30,6 +30,7 @@ from ottla.network.cluster import Cluster
 from ottla.protocol import PRODUCE
 from ottla_testkit.simulation import BatchArrival, Link, SimulatedCluster, SimulatedTopic
 from ottla_testkit.simulation.planned_faults import (
+    DeletedRecords,
     DeniedTopic,
     DeniedTransactionalId,
     Fault,
@@ -61,6 +62,10 @@ RECORD_COST: Final = 100
 
 REFUSALS: Final = (BufferExhaustedError, TopicUnavailableError, RecordTooLargeError, SerializationError)
 """The errors of a `send` whose record is not queued, and that may be called again."""
+
+
+ForgetfulFault: TypeAlias = RecreatedTopic | ForgottenProducers | DeletedRecords | ReplacedCluster
+"""A fault by which brokers may lose the state of producers."""
 
 
 class Violation(AssertionError):
@@ -145,13 +150,15 @@ class History:
     """The time at which the last `close` returned."""
     refused: set[tuple[int, int]] = attrs.field(factory=set)
     """The records that were not queued, as their `send` said or, if it was cancelled, promises."""
-    forgetting: Sequence[RecreatedTopic | ForgottenProducers | ReplacedCluster] = attrs.field(init=False)
+    older_logs: bool = False
+    """Whether brokers forget producers with their records, and then refuse what is not their first batch."""
+    forgetting: Sequence[ForgetfulFault] = attrs.field(init=False)
     """The faults by which brokers lose the state of producers."""
 
     @forgetting.default
-    def _forgetting(self) -> Sequence[RecreatedTopic | ForgottenProducers | ReplacedCluster]:
-        forgets = RecreatedTopic | ForgottenProducers | ReplacedCluster
-        return [fault for fault in self.faults if isinstance(fault, forgets)]
+    def _forgetting(self) -> Sequence[ForgetfulFault]:
+        faults = [fault for fault in self.faults if isinstance(fault, ForgetfulFault)]
+        return [fault for fault in faults if self.older_logs or not isinstance(fault, DeletedRecords)]
 
 
 def name_of(value: bytes | None) -> tuple[int, int]:
@@ -284,7 +291,7 @@ class Transactions:
         visible: dict[tuple[int, int], int] = defaultdict(int)
         for topic in (*cluster.topics.values(), *cluster.deleted):
             for partition in topic.log:
-                names = [name_of(value) for value in topic.committed(partition)]
+                names = _committed(topic, partition, older_logs=cluster.older_logs)
                 for program in {name[0] for name in names}:
                     numbers = [name[1] for name in names if name[0] == program]
                     if numbers != sorted(numbers):
@@ -307,6 +314,18 @@ class Transactions:
         found = cluster.transactions.committed_offsets.get(("g", "in", 0), 0)
         if found not in allowed:
             raise Violation(f"the committed offset is {found}, and should be in {allowed}")
+
+
+def _committed(topic: SimulatedTopic, partition: int, *, older_logs: bool) -> Sequence[tuple[int, int]]:
+    """The records that a reader of committed ones gets or, before their deletion, got.
+
+    With *older_logs*, a record whose response was lost is written again after its deletion: no copy of it is known.
+    """
+    every = [name_of(value) for value in topic.committed(partition, deleted=True)]
+    if not older_logs:
+        return every
+    kept = [name_of(value) for value in topic.committed(partition)]
+    return [*sorted(set(every).difference(kept)), *kept]
 
 
 def check(history: History) -> None:
@@ -404,7 +423,8 @@ def nothing_failed_needlessly(history: History) -> None:
             continue
         if history.keeps_epoch and _may_be_overtaken(record, error, faults=history.faults):
             continue
-        if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in history.faults):
+        faults = [each for each in history.faults if not isinstance(each, DeletedRecords) or history.older_logs]
+        if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in faults):
             raise Violation(f"{record} failed without need: {error}")
 
 
@@ -438,7 +458,10 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return isinstance(record.error.__cause__ if record.error is not None else None, AuthenticationError)
     if isinstance(fault, DeniedTopic):
         return fault.topic == record.topic
-    return isinstance(fault, RecreatedTopic | ForgottenProducers | UncleanElection) and fault.topic == record.topic
+    if isinstance(fault, DeletedRecords) and not (record.error is not None and record.error.possibly_persisted):
+        return False
+    forgets = RecreatedTopic | ForgottenProducers | DeletedRecords | UncleanElection
+    return isinstance(fault, forgets) and fault.topic == record.topic
 
 
 def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fault]) -> bool:

@@ -40,6 +40,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        if False:\n",
         kinds=["aborting", "transactional"],
     ),
+    "a forgotten producer is no matter of numbers": PlantedBug(
+        module="sender.produce_error_actions",
+        before="frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})",
+        after="frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})",
+        kinds=["trimmed"],
+    ),
     "numbers of split parts overlap": PlantedBug(
         module="accumulator.sequences",
         before="sequence = sequence.advanced_by(part.count)",

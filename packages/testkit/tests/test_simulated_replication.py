@@ -39,7 +39,7 @@ class Outcome:
 
     def values(self, broker: int | None = None) -> list[int]:
         """The records of a broker's log, by default the leader's."""
-        log = self.simulation.cluster.topics["t"].logs[0] if broker is None else self.partition.log_at(broker)
+        log = self.simulation.cluster.topics["t"].logs[0] if broker is None else self.partition.replicas[broker].log
         return [int(record.value or b"") for record in log.records]
 
 

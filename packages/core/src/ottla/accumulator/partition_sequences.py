@@ -10,6 +10,7 @@ from ottla.recordbatch.batch_sequence import BatchSequence, ProducerIdAndEpoch
 BATCHES_REMEMBERED = 5
 """The number of batches, the last ones of a producer in a partition, that a broker recognizes as duplicates."""
 NO_SEQUENCE = -1
+NO_TRANSACTION = -1
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -25,6 +26,8 @@ class PartitionSequences:
     `next_uncertain`: a batch failed that may have been written; so the broker's next number is not certain.
     `outdated`: a broker knows a later epoch of the producer id; another producer may use it.
     `out_of_order`: a broker refused the first batch in flight, because it lacks the batches before it.
+    `forgotten`: so did it because it has no state of the producer, whose records were deleted.
+    `acknowledged_in`: the number of the last transaction with an acknowledged batch.
     `split_in_doubt`: a batch that may have been written was split, and brokers do not recognize its parts as
     duplicates.
     """
@@ -36,6 +39,8 @@ class PartitionSequences:
     next_uncertain: bool = False
     outdated: bool = False
     out_of_order: bool = False
+    forgotten: bool = False
+    acknowledged_in: int = NO_TRANSACTION
     split_in_doubt: bool = False
     on_the_wire: int = 0
     in_flight: list[ProducerBatch] = attrs.field(factory=list)
@@ -62,7 +67,7 @@ class PartitionSequences:
         self.producer_id_and_epoch = producer_id_and_epoch
         self.next = 0
         self.last_acknowledged = NO_SEQUENCE
-        self.next_uncertain = self.outdated = self.out_of_order = self.split_in_doubt = False
+        self.next_uncertain = self.outdated = self.out_of_order = self.forgotten = self.split_in_doubt = False
         self.acknowledged_later.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:

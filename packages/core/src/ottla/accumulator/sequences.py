@@ -49,6 +49,7 @@ class Sequences:
         """The error of the last request for a producer id, or to add partitions: the cause of records that expire."""
         self.uncertain = False
         """A batch that failed may still be written: this epoch cannot be used for another transaction."""
+        self._transaction = 0  # the number of the open transaction, or of the last one
         self._other_topics = False  # those of the open transaction were created again
         self._client_id = client_id
         self._partitions: dict[tuple[str, int], PartitionSequences] = {}
@@ -119,6 +120,7 @@ class Sequences:
             if numbers.last_acknowledged == NO_SEQUENCE or comes_after(last, numbers.last_acknowledged):
                 numbers.last_acknowledged = last
             numbers.known_to_broker = True
+        numbers.acknowledged_in = self._transaction
         numbers.remove(batch, written=True)
 
     def fail(self, batch: ProducerBatch, error: OttlaError) -> None:
@@ -150,13 +152,20 @@ class Sequences:
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
-    def on_sequence_error(self, batch: ProducerBatch) -> SequenceErrorAction:
-        """Return what to do with a batch whose broker answered that it lacks the batches before it."""
+    def on_sequence_error(self, batch: ProducerBatch, *, forgotten: bool = False) -> SequenceErrorAction:
+        """Return what to do with a batch whose broker answered that it lacks the batches before it.
+
+        *forgotten*: it has no state of the producer, as after the deletion of its records before Kafka 2.4.
+        """
         numbers = self._numbers(batch)
         if numbers.in_flight[0] is not batch:
             return SequenceErrorAction.RETRY
         assert batch.sequence is not None, "only a number can be refused"
         if self.transactional:
+            if forgotten and self._may_begin_again(numbers):
+                numbers.out_of_order = numbers.forgotten = True
+                self._in_doubt[batch.topic, batch.partition] = numbers
+                return SequenceErrorAction.RENUMBER
             # After a batch that failed, this response is expected. If the batch before this one was acknowledged,
             # the leader has lost records.
             self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
@@ -174,9 +183,10 @@ class Sequences:
 
         Numbering from 0 is safe: brokers refuse batches of an older epoch as soon as the new one has written.
         """
-        if self.transactional:
-            return
         for partition, numbers in list(self._in_doubt.items()):
+            if self.transactional:
+                self._begin_again(partition, numbers)
+                continue
             if numbers.on_the_wire or (numbers.in_flight and not numbers.out_of_order):
                 continue
             if not numbers.out_of_order and numbers.next == (numbers.last_acknowledged + 1) % SEQUENCES:
@@ -198,6 +208,7 @@ class Sequences:
         """Clear the state of the previous transaction."""
         self.transaction_partitions.clear()
         self.failure = None
+        self._transaction += 1
 
     def take_producer_id(self, producer_id_and_epoch: ProducerIdAndEpoch) -> None:
         """Take a new id or epoch; a partition starts from 0 once none of its older batches is in flight."""
@@ -226,6 +237,23 @@ class Sequences:
             numbers.known_to_broker = False
             numbers.out_of_order = True
             self._in_doubt[partition] = numbers
+
+    def _may_begin_again(self, numbers: PartitionSequences) -> bool:
+        """Return whether numbers may begin with 0 in the same epoch, at a broker that has forgotten the producer.
+
+        Nothing of the open transaction may be written: not here, where it would be lost, and not by a late copy.
+        """
+        certain = not numbers.next_uncertain and not any(batch.maybe_written for batch in numbers.in_flight)
+        return certain and numbers.acknowledged_in != self._transaction
+
+    def _begin_again(self, partition: tuple[str, int], numbers: PartitionSequences) -> None:
+        """Number a partition from 0 in the same epoch once nothing is on the wire, if its broker has forgotten it."""
+        if numbers.forgotten and not numbers.on_the_wire:
+            numbers.begin(numbers.producer_id_and_epoch)
+            numbers.known_to_broker = False
+            for batch in numbers.in_flight:
+                self._number(batch, numbers)
+            del self._in_doubt[partition]
 
     def _forget_idle(self) -> None:
         for partition, numbers in list(self._partitions.items()):

@@ -16,6 +16,7 @@ from ottla.accumulator.sequences import SequenceErrorAction, Sequences
 from ottla.accumulator.splitting import Splitter
 from ottla.errors import (
     BrokerError,
+    ErrorCode,
     OttlaError,
     ProtocolError,
     UnsupportedVersionError,
@@ -139,10 +140,11 @@ class ProduceResponseHandler:
         """Handle a batch that the broker refused for its sequence number.
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
-        before it. Then it is renumbered in another epoch, or it fails if that could write it twice.
+        before it. Then it is renumbered in another epoch, or it fails if that could write it twice. In a transaction it
+        is renumbered only if the broker has forgotten the producer.
         """
         error = BrokerError(response.code, response.message)
-        refused = self._sequences.on_sequence_error(batch)
+        refused = self._sequences.on_sequence_error(batch, forgotten=response.code is ErrorCode.UNKNOWN_PRODUCER_ID)
         if refused is SequenceErrorAction.FAIL:
             return failed(batch, error, now)
         if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it

@@ -296,6 +296,11 @@ class SimulatedCluster:
     """What brokers want of clients' metrics, or None if they do not collect any."""
     wall_clock: Callable[[], float] = lambda: 0.0
     """The time of brokers, in seconds since 1970; in a simulation, that of its clock."""
+    older_logs: bool = False
+    """Whether brokers forget a producer with its records, and refuse its next batch with UNKNOWN_PRODUCER_ID.
+
+    So did those before Kafka 2.4.
+    """
     on_batch: Callable[[BatchArrival], object] = lambda _arrival: None
     """Called for each batch that arrives at a broker."""
     transactions: TransactionCoordinator = attrs.field(init=False)

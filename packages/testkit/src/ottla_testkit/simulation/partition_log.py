@@ -48,6 +48,9 @@ class PartitionLog:
 
     entries: list[Entry] = attrs.field(factory=list)
     records: list[Record] = attrs.field(factory=list)
+    """All that were written, also the deleted ones before `start`."""
+    start: int = 0
+    """The offset of the first record that is not deleted."""
     producers: PartitionProducers = attrs.field(factory=PartitionProducers)
     open_transactions: dict[int, list[int]] = attrs.field(factory=dict)
     """The offsets of open transactions by producer id."""
@@ -55,6 +58,7 @@ class PartitionLog:
     verifying: dict[int, Verification] = attrs.field(factory=dict)
     """Of producers whose transaction has nothing here yet."""
     _forgotten: int = 0  # entries whose producers are forgotten
+    _forgets_deleted: bool = False  # the state of producers goes with their records
 
     def verify(self, batch: RecordBatch, *, from_zero: bool) -> bool:
         """Return whether the coordinator has to be asked for a batch's transaction: it has nothing in this log yet.
@@ -116,7 +120,18 @@ class PartitionLog:
             if forgotten:
                 self.forget_producers()
             self.replicate(kept[forgotten:])
+            self.delete_records(self.start, forgets=self._forgets_deleted)
         return removed
+
+    def delete_records(self, until: int, *, forgets: bool) -> None:
+        """Delete the records before an offset, as retention and DeleteRecords do.
+
+        *forgets*: a producer is forgotten with its records, as before Kafka 2.4.
+        """
+        self.start = max(self.start, min(until, len(self.records)))
+        self._forgets_deleted = forgets
+        if forgets:
+            self.producers.forget_until(self.start)
 
     def forget_producers(self) -> None:
         """Lose the state of all producers, in the snapshot of the log, too."""

@@ -101,6 +101,7 @@ class ProduceCluster(Protocol):
     compressors: Mapping[int, Compressor]
     corrupt: list[CorruptBatchError]
     on_batch: Callable[[BatchArrival], object]
+    older_logs: bool
     transactions: TransactionCoordinator
 
     @property
@@ -226,8 +227,7 @@ class ProduceAnswer:
         if self.request.acks not in ACKS:
             return Appended(code=ErrorCode.INVALID_REQUIRED_ACKS)
         first = Appended()
-        replicated = topic.replicated.get(data.index)
-        log = topic.log_of(data.index) if replicated is None else replicated.log_at(self.broker.id)
+        log = self._log(topic, data.index)
         for batch in checked.batches:
             self.broker.magics.append(batch.magic)
             found = self._refuse(topic, data, batch, log) or self._append_batch(topic, data.index, batch, log)
@@ -247,7 +247,14 @@ class ProduceAnswer:
             first = first if first.base_offset >= 0 else found
         return first
 
+    def _log(self, topic: SimulatedTopic, partition: int) -> PartitionLog:
+        """Return this broker's log of a partition."""
+        replicated = topic.replicated.get(partition)
+        return topic.log_of(partition) if replicated is None else replicated.replicas[self.broker.id].log
+
     def _append_batch(self, topic: SimulatedTopic, partition: int, batch: RecordBatch, log: PartitionLog) -> Appended:
+        if self.broker.cluster.older_logs and log.producers.lacks(batch):
+            return Appended(code=ErrorCode.UNKNOWN_PRODUCER_ID, at_log=True)
         replicated = topic.replicated.get(partition)
         written = log.producers.written(batch)
         if topic.append_time:
@@ -317,7 +324,7 @@ class ProduceAnswer:
             base_offset=outcome.base_offset,
             log_append_time_ms=outcome.append_time_ms,
             current_leader=LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch) if hints else LeaderIdAndEpoch(),
-            log_start_offset=0 if outcome.at_log else -1,
+            log_start_offset=self._log(topic, partition).start if outcome.at_log else -1,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
                 for index, message in named.items()

@@ -26,6 +26,10 @@ class WrittenBatch:
     offset: int
     timestamp_ms: int
 
+    @property
+    def last_offset(self) -> int:
+        return self.offset + (self.last - self.first) % SEQUENCES
+
 
 @attrs.define
 class ProducerEntry:
@@ -72,6 +76,18 @@ class PartitionProducers:
         if entry is None or entry.epoch != batch.epoch:
             entry = self.entries[batch.producer_id] = ProducerEntry(batch.epoch)
         entry.batches.append(WrittenBatch(batch.sequence, _last(batch), base_offset, batch.max_timestamp))
+
+    def lacks(self, batch: RecordBatch) -> bool:
+        """Return whether the number before this batch is not known, and has to be: its own one is not the first."""
+        entry = self.entries.get(batch.producer_id)
+        known = entry is not None and (bool(entry.batches) or entry.epoch != batch.epoch)
+        return batch.producer_id >= 0 and batch.sequence != 0 and not known
+
+    def forget_until(self, offset: int) -> None:
+        """Lose the producers whose last batch is before this offset."""
+        for producer_id, entry in list(self.entries.items()):
+            if not entry.batches or entry.batches[-1].last_offset < offset:
+                del self.entries[producer_id]
 
     def mark(self, producer_id: int, epoch: int) -> None:
         """Record a transaction's marker, which fences older epochs."""

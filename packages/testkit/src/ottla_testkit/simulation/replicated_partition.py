@@ -69,6 +69,7 @@ class ReplicatedPartition:
     _markers: list[Marker] = attrs.field(factory=list)
     _log: PartitionLog = attrs.field(factory=PartitionLog)
     _checks_lag: bool = False
+    _forgets_deleted: bool = False
 
     def begin(self) -> None:
         """Take part in the cluster."""
@@ -108,10 +109,6 @@ class ReplicatedPartition:
         replica = self.replicas.get(broker)
         return (self.leader, self.epoch) if replica is None else (replica.leader, replica.epoch)
 
-    def log_at(self, broker: int) -> PartitionLog:
-        """Return the log of a broker."""
-        return self.replicas[broker].log
-
     def mark(self, producer_id: int, epoch: int, committed: bool) -> None:
         """Write the marker that ends a transaction, to all replicas in sync."""
         marker = Marker(producer_id, epoch, committed)
@@ -127,6 +124,15 @@ class ReplicatedPartition:
         for replica in self.replicas.values():
             for wait in list(replica.waits):
                 self._end_wait(replica, wait, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def delete_records(self, until: int, *, forgets: bool) -> None:
+        """Delete the records before an offset, but none that a replica in sync has not; followers do it later."""
+        if self.leader == NO_LEADER:
+            return
+        watermark = min(len(self.replicas[broker].log.records) for broker in self.in_sync)
+        self._forgets_deleted = forgets
+        self._log.delete_records(min(until, watermark), forgets=forgets)
+        self._fetch_soon(self.replicas)
 
     def forget_producers(self) -> None:
         """Lose the state of all producers at all replicas."""
@@ -230,6 +236,8 @@ class ReplicatedPartition:
                 self._end_wait(replica, wait, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.truncations += len(replica.log.truncate(common))
             replica.log.replicate(self._log.entries[common:])
+            if self._log.start > replica.log.start:
+                replica.log.delete_records(self._log.start, forgets=self._forgets_deleted)
 
     def _advance(self) -> None:
         """Answer the requests whose batches are below the high watermark."""

@@ -42,8 +42,13 @@ class SimulatedTopic:
 
     @property
     def log(self) -> Mapping[int, list[Record]]:
-        """The records of each partition that has some."""
+        """The records of each partition that has some, also those that were deleted meanwhile."""
         return {partition: log.records for partition, log in self.logs.items()}
+
+    @property
+    def log_starts(self) -> Mapping[int, int]:
+        """The offset of the first record that is not deleted, of each partition that has some."""
+        return {partition: log.start for partition, log in self.logs.items()}
 
     @property
     def producers(self) -> Mapping[int, PartitionProducers]:
@@ -91,11 +96,25 @@ class SimulatedTopic:
         self.leaders[partition] = leader
         self.epochs[partition] = self.leader_epoch(partition) + 1
 
-    def committed(self, partition: int) -> list[bytes | None]:
-        """Return the values that a read_committed consumer gets, including those behind open transactions."""
+    def committed(self, partition: int, *, deleted: bool = False) -> list[bytes | None]:
+        """Return the values that a read_committed consumer gets, including those behind open transactions.
+
+        *deleted*: also those that were deleted meanwhile.
+        """
         log = self.log_of(partition)
         hidden = set(log.aborted).union(*log.open_transactions.values())
-        return [record.value for place, record in enumerate(log.records) if place not in hidden]
+        start = 0 if deleted else log.start
+        return [record.value for place, record in enumerate(log.records) if place >= start and place not in hidden]
+
+    def delete_records(self, partition: int, until: int, *, forgets: bool = False) -> None:
+        """Delete a partition's records before an offset; `log` still has them, behind them is `log_starts`.
+
+        *forgets*: a producer is forgotten with its records, as before Kafka 2.4.
+        """
+        if partition in self.replicated:
+            self.replicated[partition].delete_records(until, forgets=forgets)
+        else:
+            self.log_of(partition).delete_records(until, forgets=forgets)
 
     def append(self, partition: int, batch: RecordBatch) -> tuple[ErrorCode, int]:
         """Append a batch unless its sequence number is refused; return the error code and the batch's base offset."""

@@ -23,6 +23,7 @@ from ottla_testkit.simulation.planned_faults.security import DeniedTopic, Denied
 from ottla_testkit.simulation.planned_faults.topics import (
     AddedPartition,
     CreatedTopic,
+    DeletedRecords,
     ForgottenProducers,
     RecreatedTopic,
     SmallBatches,
@@ -41,6 +42,7 @@ __all__ = [
     "CrashedBroker",
     "CreatedTopic",
     "CutConnections",
+    "DeletedRecords",
     "DeniedTopic",
     "DeniedTransactionalId",
     "DistantBroker",

@@ -69,6 +69,24 @@ class AddedPartition(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class DeletedRecords(Fault):
+    """The oldest records of a topic are deleted, by retention or DeleteRecords; each partition keeps `kept` of them.
+
+    In a cluster with `older_logs`, brokers forget the producers whose records are deleted.
+    """
+
+    topic: str
+    kept: int = 0
+
+    def begin(self, simulation: Simulation) -> None:
+        topic = simulation.cluster.topics.get(self.topic)
+        if topic is None:
+            return
+        for partition, records in list(topic.log.items()):
+            topic.delete_records(partition, len(records) - self.kept, forgets=simulation.cluster.older_logs)
+
+
+@attrs.frozen(kw_only=True)
 class ForgottenProducers(Fault):
     """The brokers lose the state of all producers of a topic, as after `producer.id.expiration.ms`."""
 
