@@ -13,8 +13,8 @@ from ottla.network.connection_stage import Stage
 from ottla.network.connections import MOST_SLOW
 from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
 
-SAME = {"bootstrap_servers": "broker-1:9092"}
-OTHER = {"bootstrap_servers": "balancer:9092"}
+SAME = "broker-1:9092"
+OTHER = "balancer:9092"
 ROUND_TRIP = 0.1
 
 
@@ -27,9 +27,9 @@ def far(*leaders: int, seed: int = 0) -> Simulation:
     return simulation
 
 
-def round_trips(simulation: Simulation, *, warm: bool = False, **settings: object) -> int:
+def round_trips(simulation: Simulation, servers: str, *, warm: bool = False) -> int:
     """The round trips until the first record is acknowledged, from its `send` on; *warm*: long after the beginning."""
-    producer = simulation.producer(linger_ms=0, **settings)
+    producer = simulation.producer(linger_ms=0, bootstrap_servers=servers)
     took = 0.0
 
     def program() -> None:
@@ -69,7 +69,7 @@ def connections(machine: Machine) -> dict[int, Stage]:
 
 @pytest.mark.rule("metadata.bootstrap.kept")
 @pytest.mark.parametrize(
-    ("leader", "settings", "expected"),
+    ("leader", "servers", "expected"),
     [
         # connect, versions, metadata and the producer id, the record
         (1, SAME, 4),
@@ -78,29 +78,25 @@ def connections(machine: Machine) -> dict[int, Stage]:
         (1, OTHER, 6),
     ],
 )
-def test_the_first_record_uses_the_connection_that_is_there(
-    leader: int, settings: dict[str, object], expected: int
-) -> None:
-    assert round_trips(far(leader), **settings) == expected
+def test_the_first_record_uses_the_connection_that_is_there(leader: int, servers: str, expected: int) -> None:
+    assert round_trips(far(leader), servers) == expected
 
 
 @pytest.mark.parametrize(
-    ("leader", "settings", "expected"),
+    ("leader", "servers", "expected"),
     [
         (1, SAME, 2),  # metadata, the record
         (2, SAME, 4),
         (2, OTHER, 2),  # it has connected to this one by chance
     ],
 )
-def test_a_producer_that_was_made_before_has_a_connection(
-    leader: int, settings: dict[str, object], expected: int
-) -> None:
-    assert round_trips(far(leader), warm=True, **settings) == expected
+def test_a_producer_that_was_made_before_has_a_connection(leader: int, servers: str, expected: int) -> None:
+    assert round_trips(far(leader), servers, warm=True) == expected
 
 
 def test_a_transaction_begins_on_the_connection_that_is_there() -> None:
     simulation = far(1)
-    producer = simulation.producer(transactional_id="id", **SAME)
+    producer = simulation.producer(transactional_id="id", bootstrap_servers=SAME)
 
     def program() -> None:
         producer.init_transactions()
@@ -152,7 +148,7 @@ def test_a_host_that_is_gone_delays_the_start_by_a_second(dead: list[str]) -> No
         simulation = far(1, seed=seed)
         simulation.network.hosts.black_holes.update(dead)
 
-        assert round_trips(simulation, bootstrap_servers=servers) * ROUND_TRIP < len(dead) + 0.5
+        assert round_trips(simulation, servers) * ROUND_TRIP < len(dead) + 0.5
 
 
 def test_at_most_a_few_brokers_are_tried_at_once() -> None:

@@ -60,7 +60,7 @@ class Connection:
     throttled_until: float = float("-inf")
     closing: bool = False
     # Why this client closes it, now or once the requests in flight have responses; the socket's error counts less.
-    reason: OttlaError | None = None
+    reason: NetworkError | None = None
     refusal: OttlaError | None = None  # a reason that a retry cannot fix: at the last of its addresses, or at one
     refusal_so_far: OttlaError | None = None  # such a reason at an address, while others are still to be tried
     unchecked: bool = False  # the broker has not yet said which cluster it belongs to; until then it gets no records
