@@ -267,6 +267,24 @@ def test_a_function_that_takes_too_long_is_reported_with_its_limit(
     assert "make it return or fail within max.block.ms, and within 0.1 s" in str(error)
 
 
+def test_a_function_that_hangs_after_a_failure_is_reported_with_that(registry: Checked) -> None:
+    ended, calls = threading.Event(), list[float]()
+
+    def token() -> str:
+        calls.append(time.time())
+        if len(calls) == 1:
+            raise OSError("the vault is away")
+        ended.wait(60)
+        return "token"
+
+    try:
+        with producer(registry, bearer_auth_token=token, max_block_ms=3_000) as sends:
+            error = cause(sends)
+    finally:
+        ended.set()
+    assert "the last call before failed: bearer.auth.token could not fetch a token: OSError (" in str(error)
+
+
 def test_words_of_the_registry_show_no_login_that_is_not_the_newest(registry: Checked) -> None:
     """The newest one is that of another thread's request."""
     tokens, first, second = iter(["s3cret-first", "s3cret-second"]), threading.Event(), threading.Event()

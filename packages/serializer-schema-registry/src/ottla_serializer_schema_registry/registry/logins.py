@@ -110,7 +110,13 @@ class _Renewals:
         self._begun = 0
         self._number_of_kept = 0
         self._paused_until = 0.0  # by the monotonic clock
+        self._failure = ""  # of the last call; empty if it has succeeded
         self._warned = False
+
+    def unanswered(self) -> NoLoginError:
+        """Return the error of a request that has waited for as long as it may."""
+        cause = f"; the last call before failed: {self._failure}" if self._failure else ""
+        return NoLoginError(f"{self.flights.unanswered()}{cause}")
 
     def renew_early(self, kept: _Kept) -> None:
         """Begin to renew a login that is still valid, unless that has failed a moment ago. Returns immediately."""
@@ -134,11 +140,14 @@ class _Renewals:
             raise
         with self._lock:
             if number > self._number_of_kept:  # else it took so long that the result of a later call is kept
-                self.kept, self._number_of_kept, self._warned = kept, number, False
+                self.kept, self._number_of_kept = kept, number
+                self._failure, self._warned = "", False
         return kept
 
     def _pause(self, error: Exception) -> None:
+        failure = str(error) if isinstance(error, OttlaError) else type(error).__name__
         with self._lock:
+            self._failure = failure
             self._paused_until = time.monotonic() + PAUSE
             is_news = self.kept is not None and self.kept.is_valid(time.time()) and not self._warned
             self._warned = self._warned or is_news
@@ -147,7 +156,7 @@ class _Renewals:
                 "the login at the schema registry from %s could not be renewed; requests use the last one until it "
                 "expires: %s",
                 self._source,
-                str(error) if isinstance(error, OttlaError) else type(error).__name__,
+                failure,
             )
 
 
@@ -203,9 +212,9 @@ class RenewedLogin:
             joined = renewals.flights.join(needless=lambda: False)
             assert joined is not None, "it is never needless"
             flight, mine = joined
-            if not flight.wait(deadline.remaining()):
-                raise renewals.flights.unanswered()
-            return flight.result().issued.authorization, mine
+            if flight.wait(deadline.remaining()):
+                return flight.result().issued.authorization, mine
+            error = renewals.unanswered()
         except SecurityError as failed:  # which a repetition would not mend
             error = RegistryAccessError(f"there is no login for the schema registry from {self._source}: {failed}")
         except OttlaError as failed:
