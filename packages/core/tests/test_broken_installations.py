@@ -349,6 +349,28 @@ def test_a_plugin_works_where_no_thread_can_be_started(site: Site, monkeypatch: 
     assert type(chosen(partitioner_class="good").partitioner).__name__ == "Good"
 
 
+def test_an_interrupted_call_is_not_reported_as_slow_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin, started = threading.Timer.start, list[threading.Timer]()
+
+    def start(timer: threading.Timer) -> None:
+        begin(timer)
+        started.append(timer)
+        raise KeyboardInterrupt  # in the wait for the thread, which has been started
+
+    site.install(GOOD, name="good")
+    monkeypatch.setattr("ottla.plugins.registry.slow_calls.SLOW", 10.0)
+    monkeypatch.setattr(threading.Timer, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        chosen(partitioner_class="good")
+    for timer in started:
+        timer.join(20)
+
+    assert len(started) == 1
+    assert caplog.messages == []
+
+
 def test_a_slow_built_in_plugin_is_logged_at_its_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -335,8 +335,9 @@ def test_without_files_no_thread_is_started(ca: trustme.CA, monkeypatch: pytest.
     assert made.current() is made.current()
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError(), KeyboardInterrupt()])
 def test_if_no_thread_can_start_the_old_files_are_used(
-    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     file = tmp_path / "authorities.pem"
     file.write_bytes(ca.cert_pem.bytes())
@@ -345,11 +346,15 @@ def test_if_no_thread_can_start_the_old_files_are_used(
     replace(file, trustme.CA().cert_pem.bytes())
 
     def full(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", full)
-        assert made.current() is first
+        if isinstance(error, KeyboardInterrupt):
+            with pytest.raises(KeyboardInterrupt):
+                made.current()
+        else:
+            assert made.current() is first
     assert made.current() is not first
 
 

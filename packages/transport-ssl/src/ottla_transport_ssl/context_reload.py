@@ -81,8 +81,11 @@ class Setups:
         self._check_began, self._slow = time.monotonic(), False
         try:
             threading.Thread(target=Context().run, args=(self._check,), name="ottla-tls-files", daemon=True).start()
-        except RuntimeError as cause:  # the system has no more threads, or the interpreter ends
+        except BaseException as cause:
             self._checked.set()
+            if not isinstance(cause, RuntimeError | MemoryError):  # Ctrl-C
+                raise
+            # The system has no more threads or no memory, or the interpreter ends.
             logger.debug("%s: the TLS files are not read again: %s", self._client_id, cause)
 
     def _warn_of_slow_files(self) -> None:

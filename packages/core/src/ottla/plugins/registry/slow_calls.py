@@ -42,8 +42,11 @@ def _logged_while_it_lasts(what: str, info: PluginInfo) -> Iterator[None]:
     notice.daemon = True
     try:
         notice.start()
-    except RuntimeError:  # the system has no thread left; only this line is lost
+    except BaseException as error:
         notice.cancel()
+        if not isinstance(error, RuntimeError):  # Ctrl-C
+            raise
+        # The system has no thread left; only this line is lost.
     try:
         yield
     finally:
