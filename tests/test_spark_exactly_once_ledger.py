@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import attrs
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from long_forms import only_long
@@ -33,8 +34,9 @@ from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.options.known_defaults import BROKERS_MAX_TIMEOUT_MS
 from ottla_spark.options.options import read_options
 from ottla_testkit.kafka_cluster import KafkaCluster
-from spark_kit import without_producers
-from transactions_kit import await_true, committed, new_id, read, send, transactional
+from readback import end_offset
+from spark_kit import WITHIN, without_producers
+from transactions_kit import COMMITTED, await_true, committed, consumer, new_id, read, send, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.generations("one", since="3.0")]
 """Brokers before 3.0 have one test; others run with today's, unless a generation of transactions matters to them."""
@@ -246,6 +248,25 @@ def test_a_transaction_with_little_remaining_time_is_not_recorded(
 
     assert cluster.ledger(name).last is None
     assert committed(broker, topic) == [[], [], []]
+
+
+@pytest.mark.generations(since="3.0")
+def test_readers_see_all_of_a_commit_whose_markers_were_awaited(
+    broker: KafkaCluster, topic: str, name: str, driver: Drivers
+) -> None:
+    """Without the wait, many of them see less: brokers write the markers after their answer."""
+    cluster = driver()
+    seen = []
+    with consumer(broker.bootstrap_servers, isolation=COMMITTED) as reader:
+        for number in range(20):
+            prepared = prepare(broker, topic, name, number)
+            cluster.end(prepared, commit=True)
+            late = cluster.await_markers([prepared], within=WITHIN)
+            ends = [end_offset(reader, TopicPartition(topic, partition)) for partition in range(3)]
+            seen.append((late, ends))
+
+    assert seen == [(0, [2 * (number + 1)] * 3) for number in range(20)]  # a record and a marker each
+    assert cluster.await_markers([], within=WITHIN) == 0
 
 
 @pytest.mark.generations(since="3.0")

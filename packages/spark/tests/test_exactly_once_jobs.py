@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla import Producer, TransactionTimeoutError
-from ottla.transactions import find_open_transactions
+from ottla.transactions import PreparedTransaction, find_open_transactions
 from ottla_spark import InvalidWriteError, last_report
 from ottla_spark.exactly_once import LeaseLostError, LedgerMismatchError, accept_loss, forget, jobs, write_once
 from ottla_spark.exactly_once.__main__ import main
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
 from ottla_spark.exactly_once.task import BatchName
 from ottla_spark.exactly_once.transactional_ids import task_id
 from ottla_spark.exactly_once.writer import BatchWriter, TaskPrepared
@@ -72,6 +73,28 @@ def visible(options: dict[str, str]) -> Counter[bytes]:
 
 def numbers(spark: SparkSession, end: int, value: str = "cast(id as string)") -> DataFrame:
     return spark.range(0, end, 1, 3).selectExpr(f"{value} as value")
+
+
+def test_a_job_returns_when_readers_see_its_records(
+    spark: SparkSession, options: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that an earlier run has written: it may have ended before its readers saw the last record."""
+    awaited: list[Sequence[PreparedTransaction]] = []
+
+    def await_markers(self: KafkaClusterClient, transactions: Sequence[PreparedTransaction], *, within: float) -> int:
+        awaited.append(transactions)
+        if len(awaited) == 3:
+            raise TransactionTimeoutError("no answer")
+        return len(transactions) - 1
+
+    monkeypatch.setattr(KafkaClusterClient, "await_markers", await_markers)
+    outcomes = [write_once(numbers(spark, 100), options, job_id="monday") for _ in range(3)]
+
+    assert [outcome.written for outcome in outcomes] == [True, False, False]
+    assert [set(each) for each in awaited] == [set(awaited[0])] * 3
+    assert len(awaited[0]) == 3
+    assert "readers do not see the records of 2 of its 3 transactions yet" in caplog.text
+    assert "is committed, but whether readers see all of its records is not known: no answer" in caplog.text
 
 
 def test_a_repeated_job_writes_nothing_and_says_so(spark: SparkSession, options: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from ottla_spark.exactly_once.ledger.entry import Entry, Status
 from ottla_spark.exactly_once.ledger.row_topics import named_topics, recorded_topics
 from ottla_spark.exactly_once.settings import Settings, read_with_guarantee
 from ottla_spark.exactly_once.task import BatchName
-from ottla_spark.exactly_once.writer import BatchWriter, TaskPrepared, end_superseded
+from ottla_spark.exactly_once.writer import BatchWriter, TaskPrepared, await_readers, end_superseded
 from ottla_spark.options.write_options import GivenOptions, WriteOptions
 from ottla_spark.sink.job import job_input, run_job, traced
 
@@ -54,7 +54,7 @@ def write_once(frame: DataFrame, options: GivenOptions, *, job_id: str) -> JobOu
     done = _done(settings)
     if done is not None:
         end_superseded(settings)
-        return _earlier(job_id, done, topic=given.topic)
+        return _earlier(job_id, done, settings, topic=given.topic)
     rows = job_input(frame, given)
     of = BatchName(query=settings.name, batch=_BATCH)
     with traced(rows.options) as named:
@@ -64,9 +64,11 @@ def write_once(frame: DataFrame, options: GivenOptions, *, job_id: str) -> JobOu
         if (done := writer.last_done()) is None:
             results = run_job(rows, writer)
     if done is not None:
-        return _earlier(job_id, done, topic=given.topic)
-    # The ledger is not read again: the rows are visible, so no request may fail the job any more.
-    records = sum(result.attempt.records for result in results if isinstance(result, TaskPrepared))
+        return _earlier(job_id, done, settings, topic=given.topic)
+    # The ledger is not read again: the rows are committed, so no request may fail the job any more.
+    attempts = [result.attempt for result in results if isinstance(result, TaskPrepared)]
+    await_readers(settings, [attempt.prepared for attempt in attempts if attempt.prepared is not None])
+    records = sum(attempt.records for attempt in attempts)
     return JobOutcome(job_id=job_id, written=True, records=records)
 
 
@@ -80,7 +82,7 @@ def _done(settings: Settings) -> Entry | None:
     return last if last is not None and last.status is Status.DONE else None
 
 
-def _earlier(job_id: str, done: Entry, *, topic: str | None) -> JobOutcome:
+def _earlier(job_id: str, done: Entry, settings: Settings, *, topic: str | None) -> JobOutcome:
     """Return the outcome of an earlier run. Raises LedgerMismatchError if that wrote to other topics than *topic*."""
     if topic is not None and done.topics and tuple(done.topics) != recorded_topics([topic]):
         raise LedgerMismatchError(
@@ -88,6 +90,7 @@ def _earlier(job_id: str, done: Entry, *, topic: str | None) -> JobOutcome:
             "would write nothing. Give it another job_id; or, if its rows are to be written to this topic as well, "
             "call ottla_spark.exactly_once.forget with this job_id before"
         )
+    await_readers(settings, [task.prepared for task in done.listed])
     records = _records(done)
     _log.info("job %r wrote its %d records in an earlier run; nothing is left to do", job_id, records)
     return JobOutcome(job_id=job_id, written=False, records=records)

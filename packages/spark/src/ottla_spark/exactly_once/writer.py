@@ -11,6 +11,7 @@ import attrs
 import pyarrow as pa
 
 from ottla import OttlaError
+from ottla.transactions import PreparedTransaction
 from ottla_spark.data_source_api import WriterCommitMessage
 from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.commit import abort_left_open, abort_prepared, abort_superseded, commit
@@ -35,6 +36,9 @@ _log = logging.getLogger(__name__)
 
 TASKS_END_WITHIN: Final = 20.0
 """Seconds to wait for the tasks of a failed job. Spark kills a Python worker two to four seconds after the failure."""
+
+READERS_WITHIN: Final = 30.0
+"""Seconds to wait until readers see a job's records, which usually takes milliseconds after the commit."""
 
 
 @attrs.frozen(kw_only=True)
@@ -182,6 +186,30 @@ class BatchWriter(PlannedWriter):
             held = abort_left_open(cluster, self._task_plan.plan.lease)
             if self._only_batch and not held:
                 abort_superseded(cluster, self._settings.name)
+
+
+def await_readers(settings: Settings, transactions: Sequence[PreparedTransaction]) -> None:
+    """Wait until readers see a finished job's records: a next job may read the topic to its end.
+
+    Without the brokers' answers this only logs a warning: the records are committed.
+    """
+    try:
+        with connected(settings) as cluster:
+            late = cluster.await_markers(transactions, within=READERS_WITHIN)
+    except OttlaError as error:
+        _log.warning(
+            "job %r is committed, but whether readers see all of its records is not known: %s", settings.name, error
+        )
+        return
+    if late:
+        _log.warning(
+            "job %r is committed, but readers do not see the records of %d of its %d transactions yet: brokers have "
+            "not written the ends of these transactions in %.0f s",
+            settings.name,
+            late,
+            len(transactions),
+            READERS_WITHIN,
+        )
 
 
 def end_superseded(settings: Settings) -> None:

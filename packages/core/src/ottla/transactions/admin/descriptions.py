@@ -21,6 +21,7 @@ from ottla.protocol.messages.list_transactions import (
 from ottla.transactions.admin.blocking_client import BlockingClient
 
 ONGOING = "Ongoing"
+ENDING = "PrepareCommit"
 EMPTY = "Empty"
 COMPLETE = frozenset({"CompleteCommit", "CompleteAbort"})
 GONE = frozenset({ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_PRODUCER_ID_MAPPING})

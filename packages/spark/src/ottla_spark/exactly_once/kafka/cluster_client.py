@@ -25,7 +25,7 @@ from ottla.transactions import OpenTransaction, Outcome, PreparedTransaction
 from ottla.transactions.admin.blocking_client import BlockingClient, LastResponse
 from ottla.transactions.admin.completion import end_with
 from ottla.transactions.admin.connect import connect
-from ottla.transactions.admin.descriptions import ONGOING, described, described_together, listed
+from ottla.transactions.admin.descriptions import ENDING, ONGOING, described, described_together, listed
 from ottla.transactions.admin.open_transactions import abort_with
 from ottla.transactions.coordinator_request import InitProducerId
 from ottla_spark.exactly_once.acl_hints import naming_right, transactions_right
@@ -55,6 +55,8 @@ ONE_AFTER_ANOTHER: Final = 30.0
 BRIEFLY: Final = 3.0
 """Seconds for a broker's response. An open transaction that this misses is found at the next batch, or times out."""
 
+MARKERS_AGAIN: Final = 0.01
+"""Seconds between two requests for the state of transactions whose markers are not written yet."""
 
 _LAST_RENEWED: Final = 30_000
 """Epoch from which on a lease is not renewed: brokers would soon give it another producer id, for which the ledger's
@@ -214,6 +216,25 @@ class KafkaClusterClient:
         with client.only_in_cluster_of(next(iter(transactions), None)):  # all of a batch are in one
             states = described_together(client, [each.transactional_id for each in transactions])
             return [_status(client, each, state) for each, state in zip(transactions, states, strict=True)]
+
+    def await_markers(self, transactions: Sequence[PreparedTransaction], *, within: float) -> int:
+        """Wait until readers see these committed transactions; return how many they do not see yet.
+
+        A coordinator answers EndTxn before it has written the markers at which these readers wait. *within* limits the
+        seconds. Raises an OttlaError if a coordinator does not say how far it is.
+        """
+        end = self._connections.clock() + within
+        client = BlockingClient(self._connections, timeout=within)
+        waiting: Sequence[str] = [each.transactional_id for each in transactions]
+        while waiting:
+            states = described_together(client, waiting)
+            waiting = [
+                each.transactional_id for each in states if each is not None and each.transaction_state == ENDING
+            ]
+            if not waiting or self._connections.clock() >= end:
+                break
+            time.sleep(MARKERS_AGAIN)
+        return len(waiting)
 
     def end(self, prepared: PreparedTransaction, *, commit: bool, within: float | None = None) -> Outcome:
         """See `ClusterClient`."""
