@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import OttlaError, SecurityError
+from ottla.errors import NetworkError, OttlaError, SecurityError
 from ottla.network.address_failures import AddressFailures
 from ottla.network.api_versions import Features
 from ottla.network.authentication import LoginSession
