@@ -842,3 +842,39 @@ def test_after_an_error_a_batch_is_queued_and_counted_or_neither(queued: bool, m
     queues.accumulator.abort(ProducerClosedError("closed"))
     assert queues.accumulator.incomplete == 0
     assert queues.pool.free == queues.pool.capacity
+
+
+def test_a_flush_begins_under_the_lock_of_the_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a batch that completes at that moment would never end it."""
+    queues, locked = Queues(), list[bool]()
+    batches = queues.accumulator._batches
+    begin_flush = batches.begin_flush
+
+    def noted(flush: FlushWait) -> None:
+        locked.append(batches.lock._is_owned())
+        begin_flush(flush)
+
+    monkeypatch.setattr(batches, "begin_flush", noted)
+    queues.append(b"v", partition=0)
+    assert not queues.accumulator.flush(timeout=0.0)
+
+    assert locked == [True]
+
+
+def test_a_completion_that_is_interrupted_keeps_no_flush_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues()
+    batches, flushes = queues.accumulator._batches, [FlushWait(lambda: None) for _ in range(2)]
+    batch, _index = queues.append(b"v", partition=0)._place()
+    for flush in flushes:
+        batches.begin_flush(flush)
+
+    def without_memory(_flush: FlushWait) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, "_advance", without_memory)
+        with pytest.raises(MemoryError):
+            batches.remove_completed([batch])
+    batches.remove_completed([batch])  # the recovery of the round
+
+    assert [flush.ended for flush in flushes] == [True, True]

@@ -15,6 +15,7 @@ from test_async_producer import asynchronous, rounds, run
 from ottla import DeliveryError, DeliveryReport, FlushTimeoutError, UndeliveredError
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.aio import calls
+from ottla.aio.happening import Happening
 from simulated_producer import Simulated, simulated
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
@@ -232,3 +233,24 @@ def test_tasks_of_two_loops_share_a_flush() -> None:
             thread.join()
 
         assert sum(report.acknowledged for report in reports) == 1
+
+
+def test_the_time_in_which_a_flush_begins_is_part_of_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float | None] = []
+
+    async def main() -> bool:
+        loop, passed = asyncio.get_running_loop(), [0.0]
+
+        async def wait(_happening: Happening, timeout: float | None) -> bool:
+            waits.append(timeout)
+            passed[0] += 2.0
+            return True
+
+        monkeypatch.setattr(Happening, "wait", wait)
+        monkeypatch.setattr(loop, "time", lambda: passed[0])
+        return await asynchronous(simulation)._flushes.flush(5.0)
+
+    with simulated(1) as simulation:
+        assert asyncio.run(main())
+
+    assert waits == [5.0, 3.0]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from test_async_producer import asynchronous, run
 from ottla import Delivery
 from ottla.aio import calls
 from ottla.aio.async_producer import AsyncProducer
-from ottla.aio.lookups import MAX_THREADS
+from ottla.aio.lookups import MAX_THREADS, LookupsOfTasks
+from ottla.concurrency.environment import SYSTEM
 from ottla.errors import NotPreparedError, SerializationError
 from ottla.interfaces import Header
 from simulated_producer import Simulated, simulated
@@ -238,3 +240,27 @@ def test_threads_that_a_key_needs_are_not_those_of_the_value() -> None:
 
         assert keys.lookups.total() == MAX_THREADS
         assert sent(simulation) == 51
+
+
+def test_a_lookup_has_the_time_that_the_waits_before_it_have_left() -> None:
+    waits: list[float] = []
+
+    class Pending:
+        limit = SimpleNamespace(seconds=60.0)
+
+        def begin_lookup(self, _lookup: object, *, waited: float) -> float:
+            waits.append(waited)
+            return 60.0 - waited
+
+        def advance(self) -> str:
+            return "queued"
+
+    lookup: Any = SimpleNamespace(serializer=object(), topic="t", prepare=lambda _seconds: None, what="a value")
+
+    async def main() -> object:
+        started_at = asyncio.get_running_loop().time() - 20.0  # the record has waited for its topic
+        pending: Any = Pending()
+        return await LookupsOfTasks(SYSTEM).step_after(lookup, pending, started_at=started_at)
+
+    assert asyncio.run(main()) == "queued"
+    assert waits[0] >= 20.0

@@ -252,6 +252,19 @@ def test_an_interruption_between_batches_loses_no_callback() -> None:
     assert setup.held == 0
 
 
+def test_an_interruption_of_the_wait_for_callbacks_costs_no_memory() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    setup = Setup(HeldThreads(begin=interrupted).make)
+    batches = [setup.batch(lambda _delivery: None), setup.batch()]
+    with pytest.raises(KeyboardInterrupt):
+        setup.completion.fail_off_io_thread(batches, RuntimeError("the I/O thread is blocked"))
+
+    assert (setup.held, dict(setup.incomplete_batches.all)) == (0, {})
+    assert setup.completion.report([])[0].failed == 2
+
+
 class EndingBatches(list[ProducerBatch]):
     """Batches for whose iterator there is no memory once the pool has got all of its own back."""
 

@@ -521,6 +521,19 @@ def test_a_connection_that_ends_after_a_response_refuses_no_credentials() -> Non
     assert mechanism.refusals == []
 
 
+def test_an_idle_connection_that_ends_refuses_no_credentials() -> None:
+    mechanism = Keeping()
+    machine = secured(mechanism)
+    learn(machine)
+    delivered(machine, b"one")
+    machine.client._connections[1].received_any = False  # as of a connection that was made, and not used yet
+    machine.network.hang_up(1)
+    pass_time(machine, 0.01)
+    delivered(machine, b"later")
+
+    assert mechanism.refusals == []
+
+
 def test_a_mechanism_whose_token_was_not_sent_is_not_notified() -> None:
     mechanism = Keeping()
 

@@ -274,3 +274,13 @@ def test_the_metadata_of_all_records_is_that_of_each(encoder: str) -> None:
         batch, _index = deliveries[0]._place()
 
         assert list(batch.all_metadata()) == [delivery.result() for delivery in deliveries]
+
+
+def test_waits_that_ran_out_of_time_leave_nothing_behind() -> None:
+    batch = ProducerBatch(topic="t", partition=0, columns=columns(1_000), now=0.0)
+    batch.append(None, b"v", (), 0, None)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            Delivery(batch, 0).result(0)
+
+    assert batch._latches == ()

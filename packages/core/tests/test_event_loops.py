@@ -294,6 +294,28 @@ def test_errors_of_forwarded_records_are_retrieved_before_the_turn(times: int) -
     run(main())
 
 
+def test_the_error_of_a_part_that_fails_at_once_is_retrieved() -> None:
+    class FailsThePart:
+        def set(self) -> None:
+            part.complete_and_call_back(Failed(error=REFUSED))
+
+    async def main() -> None:
+        batches = Batches()
+        delivery = batches.send()
+        whole = delivery._place()[0]
+        whole.add_latch(FailsThePart())  # as a close on another thread may at this moment
+        waiting = asyncio.create_task(awaited(delivery))
+        await begun(waiting)
+        whole.forward_to(Forwarded(pieces=[ForwardedRecords(batch=part, start=0, indexes=[0])]))
+
+        assert unretrieved_errors(part) == 0
+        with pytest.raises(DeliveryError, match="refused"):
+            await waiting
+
+    part = Batches().send()._place()[0]
+    run(main())
+
+
 def test_forwarded_records_get_the_metadata_of_their_new_places() -> None:
     async def main() -> list[int]:
         batches = Batches()
@@ -1232,6 +1254,29 @@ def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
     gc.collect()
 
     assert done == (["ended"] if kind == "uvloop" else ["closed"])  # uvloop ends the turn before it stops
+
+
+def test_a_loop_that_is_closed_after_other_turns_makes_its_last_calls() -> None:
+    batches, done = Batches(), Steps()
+
+    async def stopping(loop: asyncio.AbstractEventLoop) -> None:
+        delivery = batches.send()
+        task = asyncio.create_task(done.of_a_sender(delivery))
+        await begun(task)
+        loop.call_soon(running_inbox().call_and_complete, lambda: batches.complete(delivery))
+        await task
+        await asyncio.sleep(0)
+        RUNNING_LOOP.at_end_of_turn(lambda: done.append("ended"), if_closed=lambda: done.append("closed"))
+        loop.stop()
+
+    loop = KINDS[kind]()
+    task = loop.create_task(stopping(loop))
+    loop.run_forever()
+    assert task.done()
+    loop.close()
+    gc.collect()
+
+    assert done == ["task", "end", "ended" if kind == "uvloop" else "closed"]
 
 
 def test_a_function_that_ends_the_loop_leaves_the_others_to_a_wake_up() -> None:

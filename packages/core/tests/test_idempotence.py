@@ -159,6 +159,18 @@ def test_explicit_idempotence_never_sends_a_batch_without_a_number() -> None:
         assert simulation.log() == []
 
 
+def test_a_broker_whose_format_has_no_numbers_gets_records_by_default() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].versions[PRODUCE.key] = (0, 2)
+    with simulated(cluster=cluster) as simulation:
+        delivery = simulation.producer.send("t", b"v")
+        simulation.run_until_idle()
+
+        assert delivery.result(0).offset == 0
+        assert simulation.log() == [b"v"]
+
+
 # Ids
 
 

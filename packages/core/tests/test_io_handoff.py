@@ -184,6 +184,15 @@ def test_deferred_work_is_done_in_order_when_the_io_thread_resumes() -> None:
         assert simulation.accumulator.incomplete == 0
 
 
+def test_a_callback_brings_the_io_thread_back_without_another_call() -> None:
+    called: list[object] = []
+    with simulated(0) as simulation, _resting(simulation):
+        delivery = simulation.producer.send("t", b"value", on_delivery=called.append)
+        assert delivery.result().offset == 0
+
+        _until(lambda: called)
+
+
 def test_an_error_in_a_round_is_raised_when_the_io_thread_resumes() -> None:
     with simulated(0) as simulation:
         with _resting(simulation) as io_thread:
@@ -382,6 +391,26 @@ def test_a_forked_child_does_not_end_the_watch_of_its_parent() -> None:
     assert not watch.ended
 
 
+def test_in_a_forked_child_no_thread_runs_offered_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated(0) as simulation:
+        own, run = _handoff(simulation), list[float]()
+
+        def note(now: float, _until: float) -> None:
+            run.append(now)
+            own._called = True  # ends its rounds
+
+        own.begin_round()
+        own._state = HandoffState.OFFERED  # the I/O thread of the parent rested at the fork
+        own.forget()
+        batch, _index = simulation.producer.send("t", b"value")._place()
+        own.begin_round()
+        monkeypatch.setattr(own, "_run", note)
+
+        own.run_while_waiting(batch, 0.01)
+
+        assert run == []
+
+
 def test_a_loop_leaves_rounds_to_the_io_thread_while_callbacks_go_there() -> None:
     handoff = _with_a_loop(lambda _now, _may_skip: False)
     handoff._turns_in_a_row = AWAITED_IN_A_ROW
@@ -478,17 +507,19 @@ def test_a_thread_with_a_deep_stack_leaves_the_round_to_the_io_thread() -> None:
         assert _handoff(simulation)._awaited_in_a_row == 0  # it rests no more until threads wait that can run rounds
 
 
-def test_the_io_thread_does_not_yield_while_a_request_is_in_flight() -> None:
+def test_the_io_thread_does_not_yield_while_a_request_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     with simulated(0) as simulation:
-        own = _handoff(simulation)
-        own._awaited_in_a_row = AWAITED_IN_A_ROW
-        own.begin_round()
+        own, rested = _handoff(simulation), list[bool]()
+        monkeypatch.setattr(own, "_wait_until_needed", lambda: rested.append(True))
+        simulation.network.freeze(0)
         simulation.producer.send("t", b"value")
+        own._awaited_in_a_row = AWAITED_IN_A_ROW
+        own.begin_round()  # so that it was not called since
         simulation.sender.run_once(simulation.clock(), until=simulation.clock())
 
         own.yield_to_callers()  # comes back at once
 
-        assert own._state is HandoffState.IO_THREAD
+        assert rested == []
 
 
 def test_the_io_thread_yields_only_after_a_failed_round_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,6 +218,23 @@ def test_a_wrong_partitioner_of_columns_is_named_and_fails_its_batch(column: Any
 
 
 @pytest.mark.rule("producer.plugins.named")
+@pytest.mark.parametrize("column", [[0, 2], [2, 0], [0, -1], [-1, 0]])
+def test_one_wrong_partition_among_others_fails_the_batch(column: list[int]) -> None:
+    broken = installed(
+        "partitioner", type("Broken", (), {"partition": returning(0), "partition_column": returning(column)})()
+    )
+    with simulated(1, 2, plugins={"partitioner": broken}) as simulation:
+        failed = [simulation.producer.send("t", b"value", key) for key in (b"a", b"b")]
+        simulation.run_until_idle()
+        errors = [delivery.exception(0) for delivery in failed]
+
+    for error in errors:
+        assert error is not None
+        check_named(error, "partitioner")
+        assert "which has 2, counted from 0" in str(error)
+
+
+@pytest.mark.rule("producer.plugins.named")
 @pytest.mark.parametrize(
     ("call", "reason"),
     [

@@ -284,6 +284,32 @@ def test_a_completion_that_raises_stops_no_other_and_fails_the_round() -> None:
     assert after[0].response is not None
 
 
+@pytest.mark.rule("network.poll.callback")
+def test_two_completions_that_raise_stop_no_third_one(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_of(1)
+    make_ready(machine)
+
+    def fails(text: str) -> None:
+        def fail(_completion: Completion) -> None:
+            raise ZeroDivisionError(text)
+
+        body = METADATA.request(1).encode(MetadataRequest(topics=[]))
+        request = Request(message=METADATA, body=lambda _version: [body], on_complete=fail, ceiling=1)
+        machine.client.send(1, request, machine.clock())
+
+    del machine.client._connections[1].versions[METADATA.key]  # so that all of them complete in one poll
+    fails("the first fault")
+    fails("the second fault")
+    third = ask(machine)
+    with pytest.raises(ZeroDivisionError, match="the first fault"):
+        machine.client.poll(0.0, machine.clock())
+
+    assert len(third) == 1
+    [record] = [record for record in caplog.records if "request failed" in record.message]
+    assert record.message == "test: completing a Metadata request failed"
+    assert "the second fault" in str(record.exc_info)
+
+
 @pytest.mark.rule("network.flight.fifo")
 def test_a_response_to_another_request_closes_the_connection() -> None:
     machine = machine_of(1)

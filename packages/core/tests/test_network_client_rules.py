@@ -31,6 +31,7 @@ from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
 from ottla.network.metadata_messages import read_response
 from ottla.network.selector_interface import Address
+from ottla.network.topic_ids import CheckResult
 from ottla.protocol import (
     METADATA,
     PRODUCE,
@@ -43,6 +44,7 @@ from ottla.protocol import (
     MetadataResponseTopic,
     ProduceRequest,
 )
+from ottla.results.stories import WaitKind
 from ottla_testkit.simulation import KnownResponse, SimulatedCluster
 
 
@@ -361,6 +363,26 @@ def test_responses_are_read_behind_a_request_that_was_not_sent() -> None:
 
     assert [len(completions) for completions in (*written, unsupported)] == [1, 1, 1]
     assert all(completions[0].response is not None for completions in written)
+
+
+def test_records_wait_for_a_connection_whose_cluster_is_being_checked() -> None:
+    machine = ready(machine_of(1))
+    assert machine.client.obstacles.waits_for(1, machine.clock()) is None
+
+    machine.client._connections[1].unchecked = True
+
+    assert machine.client.obstacles.waits_for(1, machine.clock()) == (WaitKind.CONNECTION, "1")
+
+
+@pytest.mark.parametrize("result", [CheckResult.SAME, CheckResult.LEARNED])
+def test_a_connection_takes_records_once_its_topics_are_known(result: CheckResult) -> None:
+    machine = ready(machine_of(1))
+    connection = machine.client._connections[1]
+    connection.unchecked = True
+
+    machine.client._opener._cluster_check._act_on(connection, ["t"], result, machine.clock())
+
+    assert machine.client.ready(1, machine.clock(), for_records=True)
 
 
 @pytest.mark.rule("network.version.none")

@@ -111,6 +111,22 @@ def test_a_leader_that_moves_is_named() -> None:
         assert any("NOT_LEADER_OR_FOLLOWER" in event.text for event in story.events)
 
 
+def test_a_record_that_expires_waited_for_its_new_leader() -> None:
+    with simulated(1, 2) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.network.names.unresolvable.add(simulation.metadata.cluster.brokers[2].host)
+        simulation.network.cut(2)
+        simulation.cluster.topics["t"].leaders[0] = 2
+        delivery = sent(simulation)
+        simulation.pass_time(130.0)
+
+        story = delivery.story()
+        assert story.tries[0].node == 1
+        assert story.wanted_node == 2
+        assert isinstance(delivery.exception(0), DeliveryTimeoutError)
+
+
 def test_a_slow_name_server_is_named() -> None:
     with simulated(1) as simulation:
         simulation.network.cut(1)

@@ -291,6 +291,18 @@ def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: 
     assert "the I/O thread works again after" in caplog.text
 
 
+def test_a_round_that_fails_after_it_was_given_up_repairs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1) as simulation:
+        recovered: list[BaseException] = []
+        simulation.sender.recover = lambda cause, _now: recovered.append(cause)  # type: ignore[method-assign]
+        simulation.thread.give_up()
+
+        simulation.thread._rounds.failed(Fault("a plugin has returned at last"))
+
+        assert recovered == []
+    assert caplog.messages == []
+
+
 ROUND_PARTS: dict[str, Callable[[Simulated], tuple[object, str]]] = {
     "the round": lambda simulation: (simulation.sender, "run_once"),
     "the drain of a lone batch": lambda simulation: (simulation.accumulator, "drain_lone"),

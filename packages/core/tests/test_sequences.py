@@ -8,7 +8,7 @@ from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.idempotent_epoch_bump import LAST_EPOCH
 from ottla.accumulator.sequences import SequenceErrorAction, Sequences
-from ottla.errors import NetworkError
+from ottla.errors import BrokerError, DeliveryError, ErrorCode, NetworkError
 from ottla.network.backoff import Backoff
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerIdAndEpoch
@@ -869,3 +869,19 @@ def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
     assert sequences.may_leave(following)
     leave(sequences, following)
     assert (epoch(following), base(following)) == (OTHER, 0)
+
+
+def test_a_later_epoch_at_the_leader_outlasts_the_next_failure() -> None:
+    sequences = numbered()
+    known(sequences)
+    refused, lost = batch(), batch()
+    leave(sequences, refused, lost)
+    lost.maybe_written = True
+    error = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
+    error.__cause__ = BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH)
+    for each, why in ((refused, error), (lost, LOST)):
+        sequences.mark_returned(each)
+        sequences.fail(each, why)
+    sequences.resolve()
+
+    assert sequences.producer_id_and_epoch is None  # in its next epoch, both producers would be one

@@ -25,7 +25,7 @@ from test_signals_anywhere import WAIT, broker_and_producers, is_whole, locks
 
 from ottla import AbortableTransactionError, OttlaError, Producer, ProducerClosedError
 from ottla.concurrency import signals
-from ottla.concurrency.locks import Latch, LoggingLock, SignalSafeLock
+from ottla.concurrency.locks import FunctionGate, Latch, LoggingLock, SignalSafeLock
 from ottla.errors import IllegalStateError
 from real_selector import make_selector
 from simulated_producer import simulated
@@ -205,6 +205,19 @@ def test_a_latch_wakes_all_present_and_future_waiters() -> None:
     assert woken == [True] * 5
     assert latch.wait(0)
     assert not Latch().wait(0)
+
+
+def test_a_gate_that_is_added_while_a_latch_is_set_is_released() -> None:
+    class SetAtTheLastMoment(list[Any]):
+        def append(self, gate: Any) -> None:
+            latch.set()  # on another thread, which finds no gate yet
+            super().append(gate)
+
+    latch, released = Latch(), list[str]()
+    latch._gates = SetAtTheLastMoment()
+    latch.add_gate(FunctionGate(lambda: released.append("released")))
+
+    assert released == ["released"]
 
 
 # Log lines

@@ -161,3 +161,13 @@ def test_a_topic_that_metadata_confirms_does_not_confirm_an_idle_one() -> None:
     assert not ids.update([topic("new", 3)], now=14.0, connected_at=11.0)
 
     assert ids.check(both, 15.0) is CheckResult.LEARNED
+
+
+def test_one_topic_that_metadata_confirms_shows_that_a_broker_lags() -> None:
+    """The other topic is not in use, so metadata says nothing of it."""
+    ids = learned(topic("t", 1), topic("idle", 2))
+    other = {"t": bytes([3]) * 16, "idle": bytes([4]) * 16}
+    assert ids.check(other, 12.0) is CheckResult.OTHER
+    assert not ids.update([topic("t", 1)], now=13.0, connected_at=5.0)
+
+    assert ids.check(other, 14.0) is CheckResult.OTHER
