@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 HANG_GUARD = 300.0
+FORKS_ON_PURPOSE = "ignore:This process:DeprecationWarning"
+"""Python 3.12 and newer warn of a fork in a process with threads. A producer has one, and some programs fork."""
 
 
 @contextmanager
 def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A running program whose three streams are pipes."""
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        [sys.executable, "-W", FORKS_ON_PURPOSE, "-c", textwrap.dedent(text), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -335,6 +335,17 @@ def test_every_block_has_its_language_and_a_reason_if_it_is_not_run() -> None:
     assert [str(block) for block in ALL if not block.runs and not block.reason] == []
 
 
+def test_extras_in_pip_commands_are_quoted() -> None:
+    """Without quotation marks, zsh, the shell of macOS, takes the brackets for a pattern of file names."""
+    commands = [
+        (page, part)
+        for page in pages()
+        for command in re.findall(r"pip install ((?:[^\n`\\]|\\\n)*)", (ROOT / page).read_text("utf-8"))
+        for part in re.findall(r"(?<!\S)[\w./-]+\[[^#]*", command)
+    ]
+    assert commands == []
+
+
 def test_most_blocks_are_run() -> None:
     """Else the tests above would promise nothing."""
     assert len(CHAINS) > 20

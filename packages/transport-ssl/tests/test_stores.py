@@ -251,7 +251,7 @@ def test_pkcs12_without_its_library_says_what_to_install(stores: Stores, monkeyp
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(PluginNotFoundError, match=r"pip install ottla-transport-ssl\[pkcs12\]"):
+    with pytest.raises(PluginNotFoundError, match=r"pip install 'ottla-transport-ssl\[pkcs12\]'"):
         transport({"ssl.keystore.location": file})
 
 

@@ -35,7 +35,8 @@ def read_pkcs12(content: Secret[bytes], password: Secret[str] | None) -> Pkcs12:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as cause:
         raise PluginNotFoundError(
-            "PKCS12 files need the library cryptography; try: pip install ottla-transport-ssl[pkcs12] (PEM needs none)"
+            "PKCS12 files need the library cryptography; try: pip install 'ottla-transport-ssl[pkcs12]' "
+            "(PEM needs none)"
         ) from cause
     try:
         store = pkcs12.load_pkcs12(content.reveal(), None if password is None else password.reveal().encode())
