@@ -123,6 +123,10 @@ def _aborted_by_coordinator(found: Difference) -> bool:
     return any("EndTxn" in line and "commit -> INVALID_TXN_STATE" in line for line in found.ottla.requests)
 
 
+def _refused_offsets(found: Difference) -> bool:
+    return any("TxnOffsetCommit" in line and "INVALID_PRODUCER_EPOCH" in line for line in found.ottla.requests)
+
+
 def _called_fenced(found: Difference) -> bool:
     return any("EndTxn" in line and "commit -> PRODUCER_FENCED" in line for line in found.ottla.requests)
 
@@ -178,6 +182,11 @@ RULES: Final = (
         "A leader loses its state while batches are in flight, and takes a later one first. Java sends the earlier one "
         "until delivery.timeout.ms, Ottla fails it at once.",
         _given_up,
+    ),
+    Rule(
+        "With KIP-890, offsets of a transaction that its coordinator has aborted are refused with "
+        "INVALID_PRODUCER_EPOCH. Java's producer fails for good; Ottla's can abort, and go on unless it is fenced.",
+        _refused_offsets,
     ),
     Rule(
         "With KIP-890, a coordinator that has aborted a transaction refuses its commit with INVALID_TXN_STATE. Java's "

@@ -105,6 +105,9 @@ from ottla_testkit.simulation.simulation import Simulation
 from ottla_testkit.simulation.transactions import LAST_EPOCH
 from third_party_mechanism import Plain
 
+TIME_OUT_CHECK: Final = 0.5
+"""Seconds between a coordinator's checks for transactions that have timed out."""
+
 WALL_CLOCK: Final = 1_000_000.0
 """The time of brokers when a history begins: later than the timestamps of its records, which are their numbers."""
 
@@ -123,6 +126,11 @@ class Run:
         cluster.groups[GROUP] = SimulatedGroup(members={MEMBER: None})
         cluster.transactions.last_epoch = plan.last_epoch
         cluster.older_logs = plan.older_logs
+        self.faults: list[Fault] = list(plan.faults)
+        """Those of the plan, and the time-outs of transactions, as they happen."""
+        if plan.kind.slow:
+            cluster.transactions.time_out_check_seconds = TIME_OUT_CHECK
+            cluster.transactions.on_time_out = self._on_time_out
         for broker, hints in zip(cluster.brokers.values(), plan.hints, strict=True):
             broker.hints = hints
             for key, newest in plan.versions[broker.id - 1].items():
@@ -155,7 +163,8 @@ class Run:
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
             faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults)
-            and not (plan.faults and plan.delays_responses),
+            and not (plan.faults and plan.delays_responses)
+            and not plan.kind.slow,
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
         self.epochs = LeaderEpochs(hints=any(plan.hints))
@@ -179,7 +188,7 @@ class Run:
             may_end=plan.kind.transactional and plan.gives_no_epoch,
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
             prompt=_prompt(plan, wires) if plan.kind.faultless else float("inf"),
-            faults=plan.faults,
+            faults=self.faults,
             older_logs=plan.older_logs,
             topics=(),
             sent=self.sent,
@@ -279,8 +288,10 @@ class Run:
     def check_end(self, error: OttlaError) -> None:
         """Check that there is a reason why the producer can do nothing more."""
         self.note(f"the program ends: {error}")
-        ending = FencedProducer | TimedOutTransaction | DeniedTransactionalId
-        fenced = any(isinstance(fault, ending) for fault in self.plan.faults)
+        # With epochs of transactions, the coordinator's own abort does not fence the producer.
+        owned = FencedProducer | DeniedTransactionalId
+        ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
+        fenced = any(isinstance(fault, ending) for fault in self.faults)
         fenced |= self._is_lost(error) or self._is_replaced(error)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
@@ -428,8 +439,9 @@ class Run:
     def check_failure(self, error: AbortableTransactionError, *, moved: bool) -> None:
         """Check that a transaction had to fail: for a record, or because its consumer has *moved*, or for a fault."""
         cause = error.__cause__
-        aborted = isinstance(cause, BrokerError) and cause.code is ErrorCode.INVALID_TXN_STATE
-        aborted &= any(isinstance(fault, TimedOutTransaction) for fault in self.plan.faults)
+        codes = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
+        aborted = isinstance(cause, BrokerError) and cause.code in codes
+        aborted &= any(isinstance(fault, TimedOutTransaction | FencedProducer) for fault in self.faults)
         explained = moved or aborted or isinstance(cause, DeliveryError) or self._is_replaced(error)
         if self.plan.kind.patient and not explained:
             raise Violation(f"the transaction failed without need: {error}") from error
@@ -524,7 +536,7 @@ class Run:
         """Check that a close that did not use up its time has left no transaction open, unless it is another's."""
         owner = self.simulation.cluster.transactions.ids.get(TRANSACTIONAL_ID)
         others = FencedProducer | TimedOutTransaction | DeniedTransactionalId
-        if not early or owner is None or any(isinstance(fault, others) for fault in self.plan.faults):
+        if not early or owner is None or any(isinstance(fault, others) for fault in self.faults):
             return
         if owner.ongoing and not owner.completing and not self.history.may_end:
             raise Violation("close returned early, and a transaction is open")
@@ -540,6 +552,10 @@ class Run:
         last = max(*ends, *(broker.muted_until for broker in self.network.cluster.brokers.values()), 0.0)
         bound = max(0.0, last - began) + COMPLETED_WITHIN
         return bound if self.plan.kind.patient else min(bound, self.plan.config["delivery.timeout.ms"] / 1000)
+
+    def _on_time_out(self) -> None:
+        self.note("the transaction has timed out")
+        self.faults.append(TimedOutTransaction(at=self.simulation.clock(), transactional_id=TRANSACTIONAL_ID))
 
     def _on_request(self, link: Link, frame: bytes) -> None:
         try:

@@ -230,6 +230,8 @@ class Kind:
     """Whether brokers require logins, whose sessions end, and deny what was allowed."""
     replaced: bool = False
     """Whether all brokers are set up again as another cluster, where another producer has the first producer id."""
+    slow: bool = False
+    """Whether transactions last longer than their time-out."""
     trimmed: bool = False
     """Whether the oldest records of topics are deleted."""
     tasks: bool = False
@@ -363,6 +365,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "replaced": Kind(replaced=True, patient=True),
     "restored": Kind(replaced=True, transactional=True, patient=True),
     "trimmed": Kind(trimmed=True, patient=True),
+    "overdue": Kind(transactional=True, slow=True, patient=True),
     "emptied": Kind(trimmed=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
@@ -413,6 +416,9 @@ def plan(name: str, seed: int) -> Plan:
     )
     if kind.replaced:
         planned = attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
+    elif kind.slow:
+        timeout = chance.choice((500, 1_500, 4_000))
+        planned = attrs.evolve(planned, config={**config, "transaction.timeout.ms": timeout})
     elif kind.trimmed and chance.happens(0.6):
         versions = [
             {key: min(newest, each.get(key, newest)) for key, newest in BEFORE_2_4.items()} for each in planned.versions
@@ -676,6 +682,8 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         faults = [
             SlowMarkers(at=0.0, seconds=WHOLE_HISTORY, marker_seconds=chance.choice((0.01, 0.2, 1.0)))
         ] * chance.happens(0.5)
+        if kind.slow:
+            makers += [_stopped, _throttling, _frozen] * 4
         ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
         if ending is not None:
             makers += [ending]
@@ -808,6 +816,20 @@ def _small(chance: Chance, at: float) -> Fault:
     )
 
 
+def _stopped(chance: Chance, at: float) -> Fault:
+    return StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0)))
+
+
+def _frozen(chance: Chance, at: float) -> Fault:
+    return FrozenBroker(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance))
+
+
+def _throttling(chance: Chance, at: float) -> Fault:
+    return ThrottlingBroker(
+        at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance), throttle_ms=chance.choice((50, 400, 1_500))
+    )
+
+
 def _quota(chance: Chance, broker: int) -> Fault:
     at, seconds = chance.uniform(0.0, 2.0), chance.uniform(2.0, 20.0)
     if chance.happens(0.5):
@@ -885,7 +907,7 @@ _PRESENT: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     lambda chance, at: UnreachableBroker(
         at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
     ),
-    lambda chance, at: StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0))),
+    _stopped,
 )
 """Faults of the present: of connections and of our process."""
 
@@ -896,7 +918,7 @@ _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     _leader,
     _coordinator,
     *_PRESENT[:2],
-    lambda chance, at: FrozenBroker(at=at, seconds=chance.uniform(0.1, 3.0), broker=_broker(chance)),
+    _frozen,
     lambda chance, at: UnreachableBroker(
         at=at, seconds=chance.uniform(0.5, 5.0), broker=_broker(chance), black_hole=chance.happens(0.5)
     ),
@@ -909,8 +931,6 @@ _MAKERS: Final[Sequence[Callable[[Chance, float], Fault]]] = (
     ),
     lambda chance, at: OutdatedMetadata(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
     lambda chance, at: UnlistedBroker(at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance)),
-    lambda chance, at: ThrottlingBroker(
-        at=at, seconds=chance.uniform(0.5, 4.0), broker=_broker(chance), throttle_ms=chance.choice((50, 400, 1_500))
-    ),
-    lambda chance, at: StoppedProcess(at=at, seconds=chance.choice((0.2, 1.5, 10.0))),
+    _throttling,
+    _stopped,
 )

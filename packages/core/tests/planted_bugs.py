@@ -46,6 +46,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})",
         kinds=["trimmed"],
     ),
+    "offsets of a transaction that has timed out fence the producer": PlantedBug(
+        module="transactions.transaction_requests",
+        before="        if self.txn_v2 and deciding is ErrorCode.INVALID_PRODUCER_EPOCH:\n",
+        after="        if False:\n",
+        kinds=["overdue"],
+    ),
     "numbers of split parts overlap": PlantedBug(
         module="accumulator.sequences",
         before="sequence = sequence.advanced_by(part.count)",

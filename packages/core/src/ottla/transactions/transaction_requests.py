@@ -212,6 +212,9 @@ class TxnOffsetCommit(CoordinatorRequest):
         written = [partition for partition, code in zip(self.partitions, codes, strict=True) if code is ErrorCode.NONE]
         deciding = deciding_code(self.kind, codes)
         failure = self.failure(deciding)
+        if self.txn_v2 and deciding is ErrorCode.INVALID_PRODUCER_EPOCH:
+            # With KIP-890 the coordinator's own abort does not fence the producer. The abort shows if another one does.
+            failure = RequestFailed(TransactionErrorAction.ABORTABLE, BrokerError(deciding))
         if failure is not None:
             refused = self.partitions[codes.index(deciding)]
             failure = RequestFailed(failure.action, BrokerError(deciding, self._detail(deciding, *refused)))

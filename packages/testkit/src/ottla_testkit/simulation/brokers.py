@@ -311,6 +311,7 @@ class SimulatedCluster:
         self.transactions = TransactionCoordinator(
             self._mark,
             self.controller.later,
+            serves=lambda: self.coordinator_serves and self.coordinates not in self.controller.frozen,
             bumps=lambda: self.transaction_version >= TXN_V2,
         )
 

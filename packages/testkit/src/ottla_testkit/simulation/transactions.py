@@ -43,6 +43,10 @@ class ProducerOwner:
     previous_id: int = -1
     replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
     completing: bool = False  # its markers are not written yet
+    timeout: float | None = None
+    """Seconds after which the coordinator aborts a transaction; None: never."""
+    begun: int = 0
+    """How many transactions were begun."""
 
 
 @attrs.define
@@ -55,6 +59,15 @@ class TransactionCoordinator:
     mark: Callable[[tuple[str, int], int, int, bool], None]
     later: Callable[[float, Callable[[], object]], object] = lambda _seconds, action: action()
     marker_seconds: float = 0.0
+    serves: Callable[[], bool] = lambda: True
+    """Whether the coordinator is up, and aborts what has timed out."""
+    time_out_check_seconds: float | None = None
+    """Seconds between its checks, `transaction.abort.timed.out.transaction.cleanup.interval.ms`; None: it has none.
+
+    A transaction is aborted so many seconds after it has timed out, which is the longest time in Kafka.
+    """
+    on_time_out: Callable[[], object] = lambda: None
+    """Called after it has aborted a transaction that timed out."""
     bumps: Callable[[], bool] = lambda: True
     """Whether each end of a transaction ends its epoch: `transaction.version` 2."""
     ids: dict[str, ProducerOwner] = attrs.field(factory=dict)
@@ -82,7 +95,7 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1, -1
         owned = self.ids.get(transactional_id)
         if owned is None:
-            owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0)
+            owned = self.ids[transactional_id] = ProducerOwner(self.new_id(), 0, timeout=_seconds(timeout_ms))
             return ErrorCode.NONE, owned.producer_id, owned.epoch
         if owned.completing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
@@ -94,6 +107,7 @@ class TransactionCoordinator:
             owned.before = None
             self._end(transactional_id, owned, commit=False)
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
+        owned.timeout = _seconds(timeout_ms)
         epoch = owned.epoch if current is None else current[1]
         if owned.epoch >= self.last_epoch:
             if epoch != owned.epoch:  # Kafka has an internal error then
@@ -124,6 +138,8 @@ class TransactionCoordinator:
         code = self._check(transactional_id, producer_id, epoch)
         if code is ErrorCode.NONE:
             owned = self.ids[transactional_id]
+            if not owned.ongoing:
+                self._begin(transactional_id, owned)
             owned.ongoing = True
             owned.replaced = None
             if partition is not None:
@@ -208,6 +224,23 @@ class TransactionCoordinator:
         owned.epoch += 1
         self._end(transactional_id, owned, commit=False)
 
+    def _begin(self, transactional_id: str, owned: ProducerOwner) -> None:
+        owned.begun += 1
+        interval, number = self.time_out_check_seconds, owned.begun
+        if owned.timeout is None or interval is None:
+            return
+
+        def check() -> None:
+            if self.ids.get(transactional_id) is not owned or not owned.ongoing or owned.begun != number:
+                return
+            if not self.serves():
+                self.later(interval, check)
+                return
+            self.time_out(transactional_id)
+            self.on_time_out()
+
+        self.later(owned.timeout + interval, check)
+
     def _check(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         owned = self.ids.get(transactional_id)
         if not transactional_id:
@@ -249,3 +282,7 @@ class TransactionCoordinator:
             self.later(self.marker_seconds, write_markers)
         else:
             write_markers()
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
