@@ -74,6 +74,16 @@ def test_what_the_open_transaction_has_written_is_not_given_up() -> None:
     assert sequences.uncertain
 
 
+def test_a_batch_with_the_first_number_is_not_sent_again_as_such() -> None:
+    sequences = numbered(transactional=True)
+    sequences.begin_transaction()
+    first = batch()
+    leave(sequences, first)
+    sequences.mark_returned(first)
+
+    assert sequences.on_sequence_error(first, forgotten=True) is SequenceErrorAction.FAIL
+
+
 @pytest.mark.parametrize("later", [False, True])
 def test_a_batch_that_may_be_written_does_not_begin_again(later: bool) -> None:
     sequences = between_transactions()

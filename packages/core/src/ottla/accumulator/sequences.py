@@ -162,7 +162,7 @@ class Sequences:
             return SequenceErrorAction.RETRY
         assert batch.sequence is not None, "only a number can be refused"
         if self.transactional:
-            if forgotten and self._may_begin_again(numbers):
+            if forgotten and batch.sequence.base_sequence and self._may_begin_again(numbers):
                 numbers.out_of_order = numbers.forgotten = True
                 self._in_doubt[batch.topic, batch.partition] = numbers
                 return SequenceErrorAction.RENUMBER
