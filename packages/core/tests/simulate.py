@@ -112,7 +112,7 @@ def _stay_on(processor: int) -> None:
 def _collect_garbage(histories: int) -> None:
     """Collect the garbage of some histories at once; what was there after the first one is kept, and not searched."""
     if sys.implementation.name == "pypy":
-        return  # its collector looks at new objects alone, and has no `freeze`
+        return  # its collector has no `freeze`, and searches new objects only
     if histories == 1:
         gc.disable()
         gc.collect()

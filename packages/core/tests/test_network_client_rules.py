@@ -380,7 +380,7 @@ def test_a_connection_takes_records_once_its_topics_are_known(result: CheckResul
     connection = machine.client._connections[1]
     connection.unchecked = True
 
-    machine.client._opener._cluster_check._act_on(connection, ["t"], result, machine.clock())
+    machine.client._opener.cluster_check._act_on(connection, ["t"], result, machine.clock())
 
     assert machine.client.ready(1, machine.clock(), for_records=True)
 

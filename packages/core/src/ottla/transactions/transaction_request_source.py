@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ottla.errors import AbortableTransactionError, OttlaError, TransactionError, UnsupportedVersionError
 from ottla.errors.robust_logger import robust_logger
@@ -25,6 +25,9 @@ logger = robust_logger(__name__)
 
 class TransactionRequestSource:
     """The `RequestSource` of a transactional producer. For the I/O thread, except `close`."""
+
+    nothing_due: Final = False
+    """Any call of another thread may begin or end a transaction."""
 
     def __init__(
         self, state: TransactionState, *, timeout_ms: int, two_phase: bool, backoff: Backoff, delivery_timeout: float
@@ -60,11 +63,6 @@ class TransactionRequestSource:
     def obstacle(self) -> OttlaError | None:
         """The error because of which the last request has to be repeated; None if there is none."""
         return self._state.sequences.obstacle
-
-    @property
-    def nothing_due(self) -> bool:
-        """Always False: any call of another thread may begin or end a transaction."""
-        return False
 
     @property
     def idle(self) -> bool:

@@ -75,12 +75,12 @@ class SimulatedNetwork:
 
     def cut(self, broker: int) -> None:
         """Cut every connection to a broker; bytes in flight are lost."""
-        for link in self._links_to(broker):
+        for link in _links_to(broker, self.links):
             link.cut(ConnectionFailedError(f"broker {broker} closed the connection"))
 
     def half_open(self, broker: int, *, out: bool = True, back: bool = True) -> None:
         """Drop all bytes of a broker's connections from now on, in these directions; neither side notices."""
-        for link in self._links_to(broker):
+        for link in _links_to(broker, self.links):
             link.out_lost |= out
             link.back_lost |= back
 
@@ -88,7 +88,7 @@ class SimulatedNetwork:
         """Make a broker read nothing until `thaw`; its system still takes bytes."""
         self.hosts.frozen.add(broker)
         self.cluster.controller.changed(broker)
-        for link in self._links_to(broker):
+        for link in _links_to(broker, self.links):
             link.freeze()
 
     def thaw(self, broker: int) -> None:
@@ -98,14 +98,14 @@ class SimulatedNetwork:
         """
         self.hosts.frozen.discard(broker)
         self.cluster.controller.changed(broker)
-        links = [*self._closed_unread.pop(broker, ()), *self._links_to(broker)]
+        links = [*self._closed_unread.pop(broker, ()), *_links_to(broker, self.links)]
         self.chance.shuffle(links)
         for link in links:
             link.thaw()
 
     def hang_up(self, broker: int) -> None:
         """Make a broker close its connections; bytes that it sent before still arrive."""
-        for link in self._links_to(broker):
+        for link in _links_to(broker, self.links):
             link.hang_up()
 
     def link(self, node: int) -> Link:
@@ -278,10 +278,11 @@ class SimulatedNetwork:
     def _wake(self) -> None:
         self._woken = True
 
-    def _links_to(self, broker: int) -> Sequence[Link]:
-        return [link for link in self._links.values() if link.broker.id == broker]
-
 
 def _readable(link: Link) -> bool:
     """Return whether a read may give a response: by bytes on the link, or by some that the channel has read ahead."""
     return link.client.readable or link.channel.may_read
+
+
+def _links_to(broker: int, links: Sequence[Link]) -> Sequence[Link]:
+    return [link for link in links if link.broker.id == broker]

@@ -228,7 +228,12 @@ class Selector:
             masks[connection] = selectors.EVENT_READ
         for key, mask in events:
             if key.data is None:
-                self._drain_wakeups()
+                # Usually one byte is there, after a race of threads a few more. Bytes that are left would only end the
+                # next wait.
+                with contextlib.suppress(BlockingIOError):
+                    self._wake_reader.recv(4096)
+                # Only now: a wakeup during the read is dropped, and this round serves it anyway.
+                self._wakeup_pending = False
             else:
                 masks[key.data] = mask
         for connection, mask in masks.items():
@@ -456,14 +461,6 @@ class Selector:
         self._disconnected: dict[int, OttlaError] = {}
         self.connected, self.sent, self.received = self._connected, self._sent, self._received
         self.disconnected = self._disconnected
-
-    def _drain_wakeups(self) -> None:
-        # Usually one byte is there, after a race of threads a few more. Bytes that are left would only end the next
-        # wait.
-        with contextlib.suppress(BlockingIOError):
-            self._wake_reader.recv(4096)
-        # Only now: a wakeup during the read is dropped, and this round serves it anyway.
-        self._wakeup_pending = False
 
 
 def _peer(target: Target, host: str, port: int) -> str:
