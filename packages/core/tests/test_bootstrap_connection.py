@@ -139,6 +139,26 @@ def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pyte
     assert "still no connection" not in caplog.text.rpartition("answers again")[2]
 
 
+def test_the_backoff_of_a_broker_goes_on_with_the_connection_of_the_bootstrap_server() -> None:
+    """A broker that ended each connection got the next one at once, because its failures were forgotten."""
+    machine = machine_beginning_at("broker-1", 1)
+    end = machine.clock() + 60.0
+    while machine.clock() < end:
+        machine.send(b"value")
+        machine.run_until_idle()
+        machine.network.hang_up(1)
+
+    assert machine.network.connects <= 140
+
+
+def test_the_setup_of_a_kept_connection_names_its_broker() -> None:
+    machine = machine_beginning_at("broker-1", 1)
+    setup = machine.client._connections[1].setup
+
+    assert setup is not None
+    assert setup.peer == "broker 1 at broker-1:9092"
+
+
 @pytest.mark.rule("network.least-loaded.slow")
 @pytest.mark.parametrize("dead", [["dead-1"], ["dead-1", "dead-2"]])
 def test_a_host_that_is_gone_delays_the_start_by_a_second(dead: list[str]) -> None:

@@ -44,6 +44,8 @@ class BootstrapConnection:
         self._log.gone(connection, now)
         self._selector.rename(server.id, broker.id)
         self._connections.rename(connection, broker)
+        if connection.setup is not None:
+            connection.setup.peer = str(broker)  # errors of the session's renewal name it
         self._counters.node_left(server.id)
         self._counters.node_connected(broker.id)
         self._log.ready(connection, now)

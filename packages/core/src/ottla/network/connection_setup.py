@@ -44,7 +44,7 @@ class ConnectionSetup:
         self._authentication = authentication
         self._host = host
         self._port = port
-        self._peer = peer
+        self.peer = peer  # changes with the broker of the connection
         self._asked_version = API_VERSIONS.max_version
         self._exchange: Exchange | None = None
         self._accepted: Exchange | None = None  # of the last login
@@ -87,7 +87,7 @@ class ConnectionSetup:
         if self._authentication is None:
             return LoggedIn()
         self._exchange = self._authentication.exchange(
-            host=self._host, port=self._port, peer=self._peer, versions=versions, session_user=self._user
+            host=self._host, port=self._port, peer=self.peer, versions=versions, session_user=self._user
         )
         return self._follow(self._exchange.begin)
 
@@ -126,13 +126,13 @@ class ConnectionSetup:
             self._exchange.refused(certain=bare)  # without SaslAuthenticate a broker refuses by closing the connection
         match stage:
             case Stage.AUTHENTICATING if bare:
-                return login_errors.closed_without_answer(mechanism, self._peer, error)
+                return login_errors.closed_without_answer(mechanism, self.peer, error)
             case Stage.AUTHENTICATING:
                 return login_errors.interrupted(mechanism, error)
             case Stage.RENEWING:
-                return login_errors.ended_while_renewing(mechanism, self._peer, error)
+                return login_errors.ended_while_renewing(mechanism, self.peer, error)
             case Stage.READY if expired:
-                return login_errors.expired(self._peer, error)
+                return login_errors.expired(self.peer, error)
             case Stage.READY if unanswered and self._accepted is not None and self._accepted.keeps_credentials:
                 # Kafka accepts a token for clock.skew.seconds after its expiry, and closes the connection at the first
                 # request, because the session has ended. A broker that stops does that once.
@@ -145,7 +145,7 @@ class ConnectionSetup:
         try:
             move = next_move()
         except UnsupportedVersionError as cause:
-            raise AuthenticationError(f"no login at {self._peer} is possible: {cause}") from cause
+            raise AuthenticationError(f"no login at {self.peer} is possible: {cause}") from cause
         match move:
             case Ask() | Token():
                 return move

@@ -134,7 +134,13 @@ class Connections:
         return [c for c in self._by_node.values() if addresses.get(c.broker.id) != c.broker]
 
     def rename(self, connection: Connection, broker: Broker) -> None:
-        """Make a connection that of another broker, in place of one that has ended."""
+        """Make a connection that of another broker, in place of one that has ended.
+
+        Its short lives count on. Otherwise a broker that soon ends each connection would get the next one immediately.
+        """
+        previous = self._by_node.get(broker.id)
+        if previous is not None:
+            connection.short_lives = previous.short_lives
         del self._by_node[connection.broker.id]
         connection.broker = broker
         self._by_node[broker.id] = connection
