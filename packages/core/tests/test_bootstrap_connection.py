@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
+import attrs
 import pytest
 
 from machine import Machine
 from ottla import TopicUnavailableError
+from ottla.errors import NetworkError
 from ottla.network.cluster import Broker
+from ottla.network.connection import Connection
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import MOST_SLOW
-from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+from ottla.network.in_flight_requests import InFlight
+from ottla.network.request import Request
+from ottla.network.selector_interface import Address
+from ottla.protocol import METADATA, PRODUCE, Message
+from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla_testkit.simulation import LinkConditions, SimulatedCluster, SimulatedNetwork, Simulation
 
 SAME = "broker-1:9092"
 OTHER = "balancer:9092"
@@ -188,3 +198,63 @@ def test_at_most_a_few_brokers_are_tried_at_once() -> None:
     simulation.run(program)
 
     assert simulation.network.connects == MOST_SLOW
+
+
+def test_a_connection_under_another_name_is_not_that_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `client.dns.lookup=resolve_canonical_bootstrap_servers_only`: its certificate was for that name."""
+    resolve = SimulatedNetwork.resolve
+
+    def canonical(network: SimulatedNetwork, host: str, port: int, *, canonical: bool = False) -> Sequence[Address]:
+        found = resolve(network, host, port)
+        assert found is not None
+        return [attrs.evolve(address, host="machine-17") for address in found]
+
+    monkeypatch.setattr(SimulatedNetwork, "resolve", canonical)
+
+    assert connections(machine_beginning_at("broker-1", 1, 2)) == {}
+
+
+def test_a_broker_that_has_a_connection_keeps_it() -> None:
+    machine = machine_beginning_at("balancer", 1)
+    kept = machine.client._connections.of(machine.metadata.cluster.brokers[1])
+    kept.stage = Stage.CONNECTING
+    server = Connection(broker=Broker(id=-1, host="broker-1", port=9092), host="broker-1", stage=Stage.READY)
+
+    assert not machine.client._metadata_updater._bootstrap_connection.keep(server, machine.clock())
+    assert machine.client._connections[1] is kept
+
+
+def test_without_ids_of_topics_records_wait_for_the_check() -> None:
+    simulation = far(1)
+    for broker in simulation.cluster.brokers.values():
+        broker.versions[METADATA.key] = (0, 9)
+
+    assert round_trips(simulation, OTHER) == 7
+
+
+def test_a_producer_id_of_another_cluster_is_not_read() -> None:
+    """A connection that leads to another cluster ends at once if more than batches are in flight."""
+    machine = machine_beginning_at("broker-1", 1)
+    check = machine.client._opener.cluster_check
+    connection = machine.client._connections[1]
+
+    def in_flight(message: Message[Any, Any]) -> InFlight:
+        request = Request(message=message, body=lambda _version: [], on_complete=lambda _completion: None)
+        return InFlight(request=request, number=1, version=1, correlation_id=1, sent_at=0.0, deadline=99.0)
+
+    connection.in_flight.append(in_flight(PRODUCE))
+    check._close(connection, NetworkError("another cluster"))
+    assert (connection.closing, connection.may_send(machine.clock())) == (False, False)
+
+    connection.in_flight.append(in_flight(INIT_PRODUCER_ID))
+    check._close(connection, NetworkError("another cluster"))
+    assert connection.closing
+
+
+@pytest.mark.parametrize(("warm", "expected"), [(False, 2), (True, 2)])
+def test_there_are_no_connections_without_need(warm: bool, expected: int) -> None:
+    """The bootstrap server's, and the leader's."""
+    simulation = far(2)
+    round_trips(simulation, OTHER, warm=warm)
+
+    assert simulation.network.connects == expected

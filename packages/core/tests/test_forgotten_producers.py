@@ -62,7 +62,7 @@ def test_numbers_begin_again_after_an_abort_of_the_forgotten_batch() -> None:
     assert base(second) == 0
 
 
-def test_what_the_open_transaction_has_written_is_not_given_up() -> None:
+def test_records_of_the_open_transaction_are_not_given_up() -> None:
     sequences = between_transactions()
     written, first = batch(), batch()
     leave(sequences, written)

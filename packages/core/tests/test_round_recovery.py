@@ -294,7 +294,7 @@ def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: 
 def test_a_round_that_fails_after_it_was_given_up_repairs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1) as simulation:
         recovered: list[BaseException] = []
-        simulation.sender.recover = lambda cause, _now: recovered.append(cause)  # type: ignore[method-assign]
+        simulation.sender.recover = lambda cause, now: recovered.append(cause)  # type: ignore[method-assign]
         simulation.thread.give_up()
 
         simulation.thread._rounds.failed(Fault("a plugin has returned at last"))

@@ -188,6 +188,17 @@ def test_closing_an_ended_connection_does_not_close_its_successor(selector: Sele
     assert not events.disconnected
 
 
+def test_a_renamed_connection_ends_with_its_new_id(selector: Selector, listener: socket.socket) -> None:
+    _events, peer = connect(selector, listener)
+    selector.close(1, ConnectionFailedError("closed by the test"))
+
+    selector.rename(1, 7)
+    selector.poll(0.0)
+
+    assert list(selector.disconnected) == [7]
+    peer.close()
+
+
 @pytest.mark.rule("selector.receive.bounded")
 @pytest.mark.parametrize("size", [-1, -(2**31), 10_000_001, 2**31 - 1])
 def test_an_impossible_response_size_ends_the_connection(

@@ -75,7 +75,7 @@ def test_a_block_goes_on_after_a_history_that_failed(capsys: pytest.CaptureFixtu
     assert [other_seed for _kind, other_seed in others][-1] == str(int(seed) + 2)
 
 
-def test_what_was_run_extends_the_range_before_it(tmp_path: Path) -> None:
+def test_a_block_that_was_run_extends_the_range_before_it(tmp_path: Path) -> None:
     record = tmp_path / "seeds.txt"
     record.write_text("# ranges\na1 1-10 plain tasks (python native)\n")
     next_ten = SeedRange("a1", 11, 20, ("plain", "tasks"), ("python", "native"))

@@ -65,7 +65,8 @@ def with_encoder(serializer: Serializer, encoder: RecordEncoder) -> Serializer:
 def first_columns(encoder: RecordEncoder) -> Columns | None:
     """Columns of the encoder for records of `send`, with all methods, or None if it takes no such records."""
     columns = _columns(encoder, 1)
-    if columns is not None and not isinstance(columns, Columns):
+    # Not `isinstance`: since Python 3.12 it does not see what columns pass on with `__getattr__`.
+    if columns is not None and not has_ability(columns, Columns):
         raise _fault(encoder, f"returned {class_name(columns)} in columns, which is no ottla.interfaces.Columns")
     return columns
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.errors import ConnectionFailedError
 from ottla.errors.plugin_origin import PluginOrigin
-from ottla.interfaces import HostTarget, Interest, Target, TransportLayer
+from ottla.interfaces import HostTarget, Interest, Target, TransportLayer, supports
 
 
 class WrongResultError(Exception):
@@ -36,7 +36,8 @@ def check_interest(interest: object) -> None:
 
 def check_layer(layer: object) -> None:
     """Raise WrongResultError if a transport's `open` returned no layer."""
-    if not isinstance(layer, TransportLayer):
+    # Not `isinstance`: since Python 3.12 it does not see what a layer passes on with `__getattr__`.
+    if not supports(layer, TransportLayer):
         raise WrongResultError(f"open returned {_shown(layer)}, which is not an ottla.interfaces.TransportLayer")
 
 
