@@ -133,7 +133,7 @@ def test_an_address_that_several_brokers_have_is_a_load_balancers() -> None:
     assert connections(machine) == {}
 
 
-def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_ends_with_a_kept_connection(caplog: pytest.LogCaptureFixture) -> None:
     machine = machine_beginning_at("broker-1", 1)
     machine.network.hosts.refusing.add("broker-1")
     machine.network.cut(1)
@@ -149,7 +149,7 @@ def test_an_outage_ends_with_the_connection_of_the_bootstrap_server(caplog: pyte
     assert "still no connection" not in caplog.text.rpartition("answers again")[2]
 
 
-def test_the_backoff_of_a_broker_goes_on_with_the_connection_of_the_bootstrap_server() -> None:
+def test_a_broker_keeps_its_backoff_with_a_kept_connection() -> None:
     """A broker that ended each connection got the next one at once, because its failures were forgotten."""
     machine = machine_beginning_at("broker-1", 1)
     end = machine.clock() + 60.0

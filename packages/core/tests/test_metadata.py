@@ -137,7 +137,7 @@ def test_a_topic_added_during_a_request_needs_another_request() -> None:
     assert setup.due_in <= 0
 
 
-def test_a_topic_that_comes_while_others_wait_for_it_is_not_requested_again() -> None:
+def test_a_topic_that_others_wait_for_is_requested_once() -> None:
     setup = Setup()
     setup.metadata.find("t", partition=None)
     setup.metadata.begin(setup.clock())
