@@ -423,6 +423,8 @@ def nothing_failed_needlessly(history: History) -> None:
             continue
         if history.keeps_epoch and _may_be_overtaken(record, error, faults=history.faults):
             continue
+        if _is_behind_a_failed_one(record, error, sent=history.sent):
+            continue
         faults = [each for each in history.faults if not isinstance(each, DeletedRecords) or history.older_logs]
         if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in faults):
             raise Violation(f"{record} failed without need: {error}")
@@ -462,6 +464,24 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return False
     forgets = RecreatedTopic | ForgottenProducers | DeletedRecords | UncleanElection
     return isinstance(fault, forgets) and fault.topic == record.topic
+
+
+def _is_behind_a_failed_one(record: Sent, error: DeliveryError, *, sent: Sequence[Sent]) -> bool:
+    """Return whether the broker lacks a batch before this one of the same transaction, which has failed.
+
+    Both were in flight. The first was to be sent again when the program aborted, and was dropped.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, BrokerError) or cause.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return False
+    return any(
+        isinstance(other.error, TransactionAbortedError)
+        and (other.topic, other.program) == (record.topic, record.program)
+        and other.number < record.number
+        and other.completed_at <= record.completed_at
+        and record.sent_at <= other.completed_at
+        for other in sent
+    )
 
 
 def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fault]) -> bool:
