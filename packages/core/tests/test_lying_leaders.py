@@ -113,7 +113,7 @@ def test_brokers_invented_in_responses_cost_one_connection_per_second() -> None:
             delivery = producer.send("t", b"v")
             assert delivery.exception(20.0) is not None
 
-    assert 3 <= broker.connections <= 2 + 3
+    assert 2 <= broker.connections <= 1 + 3  # the first one is the bootstrap server's, and the broker's
 
 
 @pytest.mark.rule("selector.receive.bounded")

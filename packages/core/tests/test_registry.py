@@ -63,7 +63,10 @@ def test_an_installed_plugin_is_found_loaded_and_created(site: Site) -> None:
     assert (plugin.name, plugin.distribution, plugin.version) == ("first", "acme", "1.0")
 
 
-def test_installed_and_removed_packages_are_noticed_without_rereading(site: Site, tmp_path: pathlib.Path) -> None:
+def test_installed_and_removed_packages_are_noticed_without_rereading(
+    site: Site, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # without folders in which other tests write just now
     changes: list[Callable[[], object]] = [
         lambda: None,
         lambda: site.install(GOOD),
