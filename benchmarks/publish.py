@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "asynchronous-stalls": ("asynchronous_stalls.py", "--records", "4000000"),
     "asynchronous-memory": ("asynchronous_memory.py",),
     "start": ("start.py",),
+    "first-record": ("first_record.py",),
     "distance-pythons": ("distance_pythons.py",),
     "threads-pythons": ("threads_pythons.py",),
 }  # fmt: skip

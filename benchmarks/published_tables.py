@@ -145,6 +145,21 @@ def start(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     )
 
 
+def first_records(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Milliseconds until the first record of a new producer is acknowledged."""
+    return table(
+        ["round trip", "the first record of", "Ottla", "confluent-kafka"],
+        (
+            [
+                f"{row['round_trip']:g} ms",
+                f"one that was made {row['age']:g} s before" if row["age"] else "a new producer",
+                *(_whole(median(row["took"][name])) for name in ("ottla", "confluent-kafka")),
+            ]
+            for row in rows
+        ),
+    )
+
+
 TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "clients": clients,
     "latency": latencies,
@@ -154,6 +169,7 @@ TABLES: Final[Mapping[str, Callable[[Any], Sequence[str]]]] = {
     "asynchronous-stalls": stalls,
     "asynchronous-memory": asynchronous_memory,
     "start": start,
+    "first-record": first_records,
     "distance-pythons": distance_pythons,
     "threads-pythons": threads_pythons,
 }
