@@ -214,6 +214,7 @@ class Run:
         with simulated_calls(simulation.threads) if plan.kind.tasks else nullcontext():
             simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
         self.history.topics = [*simulation.cluster.topics.values(), *simulation.cluster.deleted]
+        self.history.muted_until = max(broker.muted_until for broker in simulation.cluster.brokers.values())
         check(self.history)
         if plan.kind.transactional:
             self.transactions.check(simulation.cluster)

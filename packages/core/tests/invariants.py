@@ -148,6 +148,8 @@ class History:
     """The times from which on a `close` may fail records."""
     returned_at: float = float("inf")
     """The time at which the last `close` returned."""
+    muted_until: float = 0.0
+    """When the last pause of a broker's quota ends."""
     refused: set[tuple[int, int]] = attrs.field(factory=set)
     """The records that were not queued, as their `send` said or, if it was cancelled, promises."""
     older_logs: bool = False
@@ -425,6 +427,8 @@ def nothing_failed_needlessly(history: History) -> None:
             continue
         if _is_behind_a_failed_one(record, error, sent=history.sent):
             continue
+        if history.muted_until >= record.queued_at + history.delivery_timeout:
+            continue  # for a large request, the pause of a quota may be longer than `delivery.timeout.ms`
         faults = [each for each in history.faults if not isinstance(each, DeletedRecords) or history.older_logs]
         if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in faults):
             raise Violation(f"{record} failed without need: {error}")
