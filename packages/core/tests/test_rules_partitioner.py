@@ -22,6 +22,7 @@ from ottla import (
     ProducerClosedError,
 )
 from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.batch_memory import MemoryGrant
 from ottla.accumulator.batch_sizes import BatchSizes
 from ottla.accumulator.buffer_pool import BufferPool
 from ottla.accumulator.build import SEALING_SECONDS
@@ -750,3 +751,24 @@ def test_a_keyed_record_of_exactly_the_limit_fills_an_unassigned_batch() -> None
         found.append(batch.full)
 
     assert found == [False, True]
+
+
+@pytest.mark.rule("pool.bound")
+@pytest.mark.parametrize("size", [10, 1_000, 100_000])
+def test_records_without_a_partition_take_no_more_memory_than_they_hold(size: int) -> None:
+    """Otherwise a producer with keys would exceed `buffer.memory`."""
+    queues = TopicQueues("t")
+    pool = BufferPool(1_000_000, environment=Environment(clock=lambda: 0.0))
+    memory = UnassignedMemory(sizes=BatchSizes(target=16_384, max_bytes=1_000_000), pool=pool)
+    batch = ProducerBatch(topic="t", partition=-1, columns=columns(0), now=0.0)
+    batch.append(b"key", bytes(size), (), 0, None)
+    reserved = batch.columns.memory()
+    memory.begin(batch, queues, reserved)
+
+    while not batch.full:
+        while batch.append(b"key", bytes(size), (), 0, None) is not None:
+            assert batch.columns.memory() <= batch.held_bytes
+        if memory.extend(batch, queues, size) is MemoryGrant.FULL:
+            break
+
+    assert batch.held_bytes - reserved == pool.capacity - pool.free
