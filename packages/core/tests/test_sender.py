@@ -356,6 +356,23 @@ def test_a_record_that_expires_because_of_a_quota_names_it(throttle_ms: int) -> 
 
 
 @pytest.mark.rule("sender.expire.quota")
+def test_a_broker_that_cannot_be_reached_is_named_before_its_quota() -> None:
+    machine = machine_with_topic(1, 2, delivery_timeout=20.0, request_timeout=15.0)
+    machine.cluster.brokers[1].throttle_ms = 60_000
+    machine.send(b"first", partition=0)
+    machine.send(b"first", partition=1)
+    machine.run_until_idle()
+    delivery = machine.send(b"second", partition=0)
+    machine.network.hosts.refusing.add("broker-1")
+    machine.network.cut(1)
+
+    machine.run_until_idle()
+
+    assert "ECONNREFUSED" in str(delivery.exception())
+    assert "quota" not in str(delivery.exception())
+
+
+@pytest.mark.rule("sender.expire.quota")
 def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
     machine = machine_with_topic(1, 1, delivery_timeout=20.0, request_timeout=15.0)
     machine.send(b"first")
