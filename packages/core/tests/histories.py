@@ -189,6 +189,7 @@ class Run:
             delivery_timeout=plan.config["delivery.timeout.ms"] / 1000,
             prompt=_prompt(plan, wires) if plan.kind.faultless else float("inf"),
             faults=self.faults,
+            farthest=_farthest(wires),
             older_logs=plan.older_logs,
             topics=(),
             sent=self.sent,
@@ -233,7 +234,11 @@ class Run:
         no_busy_rounds(
             polls=self.network.polls,
             seconds=simulation.clock(),
-            events=self.arrivals.requests + self.network.connects + len(self.sent) + len(plan.faults),
+            events=self.arrivals.requests
+            + self.arrivals.full_buffers
+            + self.network.connects
+            + len(self.sent)
+            + len(plan.faults),
         )
         return self.network.trace.digest
 

@@ -18,6 +18,7 @@ from ottla.errors import (
     BrokerError,
     BufferExhaustedError,
     DeliveryError,
+    DeliveryTimeoutError,
     ErrorCode,
     FatalTransactionError,
     ProducerClosedError,
@@ -148,6 +149,8 @@ class History:
     """The times from which on a `close` may fail records."""
     returned_at: float = float("inf")
     """The time at which the last `close` returned."""
+    farthest: float = 0.0
+    """Seconds that a round trip to the farthest broker takes, at most."""
     muted_until: float = 0.0
     """When the last pause of a broker's quota ends."""
     refused: set[tuple[int, int]] = attrs.field(factory=set)
@@ -184,6 +187,8 @@ class Arrivals:
 
     def __init__(self, *, max_in_flight: int, throttled: bool, faultless: bool, one_by_one: bool) -> None:
         self.requests = 0
+        self.full_buffers = 0
+        """How often a socket's buffer was filled, at least, to send these requests."""
         self._one_by_one = one_by_one
         self._faultless = faultless
         self._arrived: set[tuple[int, int]] = set()
@@ -197,6 +202,7 @@ class Arrivals:
     def on_request(self, link: Link, frame: bytes, *, answered: bool) -> None:
         """Check a request; *answered*: the broker answers it immediately."""
         self.requests += 1
+        self.full_buffers += 0 if link.wire.buffer is None else len(frame) // link.wire.buffer
         in_flight = link.requests - link.responses
         if in_flight > self._max_in_flight:
             raise Violation(f"{in_flight} requests in flight to broker {link.broker.id}")
@@ -429,6 +435,8 @@ def nothing_failed_needlessly(history: History) -> None:
             continue
         if history.muted_until >= record.queued_at + history.delivery_timeout:
             continue  # for a large request, the pause of a quota may be longer than `delivery.timeout.ms`
+        if isinstance(error, DeliveryTimeoutError) and _is_far_behind(record, history):
+            continue
         faults = [each for each in history.faults if not isinstance(each, DeletedRecords) or history.older_logs]
         if not any(_may_explain(fault, record, patient=history.patient, alone=alone) for fault in faults):
             raise Violation(f"{record} failed without need: {error}")
@@ -468,6 +476,16 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return False
     forgets = RecreatedTopic | ForgottenProducers | DeletedRecords | UncleanElection
     return isinstance(fault, forgets) and fault.topic == record.topic
+
+
+def _is_far_behind(record: Sent, history: History) -> bool:
+    """Return whether the records that were queued before this one take half of its time, one by one."""
+    waiting = [
+        other
+        for other in history.sent
+        if other.topic == record.topic and other.queued_at <= record.queued_at < other.completed_at
+    ]
+    return len(waiting) * history.farthest > history.delivery_timeout / 2
 
 
 def _is_behind_a_failed_one(record: Sent, error: DeliveryError, *, sent: Sequence[Sent]) -> bool:
