@@ -46,6 +46,20 @@ def test_records_are_sent_after_a_login(secure: SecureBroker, mechanism: str, en
     send_and_read_back(secure, secure.sasl(mechanism, encrypted=encrypted))
 
 
+@pytest.mark.parametrize("encrypted", [False, True], ids=["SASL_PLAINTEXT", "SASL_SSL"])
+def test_one_connection_and_login_suffice_for_one_broker(secure: SecureBroker, encrypted: bool) -> None:
+    """The connection to the bootstrap server is that of the broker, which advertises the same address."""
+    topic = f"secure-{uuid.uuid4().hex[:12]}"
+    secure.kafka.create_topic(topic)
+
+    with Producer(secure.sasl("SCRAM-SHA-256", encrypted=encrypted)) as producer:
+        producer.send(topic, b"first").result(timeout=30)
+        made = {metric.name: value for metric, value in producer.metrics().items() if metric.group == "producer-metrics"}
+
+    assert made["connection-creation-total"] == 1
+    assert made["successful-authentication-total"] == 1
+
+
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_each_version_of_tls_carries_large_records(secure: SecureBroker, version: str) -> None:
     topic = f"secure-{uuid.uuid4().hex[:12]}"
