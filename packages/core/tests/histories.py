@@ -218,6 +218,7 @@ class Run:
         self.history.muted_until = max(broker.muted_until for broker in simulation.cluster.brokers.values())
         check(self.history)
         if plan.kind.transactional:
+            self.writers.join()
             self.transactions.check(simulation.cluster)
         noting.check(destroyed=self.destroyed)
         if pool.free != pool.capacity:

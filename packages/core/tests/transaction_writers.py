@@ -34,6 +34,7 @@ class TransactionWriters:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._begun: list[tuple[float, list[Sent]]] = []
+        self._sent: list[tuple[int, Sequence[Sent]]] = []
         self.over = False
         """Whether no further transaction begins."""
 
@@ -51,7 +52,7 @@ class TransactionWriters:
         match call:
             case Send():
                 with suppress(IllegalStateError, AbortableTransactionError):
-                    self._join(number, [self._run.send(program, call)])
+                    self._sent.append((number, [self._run.send(program, call)]))
             case Table() if history_tables.ARROW:
                 self._table(program, call, number)
 
@@ -75,7 +76,15 @@ class TransactionWriters:
             raise
         finally:
             history_tables.expect(run, rows, delivery)
-            self._join(number, rows)
+            self._sent.append((number, rows))
+
+    def join(self) -> None:
+        """Make records a part of their transactions.
+
+        At the end, as a transaction may be noted later than it begins: then other threads have sent in it before.
+        """
+        for number, records in self._sent:
+            self._join(number, records)
 
     def _join(self, number: int, records: Sequence[Sent]) -> None:
         """Make records a part of the transaction of this number, so many were begun before they were sent."""
