@@ -150,3 +150,20 @@ def test_a_removed_batch_is_not_acknowledged_by_a_leader_that_leads_again() -> N
 
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert list(partition.lost_records()) == []
+
+
+def test_a_follower_that_lacks_deleted_records_never_has_the_numbers_in_them() -> None:
+    """A crashed broker that comes back begins where its leader's log begins, and may lead later."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    partition = cluster.create("t", 1, min_insync=1).replicated[0]
+    partition.in_sync = [1]
+    for number in (0, 1, 2):
+        partition.append(1, batch_of_one(b"deleted", producer_id=7, epoch=0, sequence=number), ALL_REPLICAS)
+    partition.delete_records(3, forgets=True)
+    partition.append(1, batch_of_one(b"kept", producer_id=7, epoch=0, sequence=0), ALL_REPLICAS)
+
+    follower = partition.replicas[3]
+    partition._copy(follower)
+
+    assert follower.log.start == partition.replicas[1].log.start == 3
+    assert [batch.offset for batch in follower.log.producers.entries[7].batches] == [3]

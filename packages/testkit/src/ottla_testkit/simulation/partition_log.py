@@ -138,6 +138,15 @@ class PartitionLog:
         self.producers.entries.clear()
         self._forgotten = len(self.entries)
 
+    def length_before(self, offset: int) -> int:
+        """Return how many entries there are whose records are all before this offset."""
+        records = 0
+        for number, entry in enumerate(self.entries):
+            records += len(entry.batch.records) if isinstance(entry, LoggedBatch) else 0
+            if records > offset:
+                return number
+        return len(self.entries)
+
     def length_until(self, offset: int) -> int:
         """Return how many entries there are up to the batch with this base offset, it included."""
         end = 0

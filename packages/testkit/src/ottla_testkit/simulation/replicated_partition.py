@@ -235,9 +235,12 @@ class ReplicatedPartition:
                 # Its batch is removed: a broker that becomes the leader again before it has noticed that it was none.
                 self._end_wait(replica, wait, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.truncations += len(replica.log.truncate(common))
-            replica.log.replicate(self._log.entries[common:])
-            if self._log.start > replica.log.start:
-                replica.log.delete_records(self._log.start, forgets=self._forgets_deleted)
+            deleted = max(common, self._log.length_before(self._log.start))
+            # A follower that lacks deleted records never gets them, nor the numbers in them.
+            for part in (self._log.entries[common:deleted], self._log.entries[deleted:]):
+                replica.log.replicate(part)
+                if self._log.start > replica.log.start:
+                    replica.log.delete_records(self._log.start, forgets=self._forgets_deleted)
 
     def _advance(self) -> None:
         """Answer the requests whose batches are below the high watermark."""
