@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import socket
 import ssl
 import threading
@@ -304,7 +305,8 @@ def test_no_part_of_a_password_that_is_not_percent_encoded_is_quoted(
     with HttpProxy() as proxy, pytest.raises(ConnectionFailedError, match="are percent-encoded; other") as caught:
         through(proxy, pki, server)
 
-    assert [part for part in ("alice", "183", "s3cret") if part in str(caught.value)] == []
+    words = set(re.findall(r"\w+", str(caught.value)))  # ports are words, too, and may have such digits in them
+    assert words & {"alice", "183", "9183", "2183", "s3cret"} == set()
 
 
 def test_a_slash_at_the_end_of_a_proxys_address_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
