@@ -54,10 +54,10 @@ def test_one_connection_and_login_suffice_for_one_broker(secure: SecureBroker, e
 
     with Producer(secure.sasl("SCRAM-SHA-256", encrypted=encrypted)) as producer:
         producer.send(topic, b"first").result(timeout=30)
-        made = {metric.name: value for metric, value in producer.metrics().items() if metric.group == "producer-metrics"}
+        metrics = {each.name: value for each, value in producer.metrics().items() if each.group == "producer-metrics"}
 
-    assert made["connection-creation-total"] == 1
-    assert made["successful-authentication-total"] == 1
+    assert metrics["connection-creation-total"] == 1
+    assert metrics["successful-authentication-total"] == 1
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
