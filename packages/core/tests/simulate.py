@@ -192,7 +192,7 @@ def _run_block(run: Runner, options: argparse.Namespace, block: Block) -> str:
             [
                 *(sys.executable, __file__, "--here", "--kind", block.kind, "--encoder", block.encoder),
                 *("--from", str(first), "--seeds", str(block.end - first)),
-                *(["--plant", options.plant] if options.plant else []),
+                *_planted(options),
                 *(["--digests"] if options.digests else []),
             ]
         )
@@ -210,7 +210,11 @@ def _run_block(run: Runner, options: argparse.Namespace, block: Block) -> str:
 
 def _shrink_elsewhere(options: argparse.Namespace, kind: str, seed: str, encoder: str) -> str:
     command = [sys.executable, __file__, "--here", "--shrink", "--kind", kind, "--from", seed]
-    return _run([*command, "--encoder", encoder, *(["--plant", options.plant] if options.plant else [])]).stdout
+    return _run([*command, "--encoder", encoder, *_planted(options)]).stdout
+
+
+def _planted(options: argparse.Namespace) -> Sequence[str]:
+    return ["--plant", options.plant] if options.plant else []
 
 
 def _without_findings(plans: str, blocks: Sequence[tuple[Block, bool]]) -> list[seed_ranges.SeedRange]:

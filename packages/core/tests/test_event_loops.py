@@ -1239,19 +1239,24 @@ def test_a_function_that_is_given_at_the_end_of_a_turn_is_called() -> None:
     assert run(main()) == ["first", "second"]
 
 
-def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
-    done: list[str] = []
-
-    async def stopping(loop: asyncio.AbstractEventLoop) -> None:
-        RUNNING_LOOP.at_end_of_turn(lambda: done.append("ended"), if_closed=lambda: done.append("closed"))
-        loop.stop()
-
+def run_until_it_stops(stopping: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that stops its loop, and close the loop."""
     loop = KINDS[kind]()
-    task = loop.create_task(stopping(loop))
+    task = loop.create_task(stopping)
     loop.run_forever()
     assert task.done()
     loop.close()
     gc.collect()
+
+
+def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
+    done: list[str] = []
+
+    async def stopping() -> None:
+        RUNNING_LOOP.at_end_of_turn(lambda: done.append("ended"), if_closed=lambda: done.append("closed"))
+        asyncio.get_running_loop().stop()
+
+    run_until_it_stops(stopping())
 
     assert done == (["ended"] if kind == "uvloop" else ["closed"])  # uvloop ends the turn before it stops
 
@@ -1259,22 +1264,18 @@ def test_a_loop_that_is_closed_in_a_turn_makes_the_calls_of_its_end() -> None:
 def test_a_loop_that_is_closed_after_other_turns_makes_its_last_calls() -> None:
     batches, done = Batches(), Steps()
 
-    async def stopping(loop: asyncio.AbstractEventLoop) -> None:
+    async def stopping() -> None:
         delivery = batches.send()
         task = asyncio.create_task(done.of_a_sender(delivery))
         await begun(task)
+        loop = asyncio.get_running_loop()
         loop.call_soon(running_inbox().call_and_complete, lambda: batches.complete(delivery))
         await task
         await asyncio.sleep(0)
         RUNNING_LOOP.at_end_of_turn(lambda: done.append("ended"), if_closed=lambda: done.append("closed"))
         loop.stop()
 
-    loop = KINDS[kind]()
-    task = loop.create_task(stopping(loop))
-    loop.run_forever()
-    assert task.done()
-    loop.close()
-    gc.collect()
+    run_until_it_stops(stopping())
 
     assert done == ["task", "end", "ended" if kind == "uvloop" else "closed"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 import os
 import threading
@@ -248,40 +249,42 @@ def test_a_late_token_replaces_no_newer_one(registry: Checked, monkeypatch: pyte
     assert len(calls) == 2
 
 
+@contextlib.contextmanager
+def hanging() -> Iterator[Callable[[], str]]:
+    """A function that returns a token once the block is over."""
+    over = threading.Event()
+
+    def token() -> str:
+        over.wait(60)
+        return "token"
+
+    try:
+        yield token
+    finally:
+        over.set()
+
+
 def test_a_function_that_takes_too_long_is_reported_with_its_limit(
     registry: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "FETCH_LIMIT", 0.1)
-    ended = threading.Event()
-
-    def token() -> str:
-        ended.wait(60)
-        return "token"
-
-    try:
-        with producer(registry, bearer_auth_token=token, max_block_ms=3_000) as sends:
-            error = cause(sends)
-    finally:
-        ended.set()
+    with hanging() as token, producer(registry, bearer_auth_token=token, max_block_ms=3_000) as sends:
+        error = cause(sends)
     assert isinstance(error, RegistryUnavailableError)
     assert "make it return or fail within max.block.ms, and within 0.1 s" in str(error)
 
 
 def test_a_function_that_hangs_after_a_failure_is_reported_with_that(registry: Checked) -> None:
-    ended, calls = threading.Event(), list[float]()
+    errors = [OSError("the vault is away")]
+    with hanging() as later:
 
-    def token() -> str:
-        calls.append(time.time())
-        if len(calls) == 1:
-            raise OSError("the vault is away")
-        ended.wait(60)
-        return "token"
+        def token() -> str:
+            if errors:
+                raise errors.pop()
+            return later()
 
-    try:
         with producer(registry, bearer_auth_token=token, max_block_ms=3_000) as sends:
             error = cause(sends)
-    finally:
-        ended.set()
     assert "the last call before failed: bearer.auth.token could not fetch a token: OSError (" in str(error)
 
 
@@ -371,19 +374,10 @@ def test_an_error_of_the_network_is_tried_again(registry: Checked) -> None:
 
 
 def test_a_function_that_hangs_costs_no_more_than_max_block_ms(registry: Checked) -> None:
-    ended = threading.Event()
-
-    def token() -> str:
-        ended.wait(60)
-        return "token"
-
-    try:
-        with producer(registry, bearer_auth_token=token, max_block_ms=500) as sends:
-            began = time.monotonic()
-            error = cause(sends)
-            assert time.monotonic() - began < 20
-    finally:
-        ended.set()
+    with hanging() as token, producer(registry, bearer_auth_token=token, max_block_ms=500) as sends:
+        began = time.monotonic()
+        error = cause(sends)
+        assert time.monotonic() - began < 20
     assert isinstance(error, RegistryUnavailableError)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Final
 
 from ottla.errors import NetworkError, UnsupportedVersionError, quoted
 from ottla.network.client_context import ClientContext
@@ -27,9 +26,7 @@ from ottla.network.request_writer import RequestWriter, version_for
 from ottla.network.topic_ids import CheckResult
 from ottla.protocol import PRODUCE
 from ottla.protocol.notation import ZERO_UUID
-
-FIRST_WITH_TOPIC_IDS: Final = 13
-"""The first version of Produce that names topics by their ids."""
+from ottla.protocol.produce_request import FIRST_WITH_TOPIC_IDS
 
 
 class ClusterCheck:

@@ -22,7 +22,7 @@ TopicRecords: TypeAlias = tuple[str, bytes, Sequence[PartitionRecords]]
 """A topic's name, its id, and the records for its partitions."""
 
 _FIRST_WITH_TRANSACTIONS: Final = 3
-_FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_WITH_TOPIC_IDS: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
 _pack_int16: Final = struct.Struct(">h").pack
@@ -60,7 +60,7 @@ def produce_request(
 
 def encoded_topic(version: int, name: str, topic_id: bytes) -> bytes:
     """A topic as requests and responses of this version have it: its id, or before version 13 its name."""
-    return topic_id if version >= _FIRST_WITH_TOPIC_IDS else _text(name, PRODUCE.flexible(version))
+    return topic_id if version >= FIRST_WITH_TOPIC_IDS else _text(name, PRODUCE.flexible(version))
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,12 +17,13 @@ from ottla.network import Completion, Request
 from ottla.network.cluster import Broker
 from ottla.protocol import PRODUCE, PartitionProduceResponse, ProduceResponse, read_acknowledgement
 from ottla.protocol import produce_request as encode_request
+from ottla.protocol.produce_request import FIRST_WITH_TOPIC_IDS
 from ottla.recordbatch.codecs import ZSTD
 from ottla.results.value_methods import ValueMethods
 
 NO_ID: Final = bytes(16)
 FIRST_WITH_ZSTD: Final = 7
-LAST_WITH_NAMES: Final = 12
+LAST_WITH_NAMES: Final = FIRST_WITH_TOPIC_IDS - 1
 LAST_THAT_ADDS_NOTHING: Final = 11
 """Later versions add partitions to the transaction, for `transaction.version` 2 (KIP-890)."""
 NEWEST_MAGIC: Final = 2

@@ -178,7 +178,7 @@ class Sender:
     def at_rest(self) -> bool:
         """Return whether nothing is to be done before the next record comes. For any thread."""
         requests = self._coordinator_requests
-        return not self._accumulator.incomplete and (requests is None or requests.at_rest)
+        return self.idle and (requests is None or requests.at_rest)
 
     def begin_close(self) -> None:
         """Have an open transaction aborted, because the producer closes. For any thread."""

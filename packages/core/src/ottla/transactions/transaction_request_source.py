@@ -76,8 +76,7 @@ class TransactionRequestSource:
     @property
     def at_rest(self) -> bool:
         """Return whether no call of another thread waits for a coordinator."""
-        state = self._state
-        return state.state not in _ENDING and state.state is not State.INITIALIZING and not state.offsets
+        return self._state.state is not State.INITIALIZING and not self._state.offsets
 
     def note_level(self, level: int) -> None:
         """Note the cluster's `transaction.version`; it takes effect with the next transaction."""

@@ -58,7 +58,8 @@ class PartitionLog:
     verifying: dict[int, Verification] = attrs.field(factory=dict)
     """Of producers whose transaction has nothing here yet."""
     _forgotten: int = 0  # entries whose producers are forgotten
-    _forgets_deleted: bool = False  # the state of producers goes with their records
+    forgets_deleted: bool = False
+    """Whether the state of producers goes with their records."""
 
     def verify(self, batch: RecordBatch, *, from_zero: bool) -> bool:
         """Return whether the coordinator has to be asked for a batch's transaction: it has nothing in this log yet.
@@ -120,7 +121,7 @@ class PartitionLog:
             if forgotten:
                 self.forget_producers()
             self.replicate(kept[forgotten:])
-            self.delete_records(self.start, forgets=self._forgets_deleted)
+            self.delete_records(self.start, forgets=self.forgets_deleted)
         return removed
 
     def delete_records(self, until: int, *, forgets: bool) -> None:
@@ -129,7 +130,7 @@ class PartitionLog:
         *forgets*: a producer is forgotten with its records, as before Kafka 2.4.
         """
         self.start = max(self.start, min(until, len(self.records)))
-        self._forgets_deleted = forgets
+        self.forgets_deleted = forgets
         if forgets:
             self.producers.forget_until(self.start)
 

@@ -69,7 +69,6 @@ class ReplicatedPartition:
     _markers: list[Marker] = attrs.field(factory=list)
     _log: PartitionLog = attrs.field(factory=PartitionLog)
     _checks_lag: bool = False
-    _forgets_deleted: bool = False
 
     def begin(self) -> None:
         """Take part in the cluster."""
@@ -130,7 +129,6 @@ class ReplicatedPartition:
         if self.leader == NO_LEADER:
             return
         watermark = min(len(self.replicas[broker].log.records) for broker in self.in_sync)
-        self._forgets_deleted = forgets
         self._log.delete_records(min(until, watermark), forgets=forgets)
         self._fetch_soon(self.replicas)
 
@@ -240,7 +238,7 @@ class ReplicatedPartition:
             for part in (self._log.entries[common:deleted], self._log.entries[deleted:]):
                 replica.log.replicate(part)
                 if self._log.start > replica.log.start:
-                    replica.log.delete_records(self._log.start, forgets=self._forgets_deleted)
+                    replica.log.delete_records(self._log.start, forgets=self._log.forgets_deleted)
 
     def _advance(self) -> None:
         """Answer the requests whose batches are below the high watermark."""
