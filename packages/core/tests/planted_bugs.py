@@ -46,6 +46,12 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})",
         kinds=["trimmed"],
     ),
+    "a forgotten batch that may be written is sent again": PlantedBug(
+        module="accumulator.sequences",
+        before="            forgotten or numbers.next_uncertain",
+        after="            numbers.next_uncertain",
+        kinds=["trimmed"],
+    ),
     "offsets of a transaction that has timed out fence the producer": PlantedBug(
         module="transactions.transaction_requests",
         before="        if self.txn_v2 and deciding is ErrorCode.INVALID_PRODUCER_EPOCH:\n",
@@ -96,8 +102,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "batch renumbered although it may be written": PlantedBug(
         module="accumulator.sequences",
-        before="if batch.maybe_written and (numbers.next_uncertain",
-        after="if False and (numbers.next_uncertain",
+        before="if batch.maybe_written and (\n",
+        after="if False and (\n",
         kinds=["expiring", "patient"],
     ),
     # Order

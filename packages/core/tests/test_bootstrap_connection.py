@@ -224,6 +224,22 @@ def test_a_broker_that_has_a_connection_keeps_it() -> None:
     assert machine.client._connections[1] is kept
 
 
+@pytest.mark.rule("metadata.bootstrap.kept")
+@pytest.mark.parametrize(("topic", "expected"), [("t", Stage.READY), ("new", Stage.DISCONNECTED)])
+def test_no_connection_is_kept_whose_metadata_has_only_new_topics(topic: str, expected: Stage) -> None:
+    """The cluster may have been set up again with its id, and another connection is asked for topics that are known."""
+    machine = machine_beginning_at("broker-1", 1)
+    machine.metadata.checks_clusters = True
+    machine.cluster.create("new", 1)
+    machine.metadata._used_at.clear()
+    machine.metadata.use(topic, machine.clock())
+    machine.metadata.rebootstrap(machine.clock())
+    machine.client._closer.close_gone(machine.clock())
+    rounds(machine)
+
+    assert connections(machine) == {1: expected}
+
+
 def test_without_ids_of_topics_records_wait_for_the_check() -> None:
     simulation = far(1)
     for broker in simulation.cluster.brokers.values():

@@ -36,6 +36,15 @@ def test_a_producer_may_wait_as_long_as_a_quota_that_has_ended_asked() -> None:
     histories.run("throttled", 20_033)
 
 
+@pytest.mark.rule("metadata.again.unused")
+def test_a_cluster_set_up_again_before_the_first_record_gets_it() -> None:
+    histories.run("replaced", 128_528)
+
+
+def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> None:
+    histories.run("trimmed", 128_358)
+
+
 def test_a_call_of_a_task_may_wait_while_its_process_is_stopped() -> None:
     histories.run("cancelled", 900_007)
 

@@ -168,6 +168,31 @@ def test_a_broker_with_the_id_0_is_asked_for_its_cluster_too(name: str) -> None:
     assert [record.value for record in second.topics["t"].log[0]][OTHERS:] == [b"after %d" % n for n in range(10)]
 
 
+@pytest.mark.rule("metadata.again.unused")
+@pytest.mark.parametrize("moved", ["same id"], indirect=True)
+def test_a_producer_id_without_records_ends_with_the_connections(moved: tuple[Moved, str]) -> None:
+    place, servers = moved
+    first = place.address.broker.cluster.transactions
+    given = first.next_id
+    with made(servers) as producer:
+        wait_until(lambda: first.next_id > given and not producer.metrics("requests-in-flight"), timeout=HANG_GUARD)
+        place.move()  # no topic is known that would have another id there
+        send(producer, b"after ")
+
+    assert place.values[OTHERS:] == [b"after %d" % number for number in range(10)]
+
+
+@pytest.mark.rule("metadata.again.unused")
+def test_a_producer_id_without_records_is_kept_with_the_connection() -> None:
+    living = cluster("first")
+    given = living.transactions.next_id
+    with SocketBroker(living.brokers[1]).serving() as servers, made(servers) as producer:
+        wait_until(lambda: living.transactions.next_id > given, timeout=HANG_GUARD)
+        send(producer, b"after ", count=3)
+
+    assert living.transactions.next_id == given + 1
+
+
 @pytest.mark.rule("metadata.again.topics")
 def test_new_topics_in_a_living_cluster_need_no_new_producer_id(
     caplog: pytest.LogCaptureFixture,

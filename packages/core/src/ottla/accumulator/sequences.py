@@ -55,6 +55,11 @@ class Sequences:
         self._partitions: dict[tuple[str, int], PartitionSequences] = {}
         self._in_doubt: dict[tuple[str, int], PartitionSequences] = {}
 
+    @property
+    def unused(self) -> bool:
+        """Return whether no batch has been numbered, or none that matters any more."""
+        return not self._partitions
+
     # Leaving
 
     def may_leave(self, batch: ProducerBatch) -> bool:
@@ -170,9 +175,12 @@ class Sequences:
             # the leader has lost records.
             self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return SequenceErrorAction.FAIL
-        if batch.maybe_written and (numbers.next_uncertain or numbers.acknowledged_later or numbers.split_in_doubt):
+        if batch.maybe_written and (
+            forgotten or numbers.next_uncertain or numbers.acknowledged_later or numbers.split_in_doubt
+        ):
             # An earlier attempt may still arrive, of this batch or of the missing one, over a lost connection. If later
-            # batches were acknowledged, this one is very probably written; a part is, if the whole batch is.
+            # batches were acknowledged, this one is very probably written; a part is, if the whole batch is. A broker
+            # that has forgotten the producer may have had it, and have deleted it since, after readers got it.
             return SequenceErrorAction.FAIL
         numbers.out_of_order = True
         self._in_doubt[batch.topic, batch.partition] = numbers

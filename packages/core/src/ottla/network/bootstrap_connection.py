@@ -29,10 +29,13 @@ class BootstrapConnection:
     def keep(self, connection: Connection, now: float) -> bool:
         """Make the connection that of the broker with the same address. Return False if there is no such broker.
 
-        No `ClusterCheck` is needed: this cluster is the one that metadata is from.
+        No `ClusterCheck` is needed: this cluster is the one that metadata is from. If no topic of the response had a
+        known id, it may have been set up again: another connection is made, and checked.
         """
         server = connection.broker
         if server.id >= 0 or connection.stage is not READY or connection.closing:
+            return False
+        if self._metadata.checks_clusters and not self._metadata.topic_ids.compared:
             return False
         broker = self._advertising(server)
         if broker is None or connection.host != broker.host:  # another name was authenticated

@@ -47,7 +47,11 @@ class ClusterCheck:
         The request for a producer id follows without waiting: if it is another cluster, the connection ends before the
         response is read. Those of transactions wait. A bootstrap server gets no records.
         """
-        if not self._metadata.checks_clusters or self._metadata.cluster_ids.current is None or connection.broker.id < 0:
+        if not self._metadata.checks_clusters:
+            return
+        if not self._metadata.topic_ids.any_known:
+            self._metadata.on_uncheckable(now)
+        if self._metadata.cluster_ids.current is None or connection.broker.id < 0:
             return
         topics = self._metadata.topic_ids.sample(self._metadata.cluster.topics)
         request = cluster_request(topics, on_complete=partial(self._complete, connection))

@@ -75,7 +75,7 @@ class Metadata:
         self.setup: Callable[[], str] = lambda: ""
         """What a connection that is being set up waits for, for errors; empty if there is none. For any thread."""
         self.cluster_ids = ClusterIds()
-        # The next four are set by `ottla.transactions`.
+        # The next five are set by `ottla.transactions`.
         self.checks_clusters = False
         """Whether a broker gets records only after it has named the cluster of this metadata, whose ids are used."""
         self.checks_before_all = False
@@ -84,6 +84,8 @@ class Metadata:
         """Called on the I/O thread before any record is sent there, if a response is from another cluster."""
         self.on_other_topics: Callable[[], object] = lambda: None
         """The same if no topic has kept its id, as in another cluster with the id of the one before."""
+        self.on_uncheckable: Callable[[float], object] = lambda _opened_at: None
+        """Called with the time of a new connection if no topic's id is known that would show such a cluster."""
         self.topic_ids = TopicIds()
         self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}

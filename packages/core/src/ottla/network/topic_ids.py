@@ -49,6 +49,13 @@ class TopicIds:
         self._contradiction: Mapping[str, bytes] = {}  # of the last connection whose broker had other ids
         self._contradicted_at = float("-inf")
         self._updated = False  # since that contradiction
+        self.compared = True
+        """Whether the last response had a topic whose id was known; True if no id was."""
+
+    @property
+    def any_known(self) -> bool:
+        """Return whether the id of any topic is known."""
+        return bool(self._known)
 
     def forget(self) -> None:
         """Forget all ids: they were those of another cluster."""
@@ -62,6 +69,7 @@ class TopicIds:
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
         other = self._differ(found, connected_at)
+        self.compared = not self._known or not self._known.keys().isdisjoint(found)
         self._updated = True
         self._see(found, now)
         return other

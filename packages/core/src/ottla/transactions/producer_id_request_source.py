@@ -32,6 +32,7 @@ class ProducerIdRequestSource:
         self._in_flight = False
         self._given = False  # the request waits for a broker that takes it
         self._outdated = False  # the request in flight went to another cluster
+        self._requested_at = float("-inf")
         self._failures = 0
         self._retry_at = float("-inf")
         self._unreported = False
@@ -77,7 +78,7 @@ class ProducerIdRequestSource:
         if now < self._retry_at:
             return None
         self.cause = None
-        self._given = True
+        self._given, self._requested_at = True, now
         return InitProducerId(transactional_id=None, timeout_ms=NO_TIMEOUT_MS)
 
     def due_at(self) -> float:
@@ -99,6 +100,15 @@ class ProducerIdRequestSource:
         """Request another id: the one that this producer has, or is about to get, is of another cluster."""
         self._outdated = self._in_flight
         self._sequences.begin_in_other_cluster()
+
+    def renew_unused(self, opened_at: float) -> None:
+        """Request another id if no batch has one yet, and it was requested before a connection was *opened_at*.
+
+        The cluster may have been set up again between the two, and have given the id to another producer. An older
+        connection, which has not ended, shows that this is not so.
+        """
+        if self._requested_at < opened_at and self._sequences.unused and not self._sequences.off:
+            self.begin_in_other_cluster()
 
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Use the producer id, or retry, or fail queued batches."""
