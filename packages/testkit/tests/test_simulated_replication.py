@@ -152,7 +152,7 @@ def test_a_removed_batch_is_not_acknowledged_by_a_leader_that_leads_again() -> N
     assert list(partition.lost_records()) == []
 
 
-def test_a_follower_that_lacks_deleted_records_never_has_the_numbers_in_them() -> None:
+def test_a_follower_without_deleted_records_has_no_numbers_of_them() -> None:
     """A crashed broker that comes back begins where its leader's log begins, and may lead later."""
     cluster = SimulatedCluster.of(1, 2, 3)
     partition = cluster.create("t", 1, min_insync=1).replicated[0]

@@ -18,7 +18,7 @@ class AddressFailures:
     def note(self, address: Address | None, error: OttlaError) -> None:
         """Note the failure of an address; None: the name was not resolved."""
         if address is not None:
-            self._addresses.setdefault(str(error), []).append(_shown(address))
+            self._addresses.setdefault(str(error), []).append(shown(address))
 
     def clear(self) -> None:
         """Begin another round."""
@@ -46,6 +46,7 @@ def _some(addresses: list[str]) -> str:
     return ", ".join(addresses[:SHOWN]) + (", ..." if len(addresses) > SHOWN else "")
 
 
-def _shown(address: Address) -> str:
+def shown(address: Address) -> str:
+    """The address itself, or a path, for errors."""
     where = address.target.sockaddr
     return printable(str(where[0] if isinstance(where, tuple) else where))

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from ottla.errors import NetworkError, OttlaError, SecurityError
+from ottla.interfaces import Target
 from ottla.network.address_failures import AddressFailures
 from ottla.network.api_versions import Features
 from ottla.network.authentication import LoginSession
@@ -27,8 +28,11 @@ connection lives longer, and so does one that a restart of its broker ends.
 SLOW_AFTER: Final = 1.0
 """Seconds after which a connection that is not established counts as slow, so that another broker is tried meanwhile.
 
-A host that is gone answers nothing, and `socket.connection.setup.timeout.ms` are ten seconds.
+A host that is gone answers nothing, and `socket.connection.setup.timeout.ms` are ten seconds. The next address of a
+name is tried after the same time, doubled with each failure: a host that is far away may need longer.
 """
+
+_MOST_DOUBLINGS: Final = 10
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -48,6 +52,7 @@ class Connection:
     answered: bool = False  # it answered ApiVersions once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
+    address_deadline: float = float("inf")  # for the peer to accept the connection, while there are other addresses
     began_at: float = float("-inf")  # when this attempt to connect began
     opened_at: float = float("-inf")  # when it became ready for the first time since it was made
     ready_at: float = float("-inf")  # when it became ready the last time, after a login that renewed its session, too
@@ -70,6 +75,7 @@ class Connection:
     in_flight: InFlightRequests = attrs.field(factory=InFlightRequests)
     address: Address | None = None  # the one that the last attempt was for, once the name was resolved
     addresses: Sequence[Address] = ()  # that are still to be tried
+    silent: set[Target] = attrs.field(factory=set)  # that did not answer, and are tried last
     failed_addresses: AddressFailures = attrs.field(factory=AddressFailures)
 
     def may_connect(self, now: float) -> bool:
@@ -129,7 +135,19 @@ class Connection:
             return float("inf")
         # All requests have the same timeout, so the oldest one expires first.
         oldest = self.in_flight[0].deadline if self.in_flight else float("inf")
-        return min(oldest, self.setup_deadline)
+        return min(oldest, self.setup_deadline, self.address_deadline)
+
+    def try_addresses(self, addresses: Sequence[Address]) -> None:
+        """Take the addresses of a name in their order, but those last that did not answer the last time."""
+        self.silent.intersection_update(address.target for address in addresses)
+        self.addresses = sorted(addresses, key=lambda address: address.target in self.silent)
+
+    def begin_address(self, now: float) -> Address:
+        """Take the next address. It may be silent for a second, or longer after failures, if there are others."""
+        self.address, self.addresses = self.addresses[0], self.addresses[1:]
+        if self.addresses:
+            self.address_deadline = now + SLOW_AFTER * 2 ** min(self.failed_setups, _MOST_DOUBLINGS)
+        return self.address
 
     def use(self, now: float) -> None:
         """Note that the connection is used: its idle time starts again."""
@@ -152,6 +170,9 @@ class Connection:
         self.received_any = False
         self.reached = True
         self.addresses = ()
+        self.address_deadline = float("inf")
+        if self.address is not None:
+            self.silent.discard(self.address.target)
         self.failed_addresses.clear()
 
     def note_working(self) -> bool:
@@ -193,6 +214,7 @@ class Connection:
     def lost(self) -> Sequence[InFlight]:
         """Reset to DISCONNECTED; return the unanswered requests in order."""
         self.stage = Stage.DISCONNECTED
+        self.address_deadline = float("inf")
         self.closing = False
         self.reason = None
         self.unchecked = False

@@ -83,7 +83,7 @@ class ConnectionOpener:
         """Begin the setup of a connection whose socket is connected."""
         if connection.stage is not Stage.CONNECTING:
             return
-        connection.stage = Stage.NEGOTIATING
+        connection.stage, connection.address_deadline = Stage.NEGOTIATING, float("inf")
         broker = connection.broker
         connection.setup = ConnectionSetup(
             self._authentication, host=connection.host, port=broker.port, peer=str(broker)
@@ -147,9 +147,8 @@ class ConnectionOpener:
                 addresses = self._selector.resolve(broker.host, broker.port, canonical=canonical)
                 if addresses is None:
                     return
-                connection.addresses = addresses
-            address, connection.addresses = connection.addresses[0], connection.addresses[1:]
-            connection.address = address
+                connection.try_addresses(addresses)
+            address = connection.begin_address(now)
             logger.debug("%s: connecting to %s", self._client_id, broker)
             connection.stage, connection.host = Stage.CONNECTING, address.host
             self._selector.connect(broker.id, address.target, address.host, broker.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.errors import ConnectionRetiredError, RequestTimeoutError
+from ottla.network.address_failures import shown
 from ottla.network.client_context import ClientContext
 from ottla.network.connection import Connection
 from ottla.network.connection_closer import ConnectionCloser
@@ -17,6 +18,7 @@ class ConnectionTimeouts:
 
     def __init__(self, context: ClientContext, *, closer: ConnectionCloser) -> None:
         self._connections = context.connections
+        self._selector = context.selector
         self._closer = closer
         self._request_timeout = context.request_timeout
 
@@ -46,12 +48,33 @@ class ConnectionTimeouts:
                 idle.append(connection)
             elif connection.stage is Stage.RESOLVING:
                 self._closer.failed(connection, self._error(connection, now), now)  # there is nothing to close yet
+            elif connection.address_deadline <= polled_at < connection.setup_deadline:
+                self._try_next_address(connection)
             elif connection.next_deadline() <= polled_at:
                 self._closer.close(connection, self._error(connection, now))
                 if connection.stage is Stage.READY and connection.in_flight:
                     self._retire_silent(connection, since=connection.in_flight[0].sent_at)
         for connection in sorted(idle, key=lambda each: each.idle_at):
             self._retire(connection)
+
+    def _try_next_address(self, connection: Connection) -> None:
+        """Close a connection whose peer is silent, since the name has another address.
+
+        Often the address is the IPv6 one of a host that is reached by IPv4 only, and no answer will ever come.
+        """
+        connection.address_deadline = float("inf")
+        if self._selector.established(connection.broker.id):  # its handshake may take longer
+            return
+        assert connection.address is not None, "it is being connected to"
+        connection.silent.add(connection.address.target)
+        self._closer.close(
+            connection,
+            RequestTimeoutError(
+                f"{shown(connection.address)}, an address of {connection.broker}, did not accept a connection in time: "
+                "the next address of the name is tried, and from now on this one last; check what drops the packets, "
+                "or remove the address from the name"
+            ),
+        )
 
     def _retire(self, connection: Connection) -> None:
         """Close a connection that had nothing to do for `connections.max.idle.ms`."""

@@ -98,16 +98,12 @@ class Connections:
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
-        """Return whether each of these brokers failed, and was not reached again, after *since*."""
+        """Return whether each of these brokers failed after *since* at every address of its name."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
         return all(
-            c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since for c in connections
+            c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since and not c.addresses
+            for c in connections
         )
-
-    def _all_tried(self, brokers: Collection[Broker]) -> bool:
-        """Return whether each of these brokers failed at every address of its name, and was not reached again."""
-        connections = [self._by_node.get(broker.id) for broker in brokers]
-        return self.none_left(brokers) and not any(c.addresses for c in connections if c is not None)
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
         """One of the refusals if each of these brokers has refused us; else None.
@@ -116,14 +112,14 @@ class Connections:
         """
         refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
         trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
-        if trust is not None and self._all_tried(brokers):
+        if trust is not None and self.none_left(brokers):
             return trust
         return refusals[-1] if refusals and None not in refusals else None
 
     def refused_by_all(self, brokers: Collection[Broker]) -> SecurityError | None:
         """A security error if each of these brokers failed, none was ever ready, and one failed with it; else None."""
         connections = [self._by_node.get(broker.id) for broker in brokers]
-        if not self._all_tried(brokers) or any(c is not None and c.reached for c in connections):
+        if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
             return None
         refusals = [c.refusal for c in connections if c is not None]
         return next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)

@@ -55,6 +55,9 @@ class Selectable(Protocol):
         Raises ConnectionFailedError when no socket can be made for it.
         """
 
+    def established(self, node: int) -> bool:
+        """Return whether the peer has accepted a connection; its handshake may still go on."""
+
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Send one framed request; the previous one must have been written.
 

@@ -47,7 +47,7 @@ class SimulatedNetwork:
         """Link conditions of brokers that differ from `wire`."""
         self.takes: deque[int] = deque()
         """Numbers of bytes that the next writes take, in turn; afterwards the link's conditions decide."""
-        self.names = SimulatedNames(self.schedule, wake=self._wake)
+        self.names = SimulatedNames(self.schedule, wake=self.wakeup)
         self.hosts = SimulatedHosts(cluster, self.schedule, clock)
         self.holding = False  # responses of all brokers are held back
         self.held: set[int] = set()  # responses of these brokers are held back
@@ -145,6 +145,9 @@ class SimulatedNetwork:
         self._links[node] = link
         self.hosts.connect(link, host, port)
 
+    def established(self, node: int) -> bool:
+        return node in self._links and self._links[node].client.established
+
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         link = self._links[node]
         assert link.client.established, "nothing is sent before the connection is ready"
@@ -184,7 +187,7 @@ class SimulatedNetwork:
             self._serve(link)
 
     def wakeup(self) -> None:
-        self._wake()
+        self._woken = True
         self.wakeups += 1
 
     def shutdown(self, *, forked: bool = False) -> None:
@@ -274,9 +277,6 @@ class SimulatedNetwork:
             if link.broker.id in self.hosts.frozen:
                 self._closed_unread.setdefault(link.broker.id, []).append(link)
             self._disconnected[node] = reason
-
-    def _wake(self) -> None:
-        self._woken = True
 
 
 def _readable(link: Link) -> bool:

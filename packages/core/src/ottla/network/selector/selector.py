@@ -20,7 +20,7 @@ from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.config.hosts import with_port
 from ottla.errors import ConnectionFailedError, NameResolutionError, NetworkError, OttlaError, printable, quoted
 from ottla.errors.log_throttle import ThrottledLog
-from ottla.errors.plugin_origin import described, origin_of, text_of
+from ottla.errors.plugin_origin import PluginOrigin, described, origin_of, text_of
 from ottla.errors.robust_logger import robust_logger
 from ottla.errors.too_many_open_files import files_remedy
 from ottla.interfaces import Buffer, Interest, Target, Transport
@@ -174,6 +174,11 @@ class Selector:
         except Exception as cause:  # a target that no socket accepts can raise many kinds of exceptions
             self._to_close[node] = _lost(f"could not connect to {peer}: {printable(str(cause))}", cause)
 
+    def established(self, node: int) -> bool:
+        """Return whether the peer has accepted a connection; its handshake may still go on."""
+        connection = self._connections.get(node)
+        return connection is not None and connection.channel is not None
+
     def send(self, node: int, chunks: Sequence[Buffer]) -> bool:
         """Pass a framed request to a connection, and write what the socket takes now.
 
@@ -292,17 +297,12 @@ class Selector:
         except NetworkError:
             raise
         except WrongResultError as cause:
-            raise self._unresolved(host, str(cause)) from None
+            raise _unresolved(host, str(cause), self._origin) from None
         except BaseException as cause:
             if signals.is_ctrl_c(cause):
                 raise
             self._throttled_log.error(host, "the %s failed to resolve %s", self._origin.name, quoted(host), error=cause)
-            raise self._unresolved(host, described(cause)) from cause
-
-    def _unresolved(self, host: str, reason: str) -> NameResolutionError:
-        return NameResolutionError(
-            f"the {self._origin.name} failed to resolve {quoted(host)}: {reason}; {self._origin.remedy}"
-        )
+            raise _unresolved(host, described(cause), self._origin) from cause
 
     # One connection
 
@@ -471,6 +471,10 @@ def _peer(target: Target, host: str, port: int) -> str:
     if where[1] != port:
         return f"{with_port(host, port)} (at {with_port(*where[:2])})"
     return with_port(host, port) + (f" ({where[0]})" if where[0] != host else "")
+
+
+def _unresolved(host: str, reason: str, transport: PluginOrigin) -> NameResolutionError:
+    return NameResolutionError(f"the {transport.name} failed to resolve {quoted(host)}: {reason}; {transport.remedy}")
 
 
 def _refused(connection: _Connection, number: int) -> ConnectionFailedError:
