@@ -46,10 +46,10 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER})",
         kinds=["trimmed"],
     ),
-    "a forgotten batch that may be written is sent again": PlantedBug(
-        module="accumulator.sequences",
-        before="            forgotten or numbers.next_uncertain",
-        after="            numbers.next_uncertain",
+    "a batch of a forgotten producer counts as not written": PlantedBug(
+        module="sender.produce_response_handler",
+        before="            batch.maybe_written &= forgotten\n",
+        after="            batch.maybe_written = False\n",
         kinds=["trimmed"],
     ),
     "offsets of a transaction that has timed out fence the producer": PlantedBug(
@@ -102,8 +102,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "batch renumbered although it may be written": PlantedBug(
         module="accumulator.sequences",
-        before="if batch.maybe_written and (\n",
-        after="if False and (\n",
+        before="if batch.maybe_written and (numbers.next_uncertain",
+        after="if False and (numbers.next_uncertain",
         kinds=["expiring", "patient"],
     ),
     # Order

@@ -16,7 +16,7 @@ from test_async_producer import asynchronous, run
 from ottla import Delivery
 from ottla.aio import calls
 from ottla.aio.async_producer import AsyncProducer
-from ottla.aio.lookups import MAX_THREADS, LookupsOfTasks
+from ottla.aio.lookups import MAX_THREADS, USED_WITHIN, LookupsOfTasks
 from ottla.concurrency.environment import SYSTEM
 from ottla.errors import NotPreparedError, SerializationError
 from ottla.interfaces import Header
@@ -202,12 +202,41 @@ def test_a_closed_loop_leaves_the_thread_to_another() -> None:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
+def test_a_blocked_loop_leaves_the_thread_to_another() -> None:
+    registry = Registry()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+        producer = asynchronous(simulation)
+        loop = asyncio.new_event_loop()
+
+        async def begin() -> list[asyncio.Task[Delivery]]:
+            tasks = sends(producer, range(50))
+            await registry.looked_up(MAX_THREADS)
+            await asyncio.sleep(0.002)
+            return tasks
+
+        tasks = loop.run_until_complete(begin())  # then it does not run, as if one of its tasks blocked it
+        registry.open.set()
+
+        async def main() -> None:
+            sending = asyncio.create_task(producer.send("t", "another type", timeout=10))
+            await asyncio.sleep(0)
+            simulation.clock.advance(2 * USED_WITHIN)
+            await sending
+
+        run(main())
+        assert registry.lookups["t", str] == 1
+
+        loop.run_until_complete(asyncio.gather(*tasks))  # they go on when it runs again
+        loop.close()
+        assert not producer._lookups._threads
+
+
 def test_without_a_thread_the_error_is_one_of_ottla(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = Registry()
     registry.open.set()
 
     def no_thread(_name: str, _call: object, _cancellation: object = None) -> None:
-        raise RuntimeError("can't start new thread")
+        raise calls.NoThreadError("can't start new thread")
 
     with simulated(1, plugins={"value_serializer": registry}) as simulation:
         producer = asynchronous(simulation)

@@ -77,6 +77,22 @@ def move_out_of_reach(simulation: Simulated) -> None:
 # Without transactions
 
 
+def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:
+    """It is sent again; if it is refused then, readers may have got it before it was deleted."""
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [
+            AfterAppend(ErrorCode.REQUEST_TIMED_OUT),
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ]
+        delivery = simulation.producer.send("t", b"second")
+        simulation.run_until_idle()
+
+        assert failure(delivery).possibly_persisted
+
+
 @pytest.mark.rule("sender.retry.corrects", "batch.possibly")
 @pytest.mark.parametrize("code", IN_DOUBT, ids=name)
 def test_the_next_record_is_written_after_any_ambiguous_error(code: int) -> None:

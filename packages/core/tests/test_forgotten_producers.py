@@ -46,23 +46,6 @@ def test_numbers_begin_again_once_nothing_is_on_the_wire() -> None:
     assert not sequences.uncertain
 
 
-@pytest.mark.parametrize(
-    ("maybe_written", "expected"), [(False, SequenceErrorAction.RENUMBER), (True, SequenceErrorAction.FAIL)]
-)
-def test_a_forgotten_batch_fails_if_it_may_have_been_written(
-    maybe_written: bool, expected: SequenceErrorAction
-) -> None:
-    """Without transactions: readers may have got it before it was deleted with the state of its producer."""
-    sequences = numbered()
-    known(sequences)
-    first = batch()
-    leave(sequences, first)
-    first.maybe_written = maybe_written
-    sequences.mark_returned(first)
-
-    assert sequences.on_sequence_error(first, forgotten=True) is expected
-
-
 def test_numbers_begin_again_after_an_abort_of_the_forgotten_batch() -> None:
     sequences = between_transactions()
     first, second = batch(), batch()

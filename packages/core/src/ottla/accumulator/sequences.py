@@ -175,12 +175,9 @@ class Sequences:
             # the leader has lost records.
             self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return SequenceErrorAction.FAIL
-        if batch.maybe_written and (
-            forgotten or numbers.next_uncertain or numbers.acknowledged_later or numbers.split_in_doubt
-        ):
+        if batch.maybe_written and (numbers.next_uncertain or numbers.acknowledged_later or numbers.split_in_doubt):
             # An earlier attempt may still arrive, of this batch or of the missing one, over a lost connection. If later
-            # batches were acknowledged, this one is very probably written; a part is, if the whole batch is. A broker
-            # that has forgotten the producer may have had it, and have deleted it since, after readers got it.
+            # batches were acknowledged, this one is very probably written; a part is, if the whole batch is.
             return SequenceErrorAction.FAIL
         numbers.out_of_order = True
         self._in_doubt[batch.topic, batch.partition] = numbers

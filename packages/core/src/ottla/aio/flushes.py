@@ -69,17 +69,20 @@ class FlushesOfTasks:
             if self._next is None:
                 self._next = SharedFlush()
             shared = self._next
-            if not self._beginning:
-                self._begin_next()
+            begins, self._beginning = not self._beginning, True
             shared.waiting += 1
-            return shared
+        if begins:
+            self._begin_next()
+        return shared
 
     def _begin_next(self) -> None:
-        self._beginning = True
         try:
             calls.start_thread("flush", self._begin_all)
-        except BaseException:  # no thread is left, or the interpreter ends
-            self._beginning, self._next = False, None
+        except calls.NoThreadError:
+            self._begin_all()  # here, which is short unless a plugin hangs
+        except BaseException:  # Ctrl-C, or no memory
+            with self._lock:
+                self._beginning, self._next = False, None
             raise
 
     def _leave(self, shared: SharedFlush) -> None:

@@ -23,6 +23,12 @@ from ottla.producer.nonblocking_send import PendingSend, Step
 MAX_THREADS: Final = 4
 """Maximum number of threads that look up for one serializer and topic. More than one, because a lookup may hang."""
 
+USED_WITHIN: Final = 0.5
+"""Seconds after which a task loses its right to a thread that it does not use, if others wait.
+
+Its event loop may be blocked, or dropped without being closed.
+"""
+
 _Place: TypeAlias = tuple[int, str]
 
 
@@ -32,6 +38,8 @@ class _Threads:
 
     used: int = 0
     waiting: OrderedDict[ThreadUse, None] = attrs.field(factory=OrderedDict)
+    unused: OrderedDict[ThreadUse, float] = attrs.field(factory=OrderedDict)
+    """Uses that were granted to tasks that waited, which have not begun, and since when."""
 
 
 class ThreadUse:
@@ -48,6 +56,7 @@ class LookupsOfTasks:
 
     def __init__(self, environment: Environment) -> None:
         self._lock = SignalSafeLock(environment)
+        self._clock = environment.clock
         self._threads: dict[_Place, _Threads] = {}
 
     async def step_after(self, lookup: Lookup, pending: PendingSend, *, started_at: float) -> Step:
@@ -61,7 +70,7 @@ class LookupsOfTasks:
         try:
             if not use.granted.happened:
                 remaining = started_at + pending.limit.seconds - loop.time()
-                if not await use.granted.wait(remaining, if_closed=lambda: self._end(use)):
+                if not await self._is_granted(use, remaining):
                     pending.begin_lookup(lookup, waited=pending.limit.seconds)  # raises
                 step = pending.advance()
                 if not isinstance(step, Lookup) or _place(step) != use.place:
@@ -74,6 +83,30 @@ class LookupsOfTasks:
             raise
         await self._look_up(lookup, seconds, use)
         return pending.advance()
+
+    async def _is_granted(self, use: ThreadUse, seconds: float) -> bool:
+        """Wait until the task may use a thread, at most *seconds*. Return False if time ran out."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (remaining := until - loop.time()) > 0 and not use.granted.happened:
+            if not await use.granted.wait(min(remaining, USED_WITHIN), if_closed=lambda: self._end(use)):
+                self._take_unused(use)
+        with self._lock:
+            threads = self._threads.get(use.place)
+            if threads is not None:
+                threads.unused.pop(use, None)
+        return use.granted.happened
+
+    def _take_unused(self, use: ThreadUse) -> None:
+        """Let this task, which runs, have the thread that another one was granted and has not used in time."""
+        with self._lock:
+            threads = self._threads.get(use.place)
+            if threads is None or use.granted.happened:
+                return
+            other, since = next(iter(threads.unused.items()), (use, float("inf")))
+            if since + USED_WITHIN <= self._clock():
+                del threads.unused[other], threads.waiting[use]
+                other.over = use.granted.happened = True
 
     async def _look_up(self, lookup: Lookup, seconds: float, use: ThreadUse) -> None:
         def prepare() -> None:
@@ -109,12 +142,14 @@ class LookupsOfTasks:
                 return
             use.over = True
             threads = self._threads[use.place]
+            threads.unused.pop(use, None)
             next_use = None
             if not use.granted.happened:
                 del threads.waiting[use]
             elif threads.waiting:
                 next_use, _ = threads.waiting.popitem(last=False)
                 next_use.granted.happened = True
+                threads.unused[next_use] = self._clock()
             else:
                 threads.used -= 1
             if not threads.used:

@@ -144,11 +144,15 @@ class ProduceResponseHandler:
         is renumbered only if the broker has forgotten the producer.
         """
         error = BrokerError(response.code, response.message)
-        refused = self._sequences.on_sequence_error(batch, forgotten=response.code is ErrorCode.UNKNOWN_PRODUCER_ID)
+        forgotten = response.code is ErrorCode.UNKNOWN_PRODUCER_ID
+        refused = self._sequences.on_sequence_error(batch, forgotten=forgotten)
         if refused is SequenceErrorAction.FAIL:
             return failed(batch, error, now)
-        if refused is SequenceErrorAction.RENUMBER:  # the leader lacks even the batches before it
-            batch.response_lost = batch.maybe_written = False
+        if refused is SequenceErrorAction.RENUMBER:
+            # The leader lacks even the batches before it. If it has forgotten the producer, all of them may have been
+            # deleted, this one included, after readers got it.
+            batch.response_lost = False
+            batch.maybe_written &= forgotten
         return self.retry(batch, error, now, consequence=refused is SequenceErrorAction.RETRY)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
