@@ -219,9 +219,9 @@ def test_a_blocked_loop_leaves_the_thread_to_another() -> None:
 
         async def main() -> None:
             sending = asyncio.create_task(producer.send("t", "another type", timeout=10))
-            await asyncio.sleep(0)
-            simulation.clock.advance(2 * USED_WITHIN)
-            await sending
+            while not sending.done():
+                simulation.clock.advance(USED_WITHIN)
+                await asyncio.sleep(0.01)
 
         run(main())
         assert registry.lookups["t", str] == 1
