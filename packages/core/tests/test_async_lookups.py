@@ -252,6 +252,20 @@ def test_without_a_thread_the_error_is_one_of_ottla(monkeypatch: pytest.MonkeyPa
         run(main())
 
 
+def test_a_topic_whose_lookups_have_ended_takes_no_memory() -> None:
+    registry = Registry()
+    registry.open.set()
+    with simulated(1, plugins={"value_serializer": registry}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            await asyncio.gather(*sends(producer, range(2 * MAX_THREADS)))
+
+        run(main())
+
+        assert not producer._lookups._threads
+
+
 def test_threads_that_a_key_needs_are_not_those_of_the_value() -> None:
     values, keys = Registry(), Registry()
     values.open.set()

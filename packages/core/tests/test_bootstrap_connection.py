@@ -161,6 +161,21 @@ def test_a_broker_keeps_its_backoff_with_a_kept_connection() -> None:
     assert machine.network.connects <= 140
 
 
+def test_each_outage_before_a_kept_connection_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A kept connection ends an outage, as each other one does."""
+    machine = machine_beginning_at("broker-1", 1)
+    for _ in range(2):
+        machine.network.hosts.refusing.add("broker-1")
+        machine.network.cut(1)
+        for _ in range(40):
+            machine.sender.run_once(machine.clock(), until=machine.clock() + 0.1)
+        machine.network.hosts.refusing.discard("broker-1")
+        machine.send(b"value")
+        machine.run_until_idle()
+
+    assert caplog.text.count("asking bootstrap.servers again") == 2
+
+
 def test_the_setup_of_a_kept_connection_names_its_broker() -> None:
     machine = machine_beginning_at("broker-1", 1)
     setup = machine.client._connections[1].setup

@@ -66,6 +66,17 @@ def test_an_open_batch_takes_no_record_after_close() -> None:
     assert batch.append(*RECORD) is None
 
 
+def test_records_without_a_partition_yet_do_not_linger_after_close() -> None:
+    """A round may come between the refusal of new records and the end of all batches."""
+    with simulated(1, linger_ms=60_000) as simulation:
+        delivery = simulation.producer.send("t", b"v", b"key")
+        simulation.accumulator.close(ProducerClosedError("closed"))
+
+        simulation.run_until(delivery.done, time_passes=False)
+
+        assert delivery.result(0).offset == 0
+
+
 @pytest.mark.rule("sender.expire.arrived")
 def test_a_close_that_cannot_read_the_last_responses_ends_in_order(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

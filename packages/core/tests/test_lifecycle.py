@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
+from broker_on_a_socket import SocketBroker
 
+from machine import wait_until
 from ottla import Producer, ProducerClosedError
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.producer import lifecycle
+from ottla_testkit.simulation import SimulatedCluster
 
 HANG_GUARD = 60.0
 
@@ -84,6 +89,41 @@ def test_a_producer_that_cannot_be_closed_at_exit_stops_no_other(
         assert "a producer could not be closed at the program's end" in reported
         assert any(line.endswith(ended) for line in reported)
         assert all(producer._engine.io_thread.join(0) for producer in (broken, other))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C does not end the wait for a lock there")
+def test_ctrl_c_in_the_wait_of_a_close_leaves_the_rest_to_the_exit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that catches it, or ends with it, still has its producer closed at its end, and its losses logged."""
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    broker = SocketBroker(cluster.brokers[1])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        wait_until(lambda: producer._lifecycle.refusal is not None, timeout=HANG_GUARD)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    try:
+        with broker.serving() as servers:
+            producer = Producer(bootstrap_servers=servers)
+            monkeypatch.setattr(lifecycle, "_open", {producer._lifecycle})
+            producer.send("t", b"acknowledged").result(HANG_GUARD)
+            with broker.lock:  # it reads requests, and does not respond
+                producer.send("t", b"lost")
+                interrupting.start()
+                with pytest.raises(KeyboardInterrupt):
+                    producer.close()
+                interrupting.join(HANG_GUARD)
+                lifecycle.close_all(0.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    [line] = [each for each in caplog.messages if "the program ended without closing its producer" in each]
+    assert "1 acknowledged, 1 failed, 0 pending" in line
 
 
 @pytest.mark.parametrize("timeout", [-5.0, float("inf")])

@@ -100,9 +100,13 @@ def test_a_producer_that_is_fenced_before_its_commit_has_no_doubt(place: Place) 
 
 @attrs.define
 class ClosedMeanwhile:
-    """Loses the responses to EndTxn; the first one ends the wait for the producer, which another thread closes."""
+    """Loses the responses to EndTxn; with the first one another thread closes the producer, which ends its wait.
+
+    *late*: the connection stays until the producer is closed.
+    """
 
     producer: Producer
+    late: bool
     closer: Thread | None = None
 
     def __call__(self, frame: bytes) -> bool:
@@ -110,14 +114,17 @@ class ClosedMeanwhile:
         if lost and self.closer is None:
             self.closer = Thread(target=lambda: self.producer.close(0.2))
             self.closer.start()
+            if self.late:
+                self.closer.join(20)
         return lost
 
 
 @pytest.mark.rule("producer.transactions.in-doubt")
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_close_during_a_commit_says_that_it_may_be_committed(place: Place, commit: bool) -> None:
+def test_a_close_during_a_commit_says_that_it_may_be_committed(place: Place, commit: bool, late: bool) -> None:
     with begun(place) as producer:
-        place.broker.loses = closing = ClosedMeanwhile(producer)
+        place.broker.loses = closing = ClosedMeanwhile(producer, late=late)
         with pytest.raises(ProducerClosedError) as closed:
             producer.commit_transaction() if commit else producer.abort_transaction()
         assert closing.closer is not None

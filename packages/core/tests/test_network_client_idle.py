@@ -168,6 +168,23 @@ def test_a_request_timeout_leaves_connections_that_were_used_meanwhile() -> None
     assert [set(each) for each in ends(machine, 30.0)] == [{1, 3}]
 
 
+@pytest.mark.rule("network.idle.silent", "network.acks-0")
+def test_a_request_timeout_leaves_connections_with_records_of_acks_0() -> None:
+    """Their broker may not have read these yet, and nothing would say so."""
+    machine = machine_with_topic(1, 2, 3, acks=0, request_timeout=30.0)
+    until(machine, machine.clock() + 40.0)
+    machine.network.held.update({1, 2, 3})
+    for partition in range(3):
+        machine.send(b"value", partition=partition)
+    until(machine, machine.clock() + 1.0)
+    machine.cluster.create("new", 1)
+    machine.metadata.use("new", machine.clock())
+    machine.metadata.request_update()
+
+    [ended] = ends(machine, 30.5)
+    assert len(ended) == 1
+
+
 @pytest.mark.rule("network.idle.off")
 def test_without_a_limit_no_idle_connection_is_closed() -> None:
     with simulated(1, config={"connections.max.idle.ms": -1, "metadata.max.age.ms": 10**9}) as simulation:

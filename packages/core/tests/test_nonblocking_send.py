@@ -201,6 +201,31 @@ def test_a_record_outside_of_a_transaction_is_refused(sent_before: int) -> None:
             send("t", b"v")
 
 
+def test_a_record_in_no_transaction_does_not_wait_for_its_topic() -> None:
+    with simulated(1, config={"transactional.id": "x"}) as simulation:
+        simulation.producer.init_transactions()
+
+        with pytest.raises(IllegalStateError):
+            sender(simulation).send("unknown", b"v")
+
+
+def test_a_wait_beyond_a_transaction_returns_its_memory() -> None:
+    with simulated(1, config={"transactional.id": "x", "buffer.memory": 3_000}) as simulation:
+        producer, send = simulation.producer, sender(simulation).send
+        producer.init_transactions()
+        producer.begin_transaction()
+        send("t", bytes(2_000))
+        waiting = pending(send("t", bytes(1_500)))
+        producer.commit_transaction()
+        producer.begin_transaction()
+
+        with pytest.raises(IllegalStateError):
+            waiting.advance()
+        producer.commit_transaction()
+
+        assert simulation.pool.free == simulation.pool.capacity
+
+
 class EndingTransaction:
     """A partitioner during whose call another thread ends the transaction and begins the next one."""
 

@@ -62,6 +62,24 @@ def test_a_throttling_broker_is_named() -> None:
         assert main_cause(delivery) == (WaitKind.THROTTLE, "1", 3.0)
 
 
+def test_a_wait_that_is_over_explains_no_later_record() -> None:
+    with simulated(1) as simulation:
+        broker = simulation.cluster.brokers[1]
+        broker.throttle_ms = 3_000
+        sent(simulation)
+        simulation.run_until_idle()
+        broker.throttle_ms = 0
+        throttled = sent(simulation)
+        simulation.run_until_idle()
+        broker.codes.extend([ErrorCode.NOT_ENOUGH_REPLICAS] * 2)
+        refused = sent(simulation)
+        simulation.run_until_idle()
+
+        assert main_cause(throttled) == (WaitKind.THROTTLE, "1", 3.0)
+        assert WaitKind.THROTTLE not in {cause.kind for cause in refused.story().causes}
+        assert main_cause(refused)[0] is WaitKind.RETRY
+
+
 def test_a_wait_for_memory_is_named() -> None:
     with simulated(1, buffer_memory=1_000, max_block_ms=60_000) as simulation:
         simulation.network.freeze(1)

@@ -116,6 +116,15 @@ def test_a_cancelled_wait_ends_with_the_message_of_its_cancellation(run: Callabl
     run(main())
 
 
+def test_only_the_first_cancellation_of_a_wait_ends_it() -> None:
+    async def main() -> None:
+        wait = TaskWait(asyncio.get_running_loop())
+
+        assert [wait.cancel(), wait.cancel()] == [True, False]
+
+    asyncio.run(main())
+
+
 def test_a_task_that_was_cancelled_before_it_waits_does_not_wait(run: Callable[[Any], Any]) -> None:
     async def main() -> None:
         wait = Wait()
