@@ -54,6 +54,8 @@ class Owner:
         self.versions = versions or (SINCE_KIP_890 if clusters.level == 2 else BEFORE_KIP_890)
         self.producer_id, self.epoch = -1, -1
         self.sequences: dict[tuple[int, int, int], int] = {}
+        self.waits = True
+        """Whether requests are sent again while the coordinator is busy, and `end` waits for markers."""
 
     def initialize(
         self,
@@ -73,11 +75,15 @@ class Owner:
             producer_epoch=current[1],
         )
         found = self.talk.ask(
-            title, INIT_PRODUCER_ID, version or self.versions.initialize, request, until_not_busy=until_not_busy
+            title,
+            INIT_PRODUCER_ID,
+            version or self.versions.initialize,
+            request,
+            until_not_busy=until_not_busy and self.waits,
         )
         if found is not None and not found.error_code:
             self.producer_id, self.epoch = found.producer_id, found.producer_epoch
-        elif found is not None and found.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        elif self.waits and found is not None and found.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             self.talk.peer.await_end(self.id)
 
     @property
@@ -96,7 +102,7 @@ class Owner:
             v3_and_below_producer_epoch=epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=each, partitions=[partition]) for each in topics],
         )
-        self.talk.ask(title, ADD_PARTITIONS_TO_TXN, self.versions.add, request, until_not_busy=True)
+        self.talk.ask(title, ADD_PARTITIONS_TO_TXN, self.versions.add, request, until_not_busy=self.waits)
 
     def send(
         self,
@@ -119,7 +125,7 @@ class Owner:
         batch = Batch(producer_id=producer_id, epoch=epoch, sequence=sequence, transactional=transactional)
         transactional_id = None if without_id else self.id if name is None else name
         request = produced(self.clusters.plain, batch, partition=partition, transactional_id=transactional_id)
-        self.talk.ask(title, PRODUCE, version or self.versions.produce, request, until_not_busy=True)
+        self.talk.ask(title, PRODUCE, version or self.versions.produce, request, until_not_busy=self.waits)
 
     def end(
         self,
@@ -139,10 +145,12 @@ class Owner:
             producer_epoch=epoch,
             committed=commit,
         )
-        found = self.talk.ask(title, END_TXN, version or self.versions.end, request, until_not_busy=until_not_busy)
+        waits = until_not_busy and self.waits
+        found = self.talk.ask(title, END_TXN, version or self.versions.end, request, until_not_busy=waits)
         if found is None or found.error_code:
             return
-        self.talk.peer.await_end(self.id)
+        if self.waits:
+            self.talk.peer.await_end(self.id)
         if found.producer_epoch >= 0:
             self.producer_id, self.epoch = found.producer_id, found.producer_epoch
 
@@ -152,7 +160,7 @@ class Owner:
         request = AddOffsetsToTxnRequest(
             transactional_id=self.id, producer_id=producer_id, producer_epoch=epoch, group_id=group
         )
-        self.talk.ask(title, ADD_OFFSETS_TO_TXN, self.versions.add_group, request, until_not_busy=True)
+        self.talk.ask(title, ADD_OFFSETS_TO_TXN, self.versions.add_group, request, until_not_busy=self.waits)
 
     def commit_offsets(
         self,
@@ -180,7 +188,9 @@ class Owner:
             group_instance_id=instance,
             topics=[TxnOffsetCommitRequestTopic(name=topic or self.clusters.plain, partitions=[part])],
         )
-        self.talk.ask(title, TXN_OFFSET_COMMIT, version or self.versions.commit_offsets, request, until_not_busy=True)
+        self.talk.ask(
+            title, TXN_OFFSET_COMMIT, version or self.versions.commit_offsets, request, until_not_busy=self.waits
+        )
 
     def begin(self, title: str = "begin", *, partition: int = 0) -> None:
         """Write a batch in a transaction."""

@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 import task_programs
+from committed_readers import CommittedReaders
 from own_io_thread import io_thread_of
 from prompt_rounds import PromptRounds
 from simulated_loop import simulated_calls
@@ -159,6 +160,8 @@ class Run:
             broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
         self.transactions = Transactions()
         self.writers = TransactionWriters(self)
+        self.readers = CommittedReaders(cluster)
+        self._reads = plan.kind.transactional and not (plan.kind.tasks or plan.kind.writers or plan.kind.replaced)
         self.arrivals = Arrivals(
             max_in_flight=max_in_flight,
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
@@ -220,6 +223,8 @@ class Run:
         if plan.kind.transactional:
             self.writers.join()
             self.transactions.check(simulation.cluster)
+        if self._reads:
+            self.readers.check_end()
         noting.check(destroyed=self.destroyed)
         if pool.free != pool.capacity:
             raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
@@ -414,6 +419,7 @@ class Run:
         self.producer.begin_transaction()
         records: list[Sent] = []
         self.writers.begin(records)
+        self.readers.begin(records)
         outcome = ABORTED
         try:
             for place, send in enumerate(call.sends):
@@ -427,6 +433,7 @@ class Run:
                 self._until_known(partial(self.producer.send_offsets_to_transaction, {("in", 0): call.offset}, group))
             if call.commits:
                 outcome = UNKNOWN
+                self.readers.commit()
                 self.note("commit_transaction()")
                 if self.plan.gives_up:
                     self.producer.commit_transaction()
@@ -568,6 +575,8 @@ class Run:
         try:
             immediately = self.plan.min_insync is None and not self.network.request_faults[link.broker.id]
             self.arrivals.on_request(link, frame, answered=immediately)
+            if self._reads:
+                self.readers.poll()
             if not self._recreates:
                 self.epochs.check(self.producer._engine.metadata.cluster)
         except Violation as error:

@@ -49,6 +49,7 @@ from ottla_testkit.simulation.planned_faults import (
     RecreatedTopic,
     RefusedLogin,
     ReplacedCluster,
+    SeparateMarkers,
     SlowFollower,
     SlowMarkers,
     SmallBatches,
@@ -238,6 +239,8 @@ class Kind:
     """Whether tasks of event loops share an `AsyncProducer`."""
     writers: bool = False
     """Whether threads send in transactions that another one begins and ends."""
+    marked: bool = False
+    """Whether the markers of a transaction come to its partitions one by one, each perhaps late or twice."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = RETRIABLE
@@ -367,6 +370,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "trimmed": Kind(trimmed=True, patient=True),
     "overdue": Kind(transactional=True, slow=True, patient=True),
     "emptied": Kind(trimmed=True, transactional=True, patient=True),
+    "marked": Kind(marked=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -684,6 +688,10 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         ] * chance.happens(0.5)
         if kind.slow:
             makers += [_stopped, _throttling, _frozen] * 4
+        if kind.marked:
+            slowest, lost = chance.choice((0.01, 0.3, 2.0)), chance.choice((0.0, 0.3, 0.7))
+            faults = [SeparateMarkers(at=0.0, seconds=WHOLE_HISTORY, slowest=slowest, lost=lost)]
+            makers += [_crash, _frozen, _moved_coordinator, *_REPLICATION] * 2
         ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
         if ending is not None:
             makers += [ending]

@@ -102,6 +102,16 @@ class PartitionLog:
         """Write the marker that ends a transaction."""
         self.replicate([Marker(producer_id, epoch, committed)])
 
+    def judge_marker(self, producer_id: int, epoch: int, *, strict: bool) -> ErrorCode | None:
+        """Return NONE if a marker is to be written, the code if it is refused, None if it was written before.
+
+        *strict*: a marker that was not written yet has a new epoch (KIP-1228).
+        """
+        entry = self.producers.entries.get(producer_id)
+        if entry is None or epoch > entry.epoch or (epoch == entry.epoch and not strict):
+            return ErrorCode.NONE
+        return ErrorCode.INVALID_PRODUCER_EPOCH if epoch < entry.epoch else None
+
     def replicate(self, entries: Sequence[Entry]) -> None:
         """Append entries as they are, as a follower does with those of its leader."""
         for entry in entries:

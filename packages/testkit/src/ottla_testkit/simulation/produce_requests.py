@@ -339,6 +339,8 @@ class ProduceAnswer:
             return ErrorCode.NONE, None
         assert self.request.transactional_id is not None, "otherwise the whole request is refused"
         adds = self.version >= FIRST_THAT_ADDS
+        if log.producers.fences(batch):
+            return ErrorCode.INVALID_PRODUCER_EPOCH, None
         if not log.verify(batch, from_zero=adds):
             return ErrorCode.NONE, None
         coordinator = self.broker.cluster.transactions

@@ -50,7 +50,7 @@ class PartitionProducers:
         entry = self.entries.get(batch.producer_id)
         if batch.producer_id < 0 or entry is None:
             return ErrorCode.NONE, None
-        if batch.epoch < entry.epoch:
+        if self.fences(batch):
             return ErrorCode.INVALID_PRODUCER_EPOCH, None
         if batch.epoch > entry.epoch:
             return (ErrorCode.NONE if batch.sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
@@ -59,6 +59,11 @@ class PartitionProducers:
             return ErrorCode.NONE, written.offset
         expected = (entry.batches[-1].last + 1) % SEQUENCES if entry.batches else 0
         return (ErrorCode.NONE if batch.sequence == expected else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), None
+
+    def fences(self, batch: RecordBatch) -> bool:
+        """Return whether a later epoch of the batch's producer is known: its own one has ended."""
+        entry = self.entries.get(batch.producer_id)
+        return entry is not None and batch.epoch < entry.epoch
 
     def written(self, batch: RecordBatch) -> WrittenBatch | None:
         """Return the batch that this one repeats, None if it is new or no longer remembered."""

@@ -84,7 +84,7 @@ class ReplicatedPartition:
         replica = self.replicas.get(broker)
         if replica is None or not replica.leads:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
-        if acks == ALL_REPLICAS and self._is_current(replica) and not self._enough_in_sync:
+        if acks == ALL_REPLICAS and self._is_current(replica) and not self.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS, -1
         code, offset = replica.log.append(batch)
         if code is ErrorCode.NONE:
@@ -248,13 +248,13 @@ class ReplicatedPartition:
         if not self._is_current(leader):
             return
         watermark = min(leader.log.common_length(self.replicas[broker].log) for broker in self.in_sync)
-        enough = self._enough_in_sync
+        enough = self.enough_in_sync
         for wait in list(leader.waits):
             if wait.length <= watermark:
                 self._end_wait(leader, wait, ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     @property
-    def _enough_in_sync(self) -> bool:
+    def enough_in_sync(self) -> bool:
         """Whether as many replicas are in sync as `min.insync.replicas` asks for, but never more than there are."""
         return len(self.in_sync) >= min(self.min_insync, len(self.replicas))
 

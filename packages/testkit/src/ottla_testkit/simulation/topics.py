@@ -106,6 +106,14 @@ class SimulatedTopic:
         start = 0 if deleted else log.start
         return [record.value for place, record in enumerate(log.records) if place >= start and place not in hidden]
 
+    def watermark(self, partition: int) -> int:
+        """Return how many entries of a partition's log all replicas in sync have: those that can be read."""
+        log = self.log_of(partition)
+        replicated = self.replicated.get(partition)
+        if replicated is None:
+            return len(log.entries)
+        return min(log.common_length(replicated.replicas[broker].log) for broker in replicated.in_sync)
+
     def delete_records(self, partition: int, until: int, *, forgets: bool = False) -> None:
         """Delete a partition's records before an offset; `log` still has them, behind them is `log_starts`.
 

@@ -1,8 +1,9 @@
 """A simulated transaction coordinator: owners of transactional ids, contents of open transactions, and their outcomes.
 
 It simulates both protocols of KIP-890. Up to `transaction.version` 1, requests add partitions, and the epoch stays.
-From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written after `marker_seconds`; until
-then a transactional id is refused with CONCURRENT_TRANSACTIONS. A test scripts all other `ErrorCode`s.
+From 2 on, Produce adds partitions, and each end starts a new epoch. Markers are written after `marker_seconds`, or
+each at its own time by a `channel`; until then a transactional id is refused with CONCURRENT_TRANSACTIONS. A test
+scripts all other `ErrorCode`s.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 import attrs
 
 from ottla.errors import ErrorCode
+from ottla_testkit.simulation.marker_channel import OFFSETS_TOPIC, MarkerChannel, TransactionOutcome
 
 TXN_V2 = 2
 
@@ -59,6 +61,8 @@ class TransactionCoordinator:
     mark: Callable[[tuple[str, int], int, int, bool], None]
     later: Callable[[float, Callable[[], object]], object] = lambda _seconds, action: action()
     marker_seconds: float = 0.0
+    channel: MarkerChannel | None = None
+    """What writes markers one by one; without it, all those of a transaction are written at once."""
     serves: Callable[[], bool] = lambda: True
     """Whether the coordinator is up, and aborts what has timed out."""
     time_out_check_seconds: float | None = None
@@ -150,7 +154,7 @@ class TransactionCoordinator:
 
     def is_member(self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int]) -> ErrorCode:
         """Return NONE if a producer has added this partition to its transaction, otherwise the error code."""
-        code = self._check(transactional_id, producer_id, epoch)
+        code = self._check(transactional_id, producer_id, epoch, busy_first=False)
         if code is ErrorCode.NONE and partition not in self.ids[transactional_id].partitions:
             return ErrorCode.TRANSACTION_ABORTABLE
         return code
@@ -199,8 +203,7 @@ class TransactionCoordinator:
         if epoch != owned.epoch and not repeated:
             return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.completing:
-            code = ErrorCode.CONCURRENT_TRANSACTIONS if owned.last is commit else ErrorCode.INVALID_TXN_STATE
-            return code, -1, -1
+            return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         if repeated:
             if owned.last is not commit:
                 return ErrorCode.INVALID_TXN_STATE, -1, -1
@@ -210,7 +213,7 @@ class TransactionCoordinator:
             exhausted = newest and owned.epoch >= self.last_epoch
             owned.before = caller
             owned.epoch += newest
-            self._end(transactional_id, owned, commit=commit)
+            self._end(transactional_id, owned, commit=commit, new_epoch=newest)
             if exhausted:
                 self._rotate(owned)
         return ErrorCode.NONE, owned.producer_id if newest else -1, owned.epoch if newest else -1
@@ -241,15 +244,19 @@ class TransactionCoordinator:
 
         self.later(owned.timeout + interval, check)
 
-    def _check(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
+    def _check(self, transactional_id: str, producer_id: int, epoch: int, *, busy_first: bool = True) -> ErrorCode:
+        """Return the code for a producer; *busy_first*: a busy coordinator checks nothing else."""
         owned = self.ids.get(transactional_id)
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        if owned is not None and owned.completing:  # the first check, as in `end`
+        busy = owned is not None and owned.completing
+        if busy and busy_first:  # as in `end`
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if owned is None or owned.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        return ErrorCode.NONE if owned.epoch == epoch else ErrorCode.PRODUCER_FENCED
+        if owned.epoch != epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if busy else ErrorCode.NONE
 
     def _was_replaced(self, owned: ProducerOwner, current: tuple[int, int]) -> bool:
         """Return whether a caller has the producer id before this one, all of whose epochs were used."""
@@ -259,7 +266,7 @@ class TransactionCoordinator:
         """Give an owner another producer id, because the epochs of this one are used up."""
         owned.previous_id, owned.producer_id, owned.epoch = owned.producer_id, self.new_id(), 0
 
-    def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool) -> None:
+    def _end(self, transactional_id: str, owned: ProducerOwner, *, commit: bool, new_epoch: bool = True) -> None:
         partitions, offsets = sorted(owned.partitions), dict(owned.offsets)
         producer_id, epoch = owned.producer_id, owned.epoch
         owned.previous_id = producer_id
@@ -270,15 +277,21 @@ class TransactionCoordinator:
         owned.groups.clear()
         owned.offsets.clear()
 
-        def write_markers() -> None:
+        def complete() -> None:
             owned.completing = False
-            for partition in partitions:
-                self.mark(partition, producer_id, epoch, commit)
             if commit:
                 self.committed_offsets.update(offsets)
 
+        def write_markers() -> None:
+            for partition in partitions:
+                self.mark(partition, producer_id, epoch, commit)
+            complete()
+
         owned.completing = True
-        if self.marker_seconds:
+        if self.channel is not None:
+            outcome = TransactionOutcome(producer_id=producer_id, epoch=epoch, committed=commit, strict=new_epoch)
+            self.channel.send(outcome, [*partitions, *[(OFFSETS_TOPIC, 0)] * bool(offsets)], complete)
+        elif self.marker_seconds:
             self.later(self.marker_seconds, write_markers)
         else:
             write_markers()

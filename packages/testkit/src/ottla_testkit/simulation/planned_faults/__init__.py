@@ -17,6 +17,7 @@ from ottla_testkit.simulation.planned_faults.connections import (
 )
 from ottla_testkit.simulation.planned_faults.fault import Fault, plan
 from ottla_testkit.simulation.planned_faults.leaders import IsolatedBroker, MovedLeader, SlowFollower, UncleanElection
+from ottla_testkit.simulation.planned_faults.markers import SeparateMarkers
 from ottla_testkit.simulation.planned_faults.process import InterruptedProgram, StoppedProcess
 from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, FaultyRequests
 from ottla_testkit.simulation.planned_faults.security import DeniedTopic, DeniedTransactionalId, RefusedLogin
@@ -62,6 +63,7 @@ __all__ = [
     "RecreatedTopic",
     "RefusedLogin",
     "ReplacedCluster",
+    "SeparateMarkers",
     "SlowFollower",
     "SlowMarkers",
     "SmallBatches",
