@@ -63,7 +63,7 @@ class CommittedReaders:
         self.poll()
         owners = self._cluster.transactions.ids.values()
         unfinished = {owner.producer_id for owner in owners if owner.ongoing or owner.completing}
-        unfinished |= {owner.previous_id for owner in owners if owner.completing}
+        unfinished |= {owner.previous_id for owner in owners if owner.completing} | self._cluster.transactions.lost
         for topic in self._cluster.topics.values():
             for partition in topic.log:
                 waits_for = self._position(topic, partition).reader.waits_for

@@ -92,6 +92,7 @@ from ottla_testkit.simulation.planned_faults import (
     DeniedTransactionalId,
     Fault,
     FencedProducer,
+    ForgottenIds,
     ForgottenProducers,
     ProduceQuota,
     RecreatedTopic,
@@ -296,6 +297,12 @@ class Run:
                 self._close(self.plan.close_timeout, last=True)
                 self.closed = True
         self.simulation.sleep(5.0)  # for what comes late
+        if self.plan.kind.marked:
+            owners = self.simulation.cluster.transactions.ids
+            written = self.simulation.wait_for(
+                lambda: not any(owner.completing for owner in owners.values()), timeout=COMPLETED_WITHIN
+            )
+            assert written, "the model is wrong: markers are not written"
 
     def check_end(self, error: OttlaError) -> None:
         """Check that there is a reason why the producer can do nothing more."""
@@ -304,7 +311,7 @@ class Run:
         owned = FencedProducer | DeniedTransactionalId
         ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
         fenced = any(isinstance(fault, ending) for fault in self.faults)
-        fenced |= self._is_lost(error) or self._is_replaced(error)
+        fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
 
@@ -318,6 +325,18 @@ class Run:
         unknown = "INVALID_PRODUCER_ID_MAPPING" in text and "it was aborting" not in text
         said = ("those of another cluster now", "created again meanwhile", "PRODUCER_FENCED")
         return self.plan.kind.replaced and (unknown or any(each in text for each in said))
+
+    def _is_disowned(self, error: OttlaError) -> bool:
+        """Return whether an error is the right one for a coordinator that has forgotten the transactional id.
+
+        If the response that gave the producer another id was lost, the coordinator does not know who asks again.
+        """
+        forgotten = any(
+            isinstance(fault, ForgottenIds) and fault.at <= self.simulation.clock() for fault in self.faults
+        )
+        text = str(error)
+        unknown = "INVALID_PRODUCER_ID_MAPPING" in text and "it was aborting" not in text
+        return forgotten and (unknown or "PRODUCER_FENCED" in text)
 
     def _is_lost(self, error: OttlaError) -> bool:
         """Return whether a coordinator had an internal error when it was asked again for the last epoch, as Kafka's."""
@@ -609,6 +628,9 @@ class _Noted:
         self._run.note(f"FAULT {self._fault}")
         if isinstance(self._fault, RecreatedTopic | ForgottenProducers):
             self._run.forgets(self._fault)
+        owner = simulation.cluster.transactions.ids.get(TRANSACTIONAL_ID)
+        if isinstance(self._fault, ForgottenIds) and self._fault.lost and owner is not None and owner.busy:
+            self._run.transactions.excuse()
         self._fault.begin(simulation)
 
     def end(self, simulation: Simulation) -> None:

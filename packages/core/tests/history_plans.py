@@ -25,6 +25,7 @@ from ottla_testkit.simulation.brokers import MESSAGES
 from ottla_testkit.simulation.fault_injection import COORDINATOR_REFUSALS, COORDINATOR_REQUESTS
 from ottla_testkit.simulation.planned_faults import (
     AddedPartition,
+    ChangedTransactionVersion,
     CoordinatorRefusals,
     CrashedBroker,
     CreatedTopic,
@@ -36,12 +37,14 @@ from ottla_testkit.simulation.planned_faults import (
     Fault,
     FaultyRequests,
     FencedProducer,
+    ForgottenIds,
     ForgottenProducers,
     FrozenBroker,
     HalfOpenConnections,
     InterruptedProgram,
     IsolatedBroker,
     MovedCoordinator,
+    MovedGroupCoordinator,
     MovedLeader,
     OutdatedMetadata,
     ProduceQuota,
@@ -57,6 +60,7 @@ from ottla_testkit.simulation.planned_faults import (
     ThrottlingBroker,
     TimedOutTransaction,
     UncleanElection,
+    UnconfirmedWrite,
     UnlistedBroker,
     UnreachableBroker,
 )
@@ -119,6 +123,9 @@ FIRST_RECORD: Final = 2_000
 """Bytes that a batch may want for its first record, besides twice the record's size."""
 LARGEST: Final = 2_500
 """The largest size of a record."""
+
+LOGGED_REQUESTS: Final = COORDINATOR_REQUESTS[:-1]
+"""Requests that a coordinator writes to the log of transactions."""
 
 # What a callback does, besides noting its outcome.
 NOTHING, RAISE, SEND, FLUSH, CLOSE = "nothing", "raise", "send", "flush", "close"
@@ -241,6 +248,12 @@ class Kind:
     """Whether threads send in transactions that another one begins and ends."""
     marked: bool = False
     """Whether the markers of a transaction come to its partitions one by one, each perhaps late or twice."""
+    doubtful: bool = False
+    """Whether a coordinator answers that it has not carried out what the next one has."""
+    disowned: bool = False
+    """Whether the coordinator forgets the transactional id, in some histories with its transaction."""
+    upgraded: bool = False
+    """Whether the level of `transaction.version` changes while a producer runs."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = RETRIABLE
@@ -300,7 +313,8 @@ class Plan:
     def bumps_epochs(self) -> bool:
         """Whether each transaction has an epoch of its own (KIP-890): brokers have that feature, and say so."""
         newest = (versions.get(API_VERSIONS.key, API_VERSIONS.max_version) for versions in self.versions)
-        return self.transaction_version >= TXN_V2 and min(newest) >= FIRST_WITH_FEATURES
+        levels = [fault.level for fault in self.faults if isinstance(fault, ChangedTransactionVersion)]
+        return min([self.transaction_version, *levels]) >= TXN_V2 and min(newest) >= FIRST_WITH_FEATURES
 
     @property
     def fences_consumers(self) -> bool:
@@ -371,6 +385,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "overdue": Kind(transactional=True, slow=True, patient=True),
     "emptied": Kind(trimmed=True, transactional=True, patient=True),
     "marked": Kind(marked=True, transactional=True, patient=True),
+    "doubtful": Kind(doubtful=True, marked=True, transactional=True, patient=True),
+    "disowned": Kind(disowned=True, transactional=True, patient=True),
+    "upgraded": Kind(upgraded=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -456,7 +473,7 @@ def _versions(kind: Kind, chance: Chance, *, transaction_version: int) -> Sequen
     messages: list[Message[Any, Any]] = [API_VERSIONS, METADATA, FIND_COORDINATOR]
     if not kind.transactional:
         messages += [PRODUCE, INIT_PRODUCER_ID]
-    elif transaction_version < TXN_V2:  # with this feature, all brokers know the newest versions
+    elif transaction_version < TXN_V2 and not kind.upgraded:  # with this feature, all brokers know the newest versions
         messages = list(MESSAGES.values())
 
     def some() -> Mapping[int, int]:
@@ -688,10 +705,41 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
         ] * chance.happens(0.5)
         if kind.slow:
             makers += [_stopped, _throttling, _frozen] * 4
+        if kind.marked or kind.disowned or kind.upgraded:
+            faults += [MovedGroupCoordinator(at=0.0, broker=_broker(chance))] * chance.happens(0.7)
+            makers += [lambda chance, at: MovedGroupCoordinator(at=at, broker=_broker(chance))] * 2
         if kind.marked:
             slowest, lost = chance.choice((0.01, 0.3, 2.0)), chance.choice((0.0, 0.3, 0.7))
-            faults = [SeparateMarkers(at=0.0, seconds=WHOLE_HISTORY, slowest=slowest, lost=lost)]
+            markers = SeparateMarkers(at=0.0, seconds=WHOLE_HISTORY, slowest=slowest, lost=lost)
+            faults = [markers, *[fault for fault in faults if not isinstance(fault, SlowMarkers)]]
             makers += [_crash, _frozen, _moved_coordinator, *_REPLICATION] * 2
+        if kind.doubtful:
+            faults += [
+                UnconfirmedWrite(
+                    at=chance.uniform(0.0, 8.0),
+                    seconds=chance.choice((0.5, 5.0)),
+                    broker=_broker(chance),
+                    request=chance.choice(LOGGED_REQUESTS),
+                    code=chance.choice((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)),
+                )
+                for _ in range(chance.choice((2, 6, 12)))
+            ]
+        if kind.disowned:
+            lost = chance.happens(0.4)
+            faults += [
+                ForgottenIds(at=chance.uniform(0.0, 6.0), transactional_id=TRANSACTIONAL_ID, lost=lost)
+                for _ in range(chance.choice((1, 2, 5)))
+            ]
+        if kind.upgraded:
+            makers += [_crash, _PRESENT[0]] * 6
+            for _ in range(chance.choice((1, 2, 6))):
+                changed = chance.uniform(0.0, 6.0)
+                faults += [
+                    ChangedTransactionVersion(at=changed, level=chance.choice((0, 1, 2, 2))),
+                    CutConnections(
+                        at=changed + chance.uniform(0.0, 0.5), broker=_broker(chance), graceful=chance.happens(0.5)
+                    ),
+                ]
         ending = chance.choice((None, None, None, _fenced, _timed_out, _denied_id))
         if ending is not None:
             makers += [ending]

@@ -121,6 +121,9 @@ class ResponseActionHandler:
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
             self.note_maybe_written(request)
+        if self._is_forgotten_in_abort(request, error):
+            state.sequences.end_with_other_topics()
+            return
         match action:
             case TransactionErrorAction.RETRY:
                 self.retry(request, error, now)
@@ -150,6 +153,14 @@ class ResponseActionHandler:
         """
         fenced = isinstance(error, BrokerError) and error.code is ErrorCode.PRODUCER_FENCED
         return fenced and _commits(request) and request.txn_v2 and not self._state.current.called_fenced
+
+    def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
+        """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.
+
+        Nothing was added, and the abort goes on. As after an EndTxn with this code, the next transaction has a new id.
+        """
+        unknown = isinstance(error, BrokerError) and error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return unknown and self._state.state is State.ABORTING and request.kind in ADDING
 
     def note_maybe_written(self, request: CoordinatorRequest) -> None:
         """Note that a coordinator may have carried out a request, although no response says so."""

@@ -11,6 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NoReturn
 
@@ -38,8 +39,9 @@ from ottla.protocol import (
 )
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
+from ottla.protocol.messages.txn_offset_commit import TXN_OFFSET_COMMIT
 from ottla_testkit.simulation.controller import Controller
-from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, transactional_ids
+from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, has_succeeded, transactional_ids
 from ottla_testkit.simulation.groups import SimulatedGroup
 from ottla_testkit.simulation.login import HangUpError, Session, SimulatedLogin
 from ottla_testkit.simulation.pending_response import KnownResponse, PendingResponse, Response
@@ -189,7 +191,11 @@ class SimulatedBroker:
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if not self.cluster.denied_ids.isdisjoint(transactional_ids(request)):
             code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return coordinate(
+        of_groups = self.cluster.group_coordinator
+        if message is TXN_OFFSET_COMMIT and of_groups is not None and not self.cluster.coordinator_serves:
+            code = code or ErrorCode.COORDINATOR_NOT_AVAILABLE  # it cannot verify the transaction
+        answer = partial(
+            coordinate,
             self.cluster.transactions,
             message,
             request,
@@ -197,10 +203,16 @@ class SimulatedBroker:
             node=self.id,
             coordinates=self.cluster.coordinates,
             address=self.cluster.address_of(self.cluster.coordinates),
+            of_groups=None if of_groups is None else (of_groups, self.cluster.address_of(of_groups)),
             partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
             groups=self.cluster.groups,
-            code=code,
         )
+        content = answer(code=code)
+        unconfirmed = self.cluster.unconfirmed
+        if code is ErrorCode.NONE and message.name in unconfirmed and has_succeeded(content):
+            code, self.cluster.coordinator = unconfirmed.pop(message.name)
+            return answer(code=code)
+        return content
 
     def _produce(self, request: ProduceRequest, version: int, prefix: bytes) -> Response:
         """Return the response to Produce, which waits until the followers have the batches."""
@@ -276,8 +288,16 @@ class SimulatedCluster:
     features_epoch: int = 1
     coordinator: int | None = None
     """The broker that coordinates all transactions and groups, by default the first."""
+    group_coordinator: int | None = None
+    """The broker that coordinates groups, if it is another one."""
     coordinator_loads: bool = False
     """Whether the coordinator has not loaded its state yet."""
+    unconfirmed: dict[str, tuple[ErrorCode, int]] = attrs.field(factory=dict)
+    """The code and the next coordinator, by the name of a request of transactions.
+
+    The log of transactions has the next such request, but its followers do not confirm it in time. So it is answered
+    with this code, and the next coordinator, which reads it there, has carried it out.
+    """
     denied_topics: set[str] = attrs.field(factory=set)
     """Topics that the client may neither describe nor write."""
     denied_ids: set[str] = attrs.field(factory=set)

@@ -56,11 +56,14 @@ def coordinate(
     node: int,
     coordinates: int,
     address: tuple[str, int],
+    of_groups: tuple[int, tuple[str, int]] | None = None,
     partitions: Mapping[str, int] | None,
     groups: Mapping[str, SimulatedGroup] | None,
     code: ErrorCode,
 ) -> Any:
     """Return the response of broker *node*, where broker *coordinates* is the coordinator, at an *address*.
+
+    *of_groups* is the broker that coordinates groups, and its address, if it is another one.
 
     *partitions* maps each topic to its number of partitions. If it is None, every topic and partition exists. Without
     *groups*, each generation and member of a group is accepted.
@@ -68,10 +71,12 @@ def coordinate(
     With a *code* other than NONE the response only has that code, and nothing is done.
     """
     if message is FIND_COORDINATOR:
-        return _find(coordinates, address, request, version, code)
+        found = of_groups if of_groups is not None and request.key_type == GROUP else (coordinates, address)
+        return _find(*found, request, version, code)
     if message is INIT_PRODUCER_ID:
         return _initialize(transactions, request, code, here=node == coordinates)
-    if code is ErrorCode.NONE and node != coordinates:
+    asked = of_groups[0] if of_groups is not None and message is TXN_OFFSET_COMMIT else coordinates
+    if code is ErrorCode.NONE and node != asked:
         code = ErrorCode.NOT_COORDINATOR
     if message is ADD_PARTITIONS_TO_TXN:
         return _add_partitions(transactions, request, partitions, code)
@@ -90,6 +95,14 @@ def transactional_ids(request: Any) -> Sequence[str]:
     names = ("transactional_id", "v3_and_below_transactional_id", "key")
     found = [getattr(request, name, None) or "" for name in names]
     return [*found, *getattr(request, "coordinator_keys", ())]
+
+
+def has_succeeded(response: Any) -> bool:
+    """Return whether a response has no error code in it."""
+    if isinstance(response, AddPartitionsToTxnResponse):
+        results = [part for topic in response.results_by_topic_v3_and_below for part in topic.results_by_partition]
+        return not any(each.partition_error_code for each in results)
+    return not getattr(response, "error_code", ErrorCode.NONE)
 
 
 def _find(

@@ -45,19 +45,24 @@ class TransactionOutcome:
 
 @attrs.define(eq=False, kw_only=True)
 class PendingMarkers:
-    """An ended transaction, and the partitions whose leaders have not confirmed its marker. *done* is called last."""
+    """An ended transaction, and the partitions whose leaders have not confirmed its marker. *done* is called last.
+
+    *wanted*: whether the coordinator has not lost the transaction.
+    """
 
     outcome: TransactionOutcome
     places: set[Place]
     done: Callable[[], object]
+    wanted: Callable[[], bool]
 
 
 @attrs.define(eq=False, kw_only=True)
 class MarkerChannel:
     """Writes markers one by one.
 
-    *leader_of* returns the leader of a partition that *exists*, None if it has none that can be reached. *write* writes a marker to the log of a broker, and returns its code. *runs* returns whether a broker is
-    up, *frozen* whether it only takes bytes. The coordinator writes nothing unless it *serves*.
+    *leader_of* returns the leader of a partition that *exists*, None if it has none that can be reached. *write*
+    writes a marker to the log of a broker, and returns its code. *runs* returns whether a broker is up, *frozen*
+    whether it only takes bytes. The coordinator writes nothing unless it *serves*.
     """
 
     later: Callable[[float, Callable[[], object]], object]
@@ -75,9 +80,15 @@ class MarkerChannel:
     codes: dict[ErrorCode, int] = attrs.field(factory=dict)
     """How often leaders have answered with each code."""
 
-    def send(self, outcome: TransactionOutcome, places: Sequence[Place], done: Callable[[], object]) -> None:
-        """Write the markers of a transaction to these partitions, then call *done*."""
-        pending = PendingMarkers(outcome=outcome, places=set(places), done=done)
+    def send(
+        self,
+        outcome: TransactionOutcome,
+        places: Sequence[Place],
+        done: Callable[[], object],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Write the markers of a transaction to these partitions as long as they are *wanted*, then call *done*."""
+        pending = PendingMarkers(outcome=outcome, places=set(places), done=done, wanted=wanted)
         for place in places:
             self.later(self._seconds(), partial(self._send, pending, place))
         if not places:
@@ -88,7 +99,7 @@ class MarkerChannel:
 
     def _send(self, pending: PendingMarkers, place: Place) -> None:
         """Send a marker to the leader that the coordinator knows."""
-        if place not in pending.places:
+        if place not in pending.places or not pending.wanted():
             return
         if not self.exists(place):
             self._confirm(pending, place)

@@ -49,6 +49,13 @@ class ProducerOwner:
     """Seconds after which the coordinator aborts a transaction; None: never."""
     begun: int = 0
     """How many transactions were begun."""
+    forgotten: bool = False
+    """Whether the coordinator has lost it."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has an open transaction, or one that is being ended."""
+        return self.ongoing or self.completing
 
 
 @attrs.define
@@ -78,6 +85,8 @@ class TransactionCoordinator:
     committed_offsets: dict[tuple[str, str, int], int] = attrs.field(factory=dict)
     ends: list[tuple[str, int, bool]] = attrs.field(factory=list)
     next_id: int = FIRST_ID
+    lost: set[int] = attrs.field(factory=set)
+    """The producer ids whose transactions were lost: partitions may have them open for ever."""
     last_epoch: int = LAST_EPOCH
     """The epoch after which a transactional id gets another producer id. A test may set it to a low number."""
 
@@ -227,6 +236,18 @@ class TransactionCoordinator:
         owned.epoch += 1
         self._end(transactional_id, owned, commit=False)
 
+    def forget(self, transactional_id: str) -> ProducerOwner | None:
+        """Lose an owner with its transaction, and return it.
+
+        Without a transaction, that is the end of `transactional.id.expiration.ms`. Otherwise an unclean election of the
+        log of transactions has lost it: no marker is written any more, so no reader gets behind it.
+        """
+        owned = self.ids.pop(transactional_id, None)
+        if owned is not None:
+            owned.forgotten = True
+            self.lost |= {owned.producer_id, owned.previous_id} if owned.busy else set()
+        return owned
+
     def _begin(self, transactional_id: str, owned: ProducerOwner) -> None:
         owned.begun += 1
         interval, number = self.time_out_check_seconds, owned.begun
@@ -283,6 +304,8 @@ class TransactionCoordinator:
                 self.committed_offsets.update(offsets)
 
         def write_markers() -> None:
+            if owned.forgotten:
+                return
             for partition in partitions:
                 self.mark(partition, producer_id, epoch, commit)
             complete()
@@ -290,7 +313,9 @@ class TransactionCoordinator:
         owned.completing = True
         if self.channel is not None:
             outcome = TransactionOutcome(producer_id=producer_id, epoch=epoch, committed=commit, strict=new_epoch)
-            self.channel.send(outcome, [*partitions, *[(OFFSETS_TOPIC, 0)] * bool(offsets)], complete)
+            self.channel.send(
+                outcome, [*partitions, *[(OFFSETS_TOPIC, 0)] * bool(offsets)], complete, lambda: not owned.forgotten
+            )
         elif self.marker_seconds:
             self.later(self.marker_seconds, write_markers)
         else:

@@ -19,7 +19,7 @@ from ottla_testkit.simulation.planned_faults.fault import Fault, plan
 from ottla_testkit.simulation.planned_faults.leaders import IsolatedBroker, MovedLeader, SlowFollower, UncleanElection
 from ottla_testkit.simulation.planned_faults.markers import SeparateMarkers
 from ottla_testkit.simulation.planned_faults.process import InterruptedProgram, StoppedProcess
-from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, FaultyRequests
+from ottla_testkit.simulation.planned_faults.requests import CoordinatorRefusals, FaultyRequests, UnconfirmedWrite
 from ottla_testkit.simulation.planned_faults.security import DeniedTopic, DeniedTransactionalId, RefusedLogin
 from ottla_testkit.simulation.planned_faults.topics import (
     AddedPartition,
@@ -30,8 +30,11 @@ from ottla_testkit.simulation.planned_faults.topics import (
     SmallBatches,
 )
 from ottla_testkit.simulation.planned_faults.transactions import (
+    ChangedTransactionVersion,
     FencedProducer,
+    ForgottenIds,
     MovedCoordinator,
+    MovedGroupCoordinator,
     RebalancedGroup,
     SlowMarkers,
     TimedOutTransaction,
@@ -39,6 +42,7 @@ from ottla_testkit.simulation.planned_faults.transactions import (
 
 __all__ = [
     "AddedPartition",
+    "ChangedTransactionVersion",
     "CoordinatorRefusals",
     "CrashedBroker",
     "CreatedTopic",
@@ -50,12 +54,14 @@ __all__ = [
     "Fault",
     "FaultyRequests",
     "FencedProducer",
+    "ForgottenIds",
     "ForgottenProducers",
     "FrozenBroker",
     "HalfOpenConnections",
     "InterruptedProgram",
     "IsolatedBroker",
     "MovedCoordinator",
+    "MovedGroupCoordinator",
     "MovedLeader",
     "OutdatedMetadata",
     "ProduceQuota",
@@ -71,6 +77,7 @@ __all__ = [
     "ThrottlingBroker",
     "TimedOutTransaction",
     "UncleanElection",
+    "UnconfirmedWrite",
     "UnlistedBroker",
     "UnreachableBroker",
     "plan",

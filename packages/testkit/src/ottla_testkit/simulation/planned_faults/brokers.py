@@ -37,6 +37,8 @@ class CrashedBroker(Fault):
                     topic.move_leader(partition, self.next_leader)
         if simulation.cluster.coordinates == self.broker:
             simulation.cluster.coordinator = self.next_leader
+        if simulation.cluster.group_coordinator == self.broker:
+            simulation.cluster.group_coordinator = self.next_leader
 
     def end(self, simulation: Simulation) -> None:
         simulation.cluster.brokers[self.broker].up = True

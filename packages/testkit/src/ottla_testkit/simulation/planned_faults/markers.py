@@ -57,7 +57,8 @@ class _Leaders:
     def leader_of(self, place: Place) -> int | None:
         """Return the leader that the coordinator knows and can reach; None if there is none."""
         if place[0] == OFFSETS_TOPIC:
-            return self.cluster.coordinates
+            group_coordinator = self.cluster.group_coordinator
+            return self.cluster.coordinates if group_coordinator is None else group_coordinator
         name, partition = place
         topic = self.cluster.topics[name]
         leader = topic.leaders[partition]

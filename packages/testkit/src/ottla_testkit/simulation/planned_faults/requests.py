@@ -47,6 +47,25 @@ class CoordinatorRefusals(Fault):
         simulation.cluster.brokers[self.broker].errors_by_request.clear()
 
 
+@attrs.frozen(kw_only=True)
+class UnconfirmedWrite(Fault):
+    """The coordinator writes the next request of this name to its log, but answers with a code, and is replaced.
+
+    The next one, `broker`, has carried out the request. So it is with COORDINATOR_NOT_AVAILABLE if followers confirm
+    nothing in time, and with NOT_COORDINATOR if another broker leads the log by then.
+    """
+
+    broker: int
+    request: str
+    code: ErrorCode
+
+    def begin(self, simulation: Simulation) -> None:
+        simulation.cluster.unconfirmed[self.request] = (self.code, self.broker)
+
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.unconfirmed.pop(self.request, None)
+
+
 def _planned(simulation: Simulation) -> PlannedNetwork:
     assert isinstance(simulation.network, PlannedNetwork), "this fault needs a PlannedNetwork"
     return simulation.network

@@ -24,6 +24,17 @@ class MovedCoordinator(Fault):
 
 
 @attrs.frozen(kw_only=True)
+class MovedGroupCoordinator(Fault):
+    """A broker becomes the coordinator of all groups; that of transactions stays, perhaps another one."""
+
+    broker: int
+
+    def begin(self, simulation: Simulation) -> None:
+        if simulation.cluster.brokers[self.broker].up:
+            simulation.cluster.group_coordinator = self.broker
+
+
+@attrs.frozen(kw_only=True)
 class FencedProducer(Fault):
     """Another producer takes a transactional id over."""
 
@@ -31,6 +42,36 @@ class FencedProducer(Fault):
 
     def begin(self, simulation: Simulation) -> None:
         simulation.cluster.transactions.initialize(self.transactional_id, None)
+
+
+@attrs.frozen(kw_only=True)
+class ForgottenIds(Fault):
+    """The coordinator forgets a transactional id if it has no transaction, as after `transactional.id.expiration.ms`.
+
+    *lost*: it forgets it with its transaction, as after an unclean election of the log of transactions.
+    """
+
+    transactional_id: str
+    lost: bool = False
+
+    def begin(self, simulation: Simulation) -> None:
+        transactions = simulation.cluster.transactions
+        owner = transactions.ids.get(self.transactional_id)
+        if owner is not None and (self.lost or not owner.busy):
+            transactions.forget(self.transactional_id)
+
+
+@attrs.frozen(kw_only=True)
+class ChangedTransactionVersion(Fault):
+    """The cluster's feature `transaction.version` has another level from now on, as new connections show."""
+
+    level: int
+
+    def begin(self, simulation: Simulation) -> None:
+        cluster = simulation.cluster
+        if cluster.transaction_version != self.level:
+            cluster.transaction_version = self.level
+            cluster.features_epoch += 1
 
 
 @attrs.frozen(kw_only=True)
