@@ -58,6 +58,14 @@ class CommittedReaders:
                 if found:
                     self._check(f"{topic.name}-{partition}", position, found)
 
+    def check_begin(self) -> None:
+        """Check that no transaction of before is open anywhere when a producer has got its id."""
+        for topic in self._cluster.topics.values():
+            for partition, open_transactions in topic.open_transactions.items():
+                found = {producer_id for producer_id, places in open_transactions.items() if places}
+                if not found <= self._cluster.transactions.lost:
+                    raise Violation(f"{topic.name}-{partition}: a transaction is open after init_transactions")
+
     def check_end(self) -> None:
         """Check that every transaction has ended in every partition, unless its coordinator has not ended it yet."""
         self.poll()

@@ -8,11 +8,11 @@ from __future__ import annotations
 import gc
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import task_programs
@@ -110,6 +110,9 @@ from third_party_mechanism import Plain
 TIME_OUT_CHECK: Final = 0.5
 """Seconds between a coordinator's checks for transactions that have timed out."""
 
+SUCCESSORS: Final = 20
+"""Producers that may take the place of one that can do nothing more."""
+
 WALL_CLOCK: Final = 1_000_000.0
 """The time of brokers when a history begins: later than the timestamps of its records, which are their numbers."""
 
@@ -202,19 +205,19 @@ class Run:
             confirmed=plan.kind.confirmed,
         )
         self.producer: Producer
+        self._producers: list[tuple[Producer, PromptRounds]] = []
+        self._settings: Mapping[str, Any] = {}
         self._failed_rounds: list[str] = []
 
     def run(self) -> str:
         """Run the history; returns the digest of all that was on the wire. Raises Violation."""
         simulation, plan, noting = self.simulation, self.plan, task_programs.Noting()
-        settings = {
+        self._settings = {
             **plan.config,
             "record.encoder": self._encoder,
             **task_programs.plugins(plan, noting, simulation.sleep),
         }
-        self.producer = simulation.producer(settings, mechanism=Plain() if plan.kind.secured else None)
-        pool = self.producer._engine.queueing.pool
-        prompt = PromptRounds(self.producer, self.network)
+        self._begin_producer()
         plan_faults(simulation, [_noted(fault, self) for fault in plan.faults])
         with simulated_calls(simulation.threads) if plan.kind.tasks else nullcontext():
             simulation.run(*(lambda number=number: self._program(number) for number in range(len(plan.programs))))
@@ -227,17 +230,14 @@ class Run:
         if self._reads:
             self.readers.check_end()
         noting.check(destroyed=self.destroyed)
-        if pool.free != pool.capacity:
-            raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
+        for producer, prompt in self._producers:
+            self._check_closed(producer, prompt)
         misread = [what for broker in simulation.cluster.brokers.values() for what in broker.misunderstood]
         if misread or simulation.cluster.corrupt:
             raise Violation(f"brokers did not understand requests: {[*misread, *simulation.cluster.corrupt]}")
         hang_ups = sum(broker.hang_ups for broker in simulation.cluster.brokers.values())
         if hang_ups and not plan.faults and not self._sessions_may_end_early:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
-        if io_thread_of(self.producer._engine)._thread.is_alive():
-            raise Violation("the I/O thread runs after close")
-        prompt.check()
         no_busy_rounds(
             polls=self.network.polls,
             seconds=simulation.clock(),
@@ -267,22 +267,11 @@ class Run:
         if self.plan.kind.tasks:
             task_programs.TaskProgram(self, number).run_loops()
             return
+        calls = iter(self.plan.programs[number])
         try:
-            if self.plan.kind.transactional and not number:
-                self._initialize()
-            if number and self.plan.kind.writers:
-                self.writers.wait()
-            for call in self.plan.programs[number]:
-                try:
-                    if number and self.plan.kind.writers:
-                        self.writers.call(number, call)
-                    else:
-                        self._call(number, call)
-                except KeyboardInterrupt:
-                    self.note(f"program {number} is interrupted")
-                if call.sleep:
-                    self.simulation.sleep(call.sleep)
-        except (ProducerClosedError, FatalTransactionError) as error:
+            while not self._make_calls(number, calls):
+                self._succeed()
+        except ProducerClosedError as error:
             self.check_end(error)
         except TransactionTimeoutError as error:
             self.note(f"the program gives up: {error}")
@@ -303,6 +292,51 @@ class Run:
                 lambda: not any(owner.completing for owner in owners.values()), timeout=COMPLETED_WITHIN
             )
             assert written, "the model is wrong: markers are not written"
+
+    def _make_calls(self, number: int, calls: Iterator[Call]) -> bool:
+        """Make the calls of a program; return False if another producer has to make the rest of them."""
+        try:
+            if self.plan.kind.transactional and not number:
+                self._initialize()
+                self.readers.check_begin()
+            if number and self.plan.kind.writers:
+                self.writers.wait()
+            for call in calls:
+                try:
+                    if number and self.plan.kind.writers:
+                        self.writers.call(number, call)
+                    else:
+                        self._call(number, call)
+                except KeyboardInterrupt:
+                    self.note(f"program {number} is interrupted")
+                if call.sleep:
+                    self.simulation.sleep(call.sleep)
+        except FatalTransactionError as error:
+            self.check_end(error)
+            return not self.plan.kind.succeeded
+        return True
+
+    def _succeed(self) -> None:
+        """Close the producer, which can do nothing more, and make another one with the same transactional id."""
+        self._close(None)
+        self.note("another producer")
+        self._begin_producer()
+        if len(self._producers) > SUCCESSORS:
+            raise Violation(f"{SUCCESSORS} producers could do nothing more, one after the other")
+
+    def _begin_producer(self) -> None:
+        self.producer = self.simulation.producer(self._settings, mechanism=Plain() if self.plan.kind.secured else None)
+        self._producers.append((self.producer, PromptRounds(self.producer, self.network)))
+        self.epochs = LeaderEpochs(hints=any(self.plan.hints))
+
+    def _check_closed(self, producer: Producer, prompt: PromptRounds) -> None:
+        """Check a producer that was closed."""
+        pool = producer._engine.queueing.pool
+        if pool.free != pool.capacity:
+            raise Violation(f"{pool.capacity - pool.free} bytes of buffer.memory were not given back")
+        if io_thread_of(producer._engine)._thread.is_alive():
+            raise Violation("the I/O thread runs after close")
+        prompt.check()
 
     def check_end(self, error: OttlaError) -> None:
         """Check that there is a reason why the producer can do nothing more."""

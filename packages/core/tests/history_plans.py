@@ -254,6 +254,8 @@ class Kind:
     """Whether the coordinator forgets the transactional id, in some histories with its transaction."""
     upgraded: bool = False
     """Whether the level of `transaction.version` changes while a producer runs."""
+    succeeded: bool = False
+    """Whether another producer goes on with the transactional id of one that can do nothing more."""
     confirmed: bool = True
     """Whether brokers acknowledge records: not with `acks=0`."""
     refusals: Sequence[Scripted] = RETRIABLE
@@ -384,10 +386,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "trimmed": Kind(trimmed=True, patient=True),
     "overdue": Kind(transactional=True, slow=True, patient=True),
     "emptied": Kind(trimmed=True, transactional=True, patient=True),
-    "marked": Kind(marked=True, transactional=True, patient=True),
-    "doubtful": Kind(doubtful=True, marked=True, transactional=True, patient=True),
-    "disowned": Kind(disowned=True, transactional=True, patient=True),
-    "upgraded": Kind(upgraded=True, transactional=True, patient=True),
+    "marked": Kind(marked=True, succeeded=True, transactional=True, patient=True),
+    "doubtful": Kind(doubtful=True, marked=True, succeeded=True, transactional=True, patient=True),
+    "disowned": Kind(disowned=True, succeeded=True, transactional=True, patient=True),
+    "upgraded": Kind(upgraded=True, succeeded=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""

@@ -293,8 +293,9 @@ class Transactions:
         self._excused: set[int] = set()
 
     def excuse(self) -> None:
-        """Note that the coordinator loses the transaction that is open, or that was ended last."""
-        self._excused |= {len(self._ended) - 1, len(self._ended)}
+        """Note that the coordinator loses the transaction that is open, or was committed last."""
+        committed = [number for number, (outcome, *_rest) in enumerate(self._ended) if outcome != ABORTED]
+        self._excused |= {len(self._ended), *committed[-1:]}
 
     def note(self, outcome: str, records: Sequence[Sent], offset: int | None) -> None:
         """Add a transaction."""

@@ -569,6 +569,37 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["replaced"],
     ),
+    # Coordinators that change their protocol, forget, or are two brokers
+    "an open transaction changes its protocol": PlantedBug(
+        module="transactions.current_transaction",
+        before="        if self.started or self.version == cluster_version:\n",
+        after="        if self.version == cluster_version:\n",
+        kinds=["upgraded"],
+    ),
+    "a new protocol begins in an epoch of the old one": PlantedBug(
+        module="transactions.current_transaction",
+        before="        if self.version is not None and not self.uses_v2 and cluster_version >= TXN_V2:\n",
+        after="        if False:\n",
+        kinds=["upgraded"],
+    ),
+    "an abort of a forgotten id fails": PlantedBug(
+        module="transactions.transaction_requests",
+        before="        if not self.commit and code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:\n",
+        after="        if False:\n",
+        kinds=["disowned"],
+    ),
+    "an abort fails because its partitions meet a forgotten id": PlantedBug(
+        module="transactions.response_action_handler",
+        before="        if self._is_forgotten_in_abort(request, error):\n",
+        after="        if False:\n",
+        kinds=["disowned"],
+    ),
+    "offsets go to the coordinator of the transaction": PlantedBug(
+        module="transactions.coordinators",
+        before="                return self._groups.get(request.key)\n",
+        after="                return self._groups.get(request.key) and self._transaction\n",
+        kinds=["marked"],
+    ),
 }
 
 
