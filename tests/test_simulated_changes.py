@@ -41,7 +41,8 @@ def forget(clusters: TwoClusters, owner: Owner) -> None:
         clusters.simulated.transactions.forget(owner.id)
         return
     assert isinstance(owner.talk.peer, RealPeer)
-    aside = Conversation(RealPeer(owner.talk.peer.address))
+    peer = RealPeer(owner.talk.peer.address)
+    aside = Conversation(peer)
     request = DescribeTransactionsRequest(transactional_ids=[owner.id])
     deadline = time.monotonic() + 30
     while True:
@@ -50,7 +51,7 @@ def forget(clusters: TwoClusters, owner: Owner) -> None:
             break
         assert time.monotonic() < deadline, f"{owner.id} is {found.transaction_state}"
         time.sleep(0.1)
-    aside.peer.close()
+    peer.close()
 
 
 @pytest.mark.parametrize("level", LEVELS)

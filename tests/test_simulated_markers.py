@@ -14,8 +14,7 @@ from typing import Final, Protocol
 
 import attrs
 import pytest
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, TopicPartition
 from conversations import Conversation, Peer, RealPeer, SimulatedPeer
 from shared_clusters import started
 from transaction_conversations import BEFORE_KIP_890, SINCE_KIP_890, Owner
@@ -101,13 +100,14 @@ class RealSide:
         self.kafka.resume(node)
 
     def is_readable(self, partition: int) -> bool:
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
-        place = TopicPartition(self.topic, partition)
-        stable, end = (
-            admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)[place].result(10).offset
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-        return bool(stable == end)
+        return self._end(partition, "read_committed") == self._end(partition, "read_uncommitted")
+
+    def _end(self, partition: int, level: str) -> int:
+        """Return the offset at which a consumer with this isolation level waits."""
+        settings = {"bootstrap.servers": self.kafka.bootstrap_servers, "group.id": "g", "isolation.level": level}
+        with closing(Consumer(settings)) as consumer:
+            _start, end = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+        return int(end)
 
     def await_readable(self, partition: int) -> None:
         await_true(lambda: self.is_readable(partition))
@@ -159,6 +159,7 @@ def conversation(side: Side, place: Place, level: int, *, commit: bool) -> Seque
     owner.talk = away
     owner.send("to the other", partition=place.away)
     owner.talk, owner.waits, before = talk, False, owner.now
+    assert not side.is_readable(place.near)
     side.freeze(place.leaders[place.away])
     try:
         owner.end("end", commit=commit)
