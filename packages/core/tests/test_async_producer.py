@@ -435,6 +435,30 @@ def test_a_thread_that_waits_for_a_record_does_not_wait_for_the_turn(monkeypatch
     assert len(wakes) == 1
 
 
+def test_a_callback_runs_before_the_task_that_awaits_its_record() -> None:
+    """As with the testkit's mock: `testkit/test_async_mock_producer.py` has the same test."""
+    order: list[tuple[str, int]] = []
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+
+        async def send(number: int) -> None:
+            delivery = await producer.send("t", b"v", on_delivery=lambda _each: order.append(("cb", number)))
+            assert not delivery.done()  # it leaves at the end of the turn
+            await delivery
+            order.append(("task", number))
+
+        async def main() -> None:
+            sending = asyncio.gather(*(send(number) for number in range(3)))
+            while not sending.done():
+                await asyncio.sleep(0)
+                simulation.run_until_idle()
+            await sending
+
+        run(main())
+
+    assert order == [(who, number) for number in range(3) for who in ("cb", "task")]
+
+
 def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_TURN", 0.0)
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)

@@ -21,7 +21,7 @@ def values(producer: AsyncMockProducer) -> list[bytes | None]:
     return [record.value for record in producer.mock.history]
 
 
-def test_a_record_is_acknowledged_at_once(async_mock_producer: AsyncMockProducer) -> None:
+def test_a_record_is_acknowledged_without_the_test(async_mock_producer: AsyncMockProducer) -> None:
     async def main() -> None:
         producer: AsyncProducer = async_mock_producer
         assert (await producer.send_and_wait("orders", b"apples", key=b"k")).offset == 0
@@ -62,6 +62,78 @@ def test_callbacks_run_on_the_event_loop_before_flush_returns(async_mock_produce
         assert asyncio.get_running_loop() is loop
 
     asyncio.run(main())
+
+
+def test_a_callback_runs_before_the_task_that_awaits_its_record() -> None:
+    """As with a producer: `core/test_async_producer.py` has the same test."""
+    order: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        async with AsyncMockProducer() as producer:
+
+            async def send(number: int) -> None:
+                delivery = await producer.send("orders", b"v", on_delivery=lambda _each: order.append(("cb", number)))
+                assert not delivery.done()  # it leaves at the end of the turn
+                await delivery
+                order.append(("task", number))
+
+            await asyncio.gather(*(send(number) for number in range(3)))
+
+    asyncio.run(main())
+
+    assert order == [(who, number) for number in range(3) for who in ("cb", "task")]
+
+
+def test_callbacks_have_run_when_a_transaction_was_committed() -> None:
+    ran: list[str] = []
+
+    async def main() -> None:
+        async with AsyncMockProducer(transactional_id="x") as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("orders", b"v", on_delivery=lambda each: ran.append(outcome(each)))
+            assert ran == ["written"]
+
+    asyncio.run(main())
+
+
+def test_a_task_may_send_more_in_one_turn_than_memory_holds() -> None:
+    async def main() -> int:
+        async with AsyncMockProducer(buffer_memory=100_000, batch_size=1_000, max_request_size=60_000) as producer:
+            for _record in range(10):
+                await producer.send("orders", bytes(50_000))
+            await producer.send_table("orders", pa.table({"value": [bytes(50_000)]}))
+            return (await producer.flush()).acknowledged
+
+    assert asyncio.run(main()) == 11
+
+
+def test_a_task_that_blocks_its_loop_for_a_record_gets_it() -> None:
+    async def main() -> int:
+        async with AsyncMockProducer() as producer:
+            return (await producer.send("orders", b"v")).result(30).offset
+
+    assert asyncio.run(main()) == 0
+
+
+def test_records_of_a_loop_that_was_closed_stay_pending() -> None:
+    producer = AsyncMockProducer()
+    loop = asyncio.new_event_loop()
+    coroutine = producer.send("orders", b"v")
+    with pytest.raises(StopIteration):  # nothing is left that would run another turn
+        _run_once_in(loop, coroutine)
+    loop.close()
+
+    assert producer.mock.pending == 1
+    assert producer.mock.close().acknowledged == 1
+
+
+def _run_once_in(loop: asyncio.AbstractEventLoop, coroutine: Any) -> None:
+    asyncio._set_running_loop(loop)
+    try:
+        coroutine.send(None)
+    finally:
+        asyncio._set_running_loop(None)
 
 
 @pytest.mark.parametrize("end", ["flush", "close"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -465,6 +467,93 @@ def test_a_callback_may_send_but_not_wait(waiting: MockProducer) -> None:
     assert len(caught) == 2
     assert waiting.pending == 1
     assert waiting.flush().acknowledged == 2
+
+
+def test_a_record_of_a_callback_is_pending_until_that_returns(mock_producer: MockProducer) -> None:
+    order: list[str] = []
+
+    def again(_delivery: object) -> None:
+        delivery = mock_producer.send("orders", b"inner", on_delivery=lambda _delivery: order.append("inner"))
+        assert not delivery.done()
+        with pytest.raises(IllegalStateError):
+            delivery.result(5)
+        order.append("outer")
+
+    outer = mock_producer.send("orders", b"outer", on_delivery=again)
+
+    assert order == ["outer", "inner"]
+    assert outer.done()
+    assert mock_producer.pending == 0
+
+
+@pytest.mark.parametrize("end", ["complete_next", "flush", "commit_transaction"])
+def test_a_callback_may_send_by_another_mock_producer(make: Make, mock_producer: MockProducer, end: str) -> None:
+    first = make(auto_complete=False, transactional_id="orders" if end == "commit_transaction" else None)
+    if end == "commit_transaction":
+        first.init_transactions()
+        first.begin_transaction()
+    mock_producer.partitions_for("audit")
+    done: list[bool] = []
+    inner: list[Any] = []
+
+    def audit(_delivery: object) -> None:
+        inner.append(mock_producer.send("audit", b"1"))
+        done.append(inner[0].done())
+
+    first.send("orders", b"1", on_delivery=audit)
+    getattr(first, end)()
+
+    assert done == [False]
+    assert inner[0].done()
+
+
+def test_each_callback_may_send_the_next_of_many_records(mock_producer: MockProducer) -> None:
+    sent: list[int] = []
+
+    def again(_delivery: object) -> None:
+        if len(sent) < 2_000:
+            sent.append(mock_producer.pending)
+            mock_producer.send("orders", b"1", on_delivery=again)
+
+    mock_producer.send("orders", b"1", on_delivery=again)
+
+    assert set(sent) == {0}
+    assert len(mock_producer.history) == 2_001
+
+
+def test_a_topic_that_a_callback_is_first_to_name_is_not_known(mock_producer: MockProducer) -> None:
+    errors: list[str] = []
+
+    def forward(_delivery: object) -> None:
+        for call in (mock_producer.send, mock_producer.partitions_for):
+            try:
+                call("failures")
+            except TopicUnavailableError as error:
+                errors.append(str(error))
+
+    mock_producer.send("orders", b"1", on_delivery=forward)
+    assert len(errors) == 2
+    assert all("its metadata has not arrived yet" in error for error in errors)
+
+    mock_producer.send("orders", b"2", on_delivery=forward)  # by then it has
+    assert len(errors) == 2
+    assert [record.topic for record in mock_producer.history] == ["orders", "orders", "failures"]
+
+
+def test_settings_of_production_do_not_set_the_exit_code_of_tests() -> None:
+    program = """if True:
+        from ottla import BrokerError, ErrorCode
+        from ottla_testkit.mock_producer import MockProducer
+        producer = MockProducer({"undelivered.exit.code": "70"})
+        producer.fail_next(BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS))
+        producer.send("orders", b"lost")
+        del producer
+    """
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "first error" in ended.stderr
 
 
 def test_automatic_responses_can_be_switched_on_and_off(waiting: MockProducer) -> None:

@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import Any, Unpack
 
 from ottla.accumulator.delivery import Delivery
-from ottla.accumulator.event_loops import LaterTurn
+from ottla.accumulator.event_loops import LaterTurn, running_inbox
 from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.aio import AsyncProducer
 from ottla.config.keywords import ProducerKeywords
@@ -20,6 +20,7 @@ from ottla.producer.producer import Producer
 from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
+from ottla_testkit.mock_producer.completion_rounds import longer_round
 from ottla_testkit.mock_producer.producer import MockProducer
 from ottla_testkit.mock_producer.timestamps import AFTER_MAX_MS
 
@@ -28,8 +29,9 @@ class AsyncMockProducer(AsyncProducer):
     """An `AsyncProducer` that connects nowhere, for tests of programs that use asyncio.
 
     The arguments are those of `MockProducer`. `mock` is the one that it is made of: there a test finds what was sent,
-    acts as the brokers and plans errors. With *auto_complete* each record is acknowledged immediately; without it, a
-    task that awaits a delivery waits until another one calls `mock.complete_next`. Callbacks run on the event loop.
+    acts as the brokers and plans errors. With *auto_complete* records are acknowledged at the end of the event loop's
+    turn, when all tasks that are ready now have run; without it, a task that awaits a delivery waits until another one
+    calls `mock.complete_next`. Callbacks run on the event loop, before the tasks that await their records go on.
     """
 
     def __init__(
@@ -72,9 +74,12 @@ class AsyncMockProducer(AsyncProducer):
             except (InvalidRecordError, TypeError):  # interceptors get the error, too
                 self.mock.send(topic, value, key, headers=headers, partition=partition, on_delivery=on_delivery)
                 raise
-        delivery = self.mock.send(
-            topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, timeout=timeout
-        )
+        if self._needs_memory():
+            await self._complete_turn()
+        with longer_round(_at_end_of_turn):
+            delivery = self.mock.send(
+                topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, timeout=timeout
+            )
         if on_delivery is not None:
             self._call_on_loop(delivery, LoopCallback(on_delivery))
         return delivery
@@ -95,6 +100,7 @@ class AsyncMockProducer(AsyncProducer):
         on_progress: Callable[[TableProgress], object] | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
+        await self._complete_turn()
         return self.mock.send_table(
             topic,
             table,
@@ -121,10 +127,14 @@ class AsyncMockProducer(AsyncProducer):
         self.mock.send_offsets_to_transaction(offsets, group_metadata, timeout)
 
     async def commit_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        return self.mock.commit_transaction(timeout)
+        report = self.mock.commit_transaction(timeout)
+        await LaterTurn()  # behind the callbacks of the completed records
+        return report
 
     async def abort_transaction(self, timeout: float | None = None) -> DeliveryReport:
-        return self.mock.abort_transaction(timeout)
+        report = self.mock.abort_transaction(timeout)
+        await LaterTurn()  # behind the callbacks of the completed records
+        return report
 
     async def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction:
         return self.mock.prepare_transaction(timeout)
@@ -152,5 +162,21 @@ class AsyncMockProducer(AsyncProducer):
         await LaterTurn()  # behind those of the others
         return report
 
+    def _needs_memory(self) -> bool:
+        """Return whether the next record may need the memory of those that wait for the end of this turn."""
+        mock, batching = self.mock, self.mock._engine.config.batching
+        needed = max(batching.buffer_memory // 2, batching.max_request_size + batching.batch_size)
+        return mock.auto_complete and mock._accumulator.pool.free < needed and mock.pending > 0
+
+    async def _complete_turn(self) -> None:
+        """Complete the records that wait for the end of this turn, and run their callbacks."""
+        self.mock._parts.rounds.complete_automatically()
+        await LaterTurn()
+
     def __repr__(self) -> str:
         return repr(self.mock).replace("<MockProducer", "<AsyncMockProducer", 1)
+
+
+def _at_end_of_turn(function: Callable[[], object]) -> None:
+    """Complete the records of all tasks that are ready now together; in a closed loop they stay pending."""
+    running_inbox().call_at_end_of_turn(function, if_closed=lambda: None)

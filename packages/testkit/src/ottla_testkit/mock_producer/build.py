@@ -10,7 +10,6 @@ import attrs
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.build import build_queueing
-from ottla.accumulator.io_loop_interface import WokenLoop
 from ottla.accumulator.sealing import Sealer
 from ottla.accumulator.sequences import Sequences
 from ottla.concurrency.environment import SYSTEM
@@ -24,7 +23,7 @@ from ottla.plugins.selection import choose_plugins
 from ottla.producer.components import Engine, build_metric_values
 from ottla.transactions.build import TransactionParts, build_transactions
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
-from ottla_testkit.mock_producer.io_loop import MockIoLoop
+from ottla_testkit.mock_producer.io_loop import CompletingLoop, MockIoLoop
 from ottla_testkit.mock_producer.sent_batches import SentBatches
 
 _SECURITY: Final = ("ssl.", "sasl.", "security.", "connection.via")
@@ -47,12 +46,13 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     """Create the parts for a producer's configuration; all keys are checked as usual, except those of security."""
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
     config, plugins = choose_plugins(*_settings(settings, keywords), registry=_registry(), objects=objects)
-    max_lookup, config = config.batching.max_block, _at_once(config)
+    max_lookup, config = config.batching.max_block, _without_waits(config)
     backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
     metadata = _metadata(backoff)
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
     transactions = build_transactions(config, backoff, plugins.client_id, metadata.cluster_ids, SYSTEM)
     coordinator = _coordinator(transactions)
+    io_loop = CompletingLoop()
     queueing = build_queueing(
         config,
         plugins,
@@ -62,7 +62,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
         keys_may_wait=False,
         sequences=Sequences(off=True),
         transactions=transactions.manager,
-        io_loop=WokenLoop(_do_nothing),
+        io_loop=io_loop,
         environment=SYSTEM,
     )
     accumulator = queueing.accumulator
@@ -80,6 +80,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     if coordinator is not None:
         sent_batches.on_failure = coordinator.sequences.fail
     rounds = _rounds(accumulator, sent_batches, coordinator, plugins.client_id)
+    io_loop.on_wait = rounds.complete_automatically
     engine = Engine.build(
         config,
         plugins,
@@ -121,9 +122,16 @@ def _settings(settings: Mapping[str, Any], keywords: Mapping[str, Any]) -> tuple
     return given, options
 
 
-def _at_once(config: ProducerConfig) -> ProducerConfig:
-    """Return the same configuration with `max.block.ms` of 0, because nothing would ever end a wait for a broker."""
-    return attrs.evolve(config, batching=attrs.evolve(config.batching, max_block=0.0))
+def _without_waits(config: ProducerConfig) -> ProducerConfig:
+    """Return the same configuration with `max.block.ms` of 0, because nothing would ever end a wait for a broker.
+
+    It has no `undelivered.exit.code` either: that would be the exit code of the tests' process.
+    """
+    return attrs.evolve(
+        config,
+        batching=attrs.evolve(config.batching, max_block=0.0),
+        delivery=attrs.evolve(config.delivery, undelivered_exit_code=0),
+    )
 
 
 def _metadata(backoff: Backoff) -> Metadata:

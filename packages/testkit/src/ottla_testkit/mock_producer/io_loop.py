@@ -9,14 +9,31 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.accumulator.accumulator import RecordAccumulator
+from ottla.accumulator.batch import ProducerBatch
+from ottla.accumulator.io_loop_interface import WokenLoop
+from ottla.concurrency import io_threads
 from ottla.errors import AbortableTransactionError, BrokerError, ErrorCode, OttlaError, ProducerClosedError
 from ottla.transactions.request_source import QueuedBatches
 from ottla.transactions.state_table import State
+from ottla_testkit.mock_producer.completion_rounds import completion_round
 from ottla_testkit.mock_producer.coordinator import MockCoordinator
 from ottla_testkit.mock_producer.history import History
 from ottla_testkit.mock_producer.sent_batches import SentBatches, SentRecord
 
 _ENDING: Final = (State.COMMITTING, State.PREPARED, State.LEAVING)
+
+
+class CompletingLoop(WokenLoop):
+    """An `IoLoop` whose waiting threads call `on_wait`, which may complete records."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)  # there is no thread to wake
+        self.on_wait: Callable[[], object] = lambda: None
+
+    def run_while_waiting(self, batch: ProducerBatch, timeout: float | None) -> None:
+        """Call `on_wait`: a task that blocks its event loop in `result` waits for the end of its own turn."""
+        if not io_threads.on_io_thread():  # else the wait raises, because it would never end
+            self.on_wait()
 
 
 class MockIoLoop:
@@ -38,6 +55,8 @@ class MockIoLoop:
         self._clock = clock
         self.on_end: Callable[[], object] = lambda: None
         self.ended = False
+        self.auto_complete = False
+        """Whether records are acknowledged as soon as they are sent; see `MockProducer.auto_complete`."""
 
     def take(self) -> list[SentRecord]:
         """Take the queued records, and add their partitions to the open transaction."""
@@ -56,9 +75,10 @@ class MockIoLoop:
         coordinator = self._coordinator
         if error is None and coordinator is not None and coordinator.fenced:
             error = BrokerError(ErrorCode.PRODUCER_FENCED)
-        completed = self._sent_batches.answer() if error is None else self._sent_batches.fail(error)
-        if completed:
-            self.advance()
+        with completion_round():
+            completed = self._sent_batches.answer() if error is None else self._sent_batches.fail(error)
+            if completed:
+                self.advance()
         return completed
 
     def answer_all(self) -> None:
@@ -66,12 +86,21 @@ class MockIoLoop:
         while self.answer():
             pass
 
+    def complete_automatically(self) -> None:
+        """Complete all batches if that is not left to the test."""
+        if self.auto_complete:
+            self.answer_all()
+
     def advance(self) -> None:
         """Do the transaction's next steps, and log failed records whose errors were not retrieved."""
         self._accumulator.unretrieved.write(self._client_id, self._clock())
         coordinator = self._coordinator
         if coordinator is None:
             return
+        with completion_round():
+            self._advance_transaction(coordinator)
+
+    def _advance_transaction(self, coordinator: MockCoordinator) -> None:
         manager = coordinator.manager
         if manager.state in _ENDING and self._sent_batches.pending:
             self.answer_all()  # which calls this again
@@ -95,16 +124,17 @@ class MockIoLoop:
         if self.ended:
             return
         self.ended = True
-        self._accumulator.close(ProducerClosedError("the producer is closed"))
-        self._accumulator.close_open_batches()
-        self._sent_batches.take()
-        if self._coordinator is not None:
-            self._coordinator.requests.close()
-            self.advance()
-        if timeout > 0:
-            self.answer_all()
-        self._fail_all(ProducerClosedError("the producer was closed before they could be sent"))
-        self.on_end()
+        with completion_round():
+            self._accumulator.close(ProducerClosedError("the producer is closed"))
+            self._accumulator.close_open_batches()
+            self._sent_batches.take()
+            if self._coordinator is not None:
+                self._coordinator.requests.close()
+                self.advance()
+            if timeout > 0:
+                self.answer_all()
+            self._fail_all(ProducerClosedError("the producer was closed before they could be sent"))
+            self.on_end()
 
     def abandon(self, timeout: float) -> None:
         """Close immediately, because there is no thread that could do it."""

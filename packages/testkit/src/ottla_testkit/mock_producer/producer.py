@@ -23,6 +23,7 @@ from ottla.results import DeliveryReport, TableProgress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.offsets import OffsetsToSend
 from ottla_testkit.mock_producer.build import MockParts, build
+from ottla_testkit.mock_producer.completion_rounds import call_at_end_of_round, completion_round
 from ottla_testkit.mock_producer.history import History
 from ottla_testkit.mock_producer.planned_errors import PlannedErrors, check_exception, planned
 from ottla_testkit.mock_producer.sent_batches import SentRecord
@@ -61,17 +62,25 @@ class MockProducer(Producer):
         known = MockTopics(topics, partitions=partitions)
         check_after_max(timestamp_after_max_ms)
         parts = build(config or {}, options, timestamp_after_max_ms=timestamp_after_max_ms)
-        self.auto_complete = auto_complete
-        """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
         self.commit_count = 0
         """Number of committed transactions."""
         self.abort_count = 0
         """Number of aborted transactions."""
         self._parts: MockParts = parts
+        self.auto_complete = auto_complete
         self._sending = threading.RLock()
         self._sent = History()
         self._planned_errors = PlannedErrors()
         self._begin(parts.engine, partial(MockBlockingSend, topics=known))
+
+    @property
+    def auto_complete(self) -> bool:
+        """Whether records are acknowledged as soon as they are sent; may be changed at any time."""
+        return self._parts.rounds.auto_complete
+
+    @auto_complete.setter
+    def auto_complete(self, on: bool) -> None:
+        self._parts.rounds.auto_complete = on
 
     # Sent records
 
@@ -182,7 +191,7 @@ class MockProducer(Producer):
         on_delivery: OnDelivery | None = None,
         timeout: float | None = None,
     ) -> Delivery:
-        with self._sends("send"):
+        with _sends(self, "send"):
             return super().send(
                 topic,
                 value,
@@ -210,7 +219,7 @@ class MockProducer(Producer):
         on_progress: Callable[[TableProgress], object] | None = None,
         timeout: float | None = None,
     ) -> TableDelivery:
-        with self._sends("send_table"):
+        with _sends(self, "send_table"):
             return super().send_table(
                 topic,
                 table,
@@ -227,7 +236,7 @@ class MockProducer(Producer):
             )
 
     def send_sealed(self, batch: SealedBatch) -> TableDelivery:
-        with self._sends("send_sealed"):
+        with _sends(self, "send_sealed"):
             return super().send_sealed(batch)
 
     def send_offsets_to_transaction(
@@ -291,24 +300,27 @@ class MockProducer(Producer):
         self._planned_errors.raise_next(method)
         return transactions
 
-    @contextmanager
-    def _sends(self, method: str) -> Iterator[None]:
-        """Take the records that a call of *method* sends, and acknowledge them with *auto_complete*.
 
-        If the call fails in the middle of a table, the rows before that are sent, as by a real producer.
-        """
-        self._planned_errors.raise_next(method)
+@contextmanager
+def _sends(producer: MockProducer, method: str) -> Iterator[None]:
+    """Take the records that a call of *method* sends, and acknowledge them with *auto_complete*.
+
+    If the call fails in the middle of a table, the rows before that are sent, as by a real producer. What a
+    delivery callback sends is acknowledged when the callback has returned.
+    """
+    producer._planned_errors.raise_next(method)
+    with completion_round():
         try:
-            with self._sending:
+            with producer._sending:
                 try:
                     yield
                 finally:
-                    self._parts.rounds.take_into(self._sent)
-                    if self._parts.coordinator is not None:
-                        self._parts.rounds.advance()
+                    producer._parts.rounds.take_into(producer._sent)
+                    if producer._parts.coordinator is not None:
+                        producer._parts.rounds.advance()
         finally:
-            if self.auto_complete:
-                self._parts.rounds.answer_all()
+            if producer.auto_complete:
+                call_at_end_of_round(producer._parts.rounds.complete_automatically)
 
 
 def _no_wait(timeout: float | None) -> float | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from ottla.accumulator.append_permission import CheckSendable
 from ottla.accumulator.topic_routes import Route
-from ottla.errors import ErrorCode
+from ottla.concurrency import io_threads
+from ottla.errors import ErrorCode, TopicUnavailableError
 from ottla.network.cluster import Broker, Topic
 from ottla.network.metadata import Metadata
 from ottla.producer.blocking_send import BlockingSend
 from ottla.producer.components import Engine
+from ottla_testkit.mock_producer.completion_rounds import call_at_end_of_round, completion_round
 from ottla_testkit.mock_producer.sent_batches import NODE
 
 
@@ -57,6 +60,14 @@ class MockBlockingSend(BlockingSend):
         self._metadata = engine.metadata
 
     def wait_for_topic(self, topic: str, *, waited: float = 0.0, timeout: float | None = None) -> Route:
-        if isinstance(topic, str):
+        if not isinstance(topic, str):
+            return super().wait_for_topic(topic, waited=waited, timeout=timeout)
+        if not io_threads.on_io_thread():
             self._topics.add(topic, self._metadata)
-        return super().wait_for_topic(topic, waited=waited, timeout=timeout)
+            return super().wait_for_topic(topic, waited=waited, timeout=timeout)
+        try:  # a callback cannot wait for a topic that is not known yet: metadata arrives after it
+            return super().wait_for_topic(topic, waited=waited, timeout=timeout)
+        except TopicUnavailableError:
+            with completion_round():
+                call_at_end_of_round(partial(self._topics.add, topic, self._metadata))
+            raise
