@@ -81,12 +81,12 @@ class MemoryWait:
         """Make the wait ready if it has got enough for the record alone; its time is over. Return whether it is."""
         return self._pool.accept_min_bytes(self._waiter)
 
-    def take(self, claim: Claim) -> None:
-        """End the wait: move its memory to *claim*. Does not block.
+    def take(self, claim: Claim) -> bool:
+        """End the wait: move its memory to *claim*. Does not block. Return False if it goes on: others got the memory.
 
         Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool.
         """
-        self._pool.take(self._waiter, claim)
+        return self._pool.take(self._waiter, claim)
 
     def give_up(self, *, before: float, limit: str) -> None:
         """End a wait that is not ready: raises what `take` would. Returns if it has just become ready.
@@ -221,7 +221,8 @@ class RecordAppender(ABC):
             if not wait.ready:
                 return wait
             with self._claim() as claim:
-                wait.take(claim)
+                if not wait.take(claim):
+                    return wait
                 found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
