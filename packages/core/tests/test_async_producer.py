@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ import pytest
 from ottla import (
     BufferExhaustedError,
     Delivery,
+    FlushTimeoutError,
     InvalidRecordError,
     OttlaError,
     RecordMetadata,
@@ -484,6 +486,7 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
 
 def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(pacing, "LONGEST_EAGER_TURN", 0.0)
     turns = [0]
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)
@@ -502,6 +505,90 @@ def test_a_task_that_waits_after_each_record_does_not_pause(monkeypatch: pytest.
             return await sending
 
         assert set(run(main())) == {0}
+
+
+@pytest.fixture
+def eager() -> Callable[[], object]:
+    """A function that lets the tasks of its loop start eagerly."""
+    if sys.version_info < (3, 12):
+        pytest.skip("asyncio has eager tasks since Python 3.12")
+    return lambda: asyncio.get_running_loop().set_task_factory(vars(asyncio)["eager_task_factory"])
+
+
+def test_eager_tasks_that_pause_send_in_their_order(
+    eager: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_EAGER_TURN", 0.0)
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)  # few of them go on in one turn
+    values = [b"%d" % number for number in range(8 * SENDS_IN_A_ROW)]
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            eager()
+            first = asyncio.gather(*(producer.send("t", value) for value in values[: 5 * SENDS_IN_A_ROW]))
+            assert not first.done()
+            await asyncio.sleep(0)
+            await asyncio.gather(first, *(producer.send("t", value) for value in values[5 * SENDS_IN_A_ROW :]))
+            await producer.send("t", b"last")
+            assert producer._pacing.sends_left > 0
+
+        run(main())
+        with contextlib.suppress(FlushTimeoutError):
+            simulation.producer.flush(0)
+        simulation.run_until_idle()
+
+        assert simulation.log(0) == [*values, b"last"]
+
+
+def test_cancelled_tasks_that_paused_stop_no_others(
+    eager: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_EAGER_TURN", 0.0)
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> None:
+            eager()
+            sending = [asyncio.create_task(producer.send("t", b"v")) for _ in range(3 * SENDS_IN_A_ROW)]
+            assert not all(task.done() for task in sending)
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+            await producer.send("t", b"v")
+            await producer.send("t", b"v")
+            assert producer._pacing.sends_left > 0
+
+        run(main())
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_tasks_that_start_eagerly_let_others_run(
+    many: bool, eager: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "LONGEST_EAGER_TURN", 0.0)
+    turns: list[int] = []
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def count_turns() -> None:
+            while True:
+                turns.append(len(turns))
+                await asyncio.sleep(0)
+
+        async def main() -> None:
+            eager()
+            others = asyncio.create_task(count_turns())
+            for _ in range(10 * SENDS_IN_A_ROW):
+                if many:
+                    await asyncio.gather(producer.send("t", b"v"), producer.send("t", b"v"))
+                else:
+                    await asyncio.create_task(producer.send("t", b"v"))
+            others.cancel()
+
+        run(main())
+
+    assert len(turns) >= 4
 
 
 def test_a_flush_returns_while_another_task_sends_again_and_again() -> None:
