@@ -18,7 +18,7 @@ from ottla import Producer
 from ottla.errors import OttlaError, TransactionError, UnsupportedVersionError
 from ottla.transactions import PreparedTransaction, find_open_transactions
 from ottla.transactions.admin.descriptions import described
-from ottla_spark.exactly_once import task
+from ottla_spark.exactly_once import lease_checks, task
 from ottla_spark.exactly_once.driver.cluster import TransactionOutcome
 from ottla_spark.exactly_once.driver.commit import abort_left_open, commit
 from ottla_spark.exactly_once.driver.plan import Plan, plan
@@ -130,7 +130,8 @@ def test_a_task_that_outlives_its_failed_job_aborts_its_own_transaction(
     cluster = driver()
     lease = plan(cluster, name).lease
     if pauses:
-        monkeypatch.setattr(task, "_CHECK_EVERY", -1.0)
+        monkeypatch.setattr(lease_checks, "EVERY", -1.0)
+        monkeypatch.setattr(lease_checks, "LONGER", 0.0)
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": [b"never seen"]})
@@ -162,10 +163,10 @@ def test_a_task_that_outlives_its_failed_job_aborts_its_own_transaction(
 def test_only_its_holder_renews_a_lease(name: str, driver: Drivers, broker: KafkaCluster, topic: str) -> None:
     first, second = driver(), driver()
     old = plan(first, name).lease
-    before = first.superseded(old)
+    before = first.superseded(old, within=WITHIN)
     renewed = first.renew_lease(old)
     again = second.renew_lease(old)  # as if the response had been lost
-    after = second.superseded(old)
+    after = second.superseded(old, within=WITHIN)
     new = plan(second, name).lease
 
     assert (before, after) == (False, True)

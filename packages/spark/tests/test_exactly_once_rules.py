@@ -92,10 +92,10 @@ def written(
     *,
     batch: int = 0,
     tasks: int = 2,
-    seconds: float = 0.0,
+    open_for: float = 0.0,
     given: Plan | None = None,
 ) -> list[Attempt]:
-    """A batch that is planned now unless it was before, and written by its tasks in so many seconds."""
+    """A batch that is planned now unless it was before, and written by tasks that ended so many seconds after."""
     given = given or plan(cluster, NAME)
     return [
         Attempt(
@@ -107,7 +107,7 @@ def written(
             prepared=spark.workers[partition].write(given, [f"{batch}.{partition}"]),
             records=1,
             planned_at=given.planned_at,
-            seconds=seconds,
+            open_for=open_for,
         )
         for partition in range(tasks)
     ]
@@ -382,11 +382,25 @@ def test_a_clock_of_the_driver_that_is_ahead_refuses_no_batch(spark: Spark, clus
 
 def test_a_clock_of_the_driver_that_is_behind_makes_nothing_younger(spark: Spark, cluster: Direct) -> None:
     spark.brokers.ahead = -0.6 * TIMEOUT
-    attempts = written(spark, cluster, seconds=0.6 * TIMEOUT)
+    attempts = written(spark, cluster, open_for=0.6 * TIMEOUT)
     spark.brokers.pass_time(0.6 * TIMEOUT)
 
     with pytest.raises(BatchNotCommittedError, match="close to its time-out"):
         commit(cluster, attempts, batch=0)
+
+
+def test_a_clock_that_is_behind_makes_no_transaction_younger_that_waits(spark: Spark, cluster: Direct) -> None:
+    """The first task ends at once, and only the second one knows how much time has passed since then."""
+    spark.brokers.ahead = -0.5 * TIMEOUT
+    given = plan(cluster, NAME)
+    [early] = written(spark, cluster, tasks=1, given=given)
+    spark.brokers.pass_time(0.4 * TIMEOUT)
+    late = attrs.evolve(written(spark, cluster, given=given)[1], open_for=0.4 * TIMEOUT)
+    spark.brokers.pass_time(0.4 * TIMEOUT)
+
+    with pytest.raises(BatchNotCommittedError, match="720 of 900 s are over"):
+        commit(cluster, [early, late], batch=0)
+    assert spark.brokers.ledger == []
 
 
 def test_a_batch_after_half_of_its_time_is_aborted_as_a_whole(spark: Spark, cluster: Direct) -> None:

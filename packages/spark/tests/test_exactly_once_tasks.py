@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -16,9 +16,11 @@ from ottla import Producer
 from ottla.protocol.messages.end_txn import END_TXN
 from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR
 from ottla_spark.errors import WriteError
-from ottla_spark.exactly_once import task
+from ottla_spark.exactly_once import lease_checks, task
 from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
+from ottla_spark.exactly_once.kafka.cluster_client import KafkaClusterClient
+from ottla_spark.exactly_once.lease_checks import LeaseChecks
 from ottla_spark.exactly_once.ledger.entry import Entry, Status, Step, TaskTransaction
 from ottla_spark.exactly_once.ledger.lease import Lease
 from ottla_spark.exactly_once.settings import read_settings
@@ -62,7 +64,7 @@ def written(
     *,
     batch: int = 0,
     last: Entry | None = None,
-    rows: pa.RecordBatch = TWO_ROWS,
+    rows: pa.RecordBatch | Sequence[pa.RecordBatch] = TWO_ROWS,
     more: Mapping[str, str] = {},
 ) -> Attempt:
     """The result of a batch's only task, left prepared. `_` in the name of an option is a `.`."""
@@ -79,13 +81,14 @@ def written(
     assert problems == []
     settings = read_settings(options, job=job)
     lease = Lease(name=settings.name, producer_id=1, epoch=batch, level=2)
+    batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
     attempt, _ = write_task(
-        iter([rows]),
+        iter(batches),
         TaskPlan(plan=Plan(lease=lease, last=last), timeout_ms=60_000),
         of=BatchName(query="query", batch=batch),
         settings=settings,
         options=options,
-        columns={name: at for at, name in enumerate(rows.schema.names)},
+        columns={name: at for at, name in enumerate(batches[0].schema.names)},
     )
     return attempt
 
@@ -169,6 +172,64 @@ def test_a_worker_remembers_only_transactions_of_kept_producers(
 
     [worker] = task._workers.values()
     assert len(worker.prepared) <= MAX_PRODUCERS + 1
+
+
+class Asked:
+    """Counts the checks of leases, each of which goes to the brokers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.within: list[float] = []
+        ask = KafkaClusterClient.superseded
+
+        def counted(client: KafkaClusterClient, lease: Lease, *, within: float) -> bool:
+            self.within.append(within)
+            return ask(client, lease, within=within)
+
+        monkeypatch.setattr(KafkaClusterClient, "superseded", counted)
+
+
+def test_a_task_writes_on_while_the_coordinator_of_its_lease_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check waits for it, and the rows with it."""
+    asked, name = Asked(monkeypatch), uuid.uuid4().hex
+    monkeypatch.setattr(lease_checks, "EVERY", -1.0)
+    monkeypatch.setattr(lease_checks, "BRIEFLY", 0.5)
+    with MockCluster(brokers=2) as cluster:
+        cluster.create_topic("t")
+        cluster.set_leader("t", 0, 1)
+        cluster.set_coordinator("transaction", f"orders/job/{name}/lease", 2)
+        written(cluster, name, rows=TWO_ROWS.slice(0, 0))  # no row, no check
+        [process] = [worker.pool._process for (_, known), worker in task._workers.items() if known.endswith(name)]
+        for number in range(2):
+            cluster.set_coordinator("transaction", f"orders/job/{name}/{process}/{number}", 1)
+        none = len(asked.within)
+        cluster.broker_down(2)
+        attempts = [written(cluster, name, batch=batch, rows=[TWO_ROWS] * 20) for batch in range(2)]
+
+    assert none == 0
+    assert [attempt.records for attempt in attempts] == [40, 40]
+    # The first task as it begins, and both at their ends.
+    assert asked.within == [0.5, lease_checks.ONCE_MORE, lease_checks.ONCE_MORE]
+
+
+def test_a_check_without_an_answer_is_soon_followed_by_a_longer_one() -> None:
+    checks = LeaseChecks()
+    checks.ended(started_at=100.0, now=103.0, answered=False)
+    checks.ended(started_at=104.0, now=104.3, answered=False)  # at a task's end
+    soon = checks.within(129.9), checks.due(129.9)
+    later = checks.within(130.0), checks.due(130.0)
+    checks.ended(started_at=130.0, now=130.001, answered=True)
+
+    assert soon == (lease_checks.ONCE_MORE, False)
+    assert later == (lease_checks.BRIEFLY, True)
+    assert checks.within(130.5) == lease_checks.BRIEFLY
+    assert [checks.due(131.0), checks.due(131.1)] == [False, True]
+
+
+def test_slow_answers_take_a_tenth_of_the_time() -> None:
+    checks = LeaseChecks()
+    checks.ended(started_at=100.0, now=102.0, answered=True)
+
+    assert [checks.due(119.0), checks.due(120.0)] == [False, True]
 
 
 @pytest.mark.parametrize("row", INVALID_ROWS)

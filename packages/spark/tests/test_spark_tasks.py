@@ -17,7 +17,7 @@ from spark_task_kit import PARTITIONS, TOPICS, cluster, log, numbered, options, 
 from ottla import DeliveryError, ErrorCode, TableResult, TopicUnavailableError
 from ottla.interfaces import ProducerRows
 from ottla_spark.errors import WriteError
-from ottla_spark.sink import row_buffer
+from ottla_spark.sink import in_flight, row_buffer, task
 from ottla_spark.sink.records import RowPlace, TopicRows
 from ottla_spark.sink.refused_rows import RefusedRows
 from ottla_spark.sink.task import send_rows
@@ -132,6 +132,25 @@ def test_rows_are_sent_while_more_are_read(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert found == [b"%d" % number for number in range(1100)]
     assert (written.records, written.partitions) == (1100, {("t", 0): 1100})
+
+
+@pytest.mark.parametrize(("table_bytes", "since_first"), [(1, 200.0), (1_000_000, 0.0)])
+def test_a_task_knows_since_when_its_rows_are_on_their_way(
+    monkeypatch: pytest.MonkeyPatch, table_bytes: int, since_first: float
+) -> None:
+    """Not since when it reads them: rows may wait for others for long."""
+    clock = [1000.0]
+    monkeypatch.setattr(row_buffer, "TABLE_BYTES", table_bytes)
+    for module in (in_flight, task):
+        monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(3):
+            yield numbered(start, start + 1)
+            clock[0] += 100.0 if start < 2 else 0.0
+
+    with cluster() as simulation:
+        assert sent(simulation, batches(), topic="t").since_first == since_first
 
 
 def test_many_topics_together_keep_to_the_buffer_limit(monkeypatch: pytest.MonkeyPatch) -> None:

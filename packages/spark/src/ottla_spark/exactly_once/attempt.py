@@ -19,7 +19,7 @@ class Attempt:
 
     `rows` counts what Spark passed to the task, and `topics` are those of these rows. `rows_in_ledger` and
     `topics_in_ledger` are those of the whole batch that the task skipped. `planned_at` is that of its plan, and
-    `seconds` passed in the task between the beginning of its transaction and its preparation. `superseded`: the task
+    `open_for` seconds passed in the task after it had sent the first rows of its transaction. `superseded`: the task
     has found that its lease is no longer the newest one, and has aborted its transaction.
     """
 
@@ -35,7 +35,7 @@ class Attempt:
     rows_in_ledger: int | None = None
     topics_in_ledger: Sequence[str] | None = None
     planned_at: float | None = None
-    seconds: float = 0.0
+    open_for: float = 0.0
     superseded: bool = False
 
     def to_values(self) -> dict[str, Any]:

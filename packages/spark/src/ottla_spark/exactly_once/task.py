@@ -27,6 +27,7 @@ from ottla_spark.exactly_once.attempt import Attempt
 from ottla_spark.exactly_once.driver.plan import Plan
 from ottla_spark.exactly_once.errors import LedgerMismatchError
 from ottla_spark.exactly_once.kafka.client_cache import connected
+from ottla_spark.exactly_once.lease_checks import LeaseChecks
 from ottla_spark.exactly_once.ledger.entry import Status, Step, next_step
 from ottla_spark.exactly_once.settings import Settings
 from ottla_spark.exactly_once.transactional_ids import IdPool
@@ -47,10 +48,6 @@ that it has forgotten takes new ids."""
 
 _ABORT_WITHIN: Final = 5.0
 """Seconds for the abort of a failed task's transaction."""
-
-_CHECK_EVERY: Final = 1.0
-"""Seconds between two checks of the lease while a task writes, each a request to a broker of 0.6 ms. Spark kills the
-worker of a failed job two seconds after the failure at the earliest."""
 
 _BATCH: Final = "streaming.sql.batchId"
 
@@ -132,7 +129,7 @@ def write_task(
         )
         return attrs.evolve(counted.added_to(attempt), superseded=True), TaskWritten()
     attempt = counted.added_to(attempt)
-    return attrs.evolve(attempt, prepared=prepared, records=written.records, seconds=own.seconds), written
+    return attrs.evolve(attempt, prepared=prepared, records=written.records, open_for=written.since_first), written
 
 
 class _Counted:
@@ -166,19 +163,14 @@ class _Counted:
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Begun:
-    """A transaction that was begun at a time of the monotonic clock, with this worker's data and transactional id."""
+    """A transaction that was begun, with its transactional id."""
 
     producer: Producer
-    worker: _Worker
     name: str
-    at: float
 
 
 class _OwnTransaction:
-    """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache.
-
-    `seconds` passed between its beginning and its preparation.
-    """
+    """The transaction of one attempt, begun with its first row; `stack` returns the producer to the cache."""
 
     def __init__(self, task_plan: TaskPlan, *, settings: Settings, idle: float, stack: contextlib.ExitStack) -> None:
         self._task_plan = task_plan
@@ -186,13 +178,12 @@ class _OwnTransaction:
         self._idle = idle
         self._stack = stack
         self._begun: _Begun | None = None
-        self._checked_at = 0.0
-        self.seconds = 0.0
+        self._worker = _worker(settings.name)
 
     def producer(self) -> Producer:
         """Return a producer in its own transaction."""
         plan = self._task_plan.plan
-        mine = _worker(self._settings.name)
+        mine = self._worker
         name = mine.pool.take(plan.lease)
         settings = self._settings.for_task(name, timeout_ms=self._task_plan.timeout_ms)
         before = mine.prepared.pop(name, None)
@@ -205,9 +196,10 @@ class _OwnTransaction:
         producer = self._stack.enter_context(BorrowedProducer(settings, idle=self._idle)).producer()
         if before is None or producer is not before.producer():
             producer.init_transactions()
-        self.check_lease()  # also connects, so that the check after the first records takes no time
+        if mine.checks.due(time.monotonic()):
+            self.check_lease()  # also connects, so that the check after the first records takes no time
         producer.begin_transaction()
-        self._begun = _Begun(producer=producer, worker=mine, name=name, at=time.monotonic())
+        self._begun = _Begun(producer=producer, name=name)
         return producer
 
     @property
@@ -219,7 +211,7 @@ class _OwnTransaction:
         """Yield the same batches. Raises _SupersededError when the task writes for long, and its lease is lost."""
         for batch in batches:
             yield batch
-            if self.begun and time.monotonic() - self._checked_at > _CHECK_EVERY:
+            if self.begun and self._worker.checks.due(time.monotonic()):
                 self.check_lease()
 
     def check_lease(self) -> None:
@@ -228,13 +220,14 @@ class _OwnTransaction:
         A driver whose job failed renews the lease before it lists what is open: either it finds this transaction, or a
         check after the first record was acknowledged finds the other lease.
         """
+        checks, started_at = self._worker.checks, time.monotonic()
+        superseded: bool | None = None
         try:
             with connected(self._settings) as cluster:
-                superseded = cluster.superseded(self._task_plan.plan.lease)
+                superseded = cluster.superseded(self._task_plan.plan.lease, within=checks.within(started_at))
         except OttlaError as error:
             _log.debug("whether the lease is still the newest one is not known: %s", error)
-            superseded = False
-        self._checked_at = time.monotonic()
+        checks.ended(started_at=started_at, now=time.monotonic(), answered=superseded is not None)
         if superseded:
             raise _SupersededError
 
@@ -248,9 +241,8 @@ class _OwnTransaction:
         if begun is None:
             return None
         prepared = begun.producer.prepare_transaction()
-        self.seconds = time.monotonic() - begun.at
-        begun.worker.forget_closed()
-        begun.worker.prepared[begun.name] = _PreparedTransaction(
+        self._worker.forget_closed()
+        self._worker.prepared[begun.name] = _PreparedTransaction(
             producer=weakref.ref(begun.producer), prepared=prepared
         )
         return prepared if prepared.written else None
@@ -298,6 +290,7 @@ class _OutcomeUnknownError(Exception):
 class _Worker:
     pool: IdPool
     prepared: dict[str, _PreparedTransaction] = attrs.field(factory=dict)
+    checks: LeaseChecks = attrs.field(factory=LeaseChecks)
 
     def forget_closed(self) -> None:
         """Forget the transactions of producers that are no longer kept: another one with the id is initialized."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import TypeAlias
 
 import attrs
@@ -33,9 +34,13 @@ class InFlightTables:
         """Acknowledged records by topic and partition."""
         self.first_offsets: dict[tuple[str, int], int] = {}
         """The lowest offset of each partition, -1 where a broker returned none."""
+        self.first_at: float | None = None
+        """When the first rows had been sent, by `perf_counter`."""
 
     def put(self, delivery: TableDelivery, names: Names, *, refuse: Refuse | None = None) -> None:
         """Add a delivery of rows. *refuse* gets each row that failed; without it, any of them fails the task."""
+        if self.first_at is None:
+            self.first_at = perf_counter()
         self._sent.append(_Sent(delivery=delivery, names=names, refuse=refuse))
 
     def check_completed(self) -> None:

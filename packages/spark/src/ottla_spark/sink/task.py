@@ -94,6 +94,7 @@ def send_rows(
         reading=reading,
         sending=sending + sent - started,
         waiting=waiting,
+        since_first=0.0 if in_flight.first_at is None else perf_counter() - in_flight.first_at,
     )
 
 

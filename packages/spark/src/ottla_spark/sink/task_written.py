@@ -16,7 +16,8 @@ class TaskWritten(WriterCommitMessage):
 
     `partitions` counts the records by topic and partition. `refused` counts rows that could not be sent; if they became
     dead letters, these are among the records. Seconds: waiting for Spark's rows, making batches of them (waiting for
-    free bytes in `buffer.memory` included), and waiting for the last acknowledgements.
+    free bytes in `buffer.memory` included), and waiting for the last acknowledgements. `since_first` is the time
+    after its first rows had been sent.
     """
 
     records: int = 0
@@ -26,6 +27,7 @@ class TaskWritten(WriterCommitMessage):
     reading: float = 0.0
     sending: float = 0.0
     waiting: float = 0.0
+    since_first: float = 0.0
 
     def to_values(self) -> dict[str, Any]:
         """Return the result as values that JSON can represent."""

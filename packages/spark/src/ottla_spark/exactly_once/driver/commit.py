@@ -191,12 +191,19 @@ def _with_transactions(attempts: Sequence[Attempt]) -> Sequence[tuple[Attempt, T
     ]
 
 
-def _age(attempt: Attempt, status: TransactionStatus, now: float) -> float:
-    """The age of a transaction, between two limits that need no clock of a broker.
+def _behind(tasks: Sequence[tuple[Attempt, TaskTransaction]], statuses: Sequence[TransactionStatus]) -> float:
+    """Return by how many seconds at least our clock is behind that of the brokers.
 
-    It is as old as its task took at least, and it was begun after its batch was planned.
+    A task knows how long ago its transaction began when it ended; by our clock, that is less if our clock is behind. In
+    one batch the tasks that ended last say most, and nothing but the commit follows them.
     """
-    age = max(status.age, attempt.seconds)
+    pairs = zip(tasks, statuses, strict=True)
+    return max([0.0, *(attempt.open_for - status.age for (attempt, _), status in pairs if status.is_open)])
+
+
+def _age(attempt: Attempt, status: TransactionStatus, *, now: float, behind: float) -> float:
+    """The age of a transaction; it was begun after its batch was planned, whatever the clocks say."""
+    age = status.age + behind
     return age if attempt.planned_at is None else min(age, now - attempt.planned_at)
 
 
@@ -209,8 +216,9 @@ def _check_open(
     """
     statuses = cluster.statuses([transaction.prepared for _attempt, transaction in tasks])
     late, checked = [], []
+    behind = _behind(tasks, statuses)
     for (attempt, transaction), status in zip(tasks, statuses, strict=True):
-        age = _age(attempt, status, cluster.now())
+        age = _age(attempt, status, now=cluster.now(), behind=behind)
         checked.append(attrs.evolve(status, age=age))
         if not status.is_open:
             late.append(f"{transaction} is {status.outcome.value}")

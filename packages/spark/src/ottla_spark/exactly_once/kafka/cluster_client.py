@@ -161,10 +161,10 @@ class KafkaClusterClient:
         state = described(self._blocking_client(), lease.transactional_id)
         return state is not None and _is_of(state, lease)
 
-    def superseded(self, lease: Lease) -> bool:
-        """Return whether the lease is a newer one by now; False when that is unknown, or not known soon."""
+    def superseded(self, lease: Lease, *, within: float) -> bool:
+        """Return whether the lease is a newer one by now, False when that is unknown; *within* limits the seconds."""
         client = self._blocking_client()
-        with client.within(BRIEFLY):
+        with client.within(within):
             state = described(client, lease.transactional_id)
         return state is not None and not _is_of(state, lease)
 
