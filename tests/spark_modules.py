@@ -16,6 +16,7 @@ WITHOUT_SPARK: Final = {
     "test_spark_exactly_once_ledger",
     "test_spark_exactly_once_other_writers",
     "test_spark_exactly_once_rights",
+    "test_spark_exactly_once_stale_leader",
     "test_spark_exactly_once_status",
     "test_spark_exactly_once_faults",
     "test_spark_topics",

@@ -420,6 +420,20 @@ def test_a_batch_that_every_task_skipped_is_not_recorded_again(spark: Spark, clu
     assert spark.brokers.ledger == []
 
 
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_batch_without_the_result_of_a_task_is_not_recorded(spark: Spark, cluster: Direct, missing: int) -> None:
+    """Nothing else says how many tasks there were: without the last one, the others look complete."""
+    spark.new_workers(3)
+    results: list[Attempt | None] = [*written(spark, cluster, tasks=3)]
+    results[missing] = None
+    with pytest.raises(BatchNotCommittedError, match="1 of the 3 tasks of batch 0 have no result"):
+        commit(cluster, results, batch=0)
+    abort_prepared(cluster, results)  # Spark calls it after the error
+
+    assert spark.brokers.ledger == []
+    assert cluster.open_transactions(NAME) == []
+
+
 def test_a_failed_batch_is_aborted_unless_its_commit_was_attempted(spark: Spark, cluster: Direct) -> None:
     first, second = written(spark, cluster)
     abort_prepared(cluster, [first, second])

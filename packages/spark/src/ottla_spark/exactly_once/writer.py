@@ -102,7 +102,7 @@ class PlannedWriter:
     def make_visible(self, messages: Sequence[WriterCommitMessage | None], *, batch: int, what: str) -> None:
         """Commit the tasks' transactions, and report the result. Blocks until all rows are visible, or raises."""
         with self.cluster() as cluster:
-            commit(cluster, [each for each in attempts(messages) if each is not None], batch=batch)
+            commit(cluster, attempts(messages), batch=batch)
         publish_report(what, task_results(messages), wanted=self._options.report)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None], *, what: str) -> None:

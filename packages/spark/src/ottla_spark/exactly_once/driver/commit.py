@@ -33,15 +33,21 @@ ABORT_ALL_WITHIN: Final = 60.0
 """Seconds after which no other transaction is tried once one could not be aborted: the next driver finds the rest."""
 
 
-def commit(cluster: ClusterClient, attempts: Sequence[Attempt], *, batch: int) -> None:
-    """Make a batch visible as a whole and once.
+def commit(cluster: ClusterClient, results: Sequence[Attempt | None], *, batch: int) -> None:
+    """Make a batch visible as a whole and once. *results* are those of its tasks, None where one is missing.
 
     Raises BatchNotCommittedError if none of its rows will become visible, LeaseLostError, and LedgerMismatchError if
     the batch that is in the ledger had other rows or topics. After any other error the batch may be in the ledger or
     not; the next driver reads it there.
     """
-    if not attempts:
+    attempts = [each for each in results if each is not None]
+    if not results:
         return
+    if len(attempts) < len(results):
+        raise BatchNotCommittedError(
+            f"{len(results) - len(attempts)} of the {len(results)} tasks of batch {batch} have no result. Nothing was "
+            "recorded; start the query again"
+        )
     step = _agreed(attempts, batch=batch)
     first, tasks = attempts[0], _with_transactions(attempts)
     listed = tuple(transaction for _attempt, transaction in tasks)

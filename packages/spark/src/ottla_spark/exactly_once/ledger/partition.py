@@ -1,15 +1,20 @@
-"""A partition of the ledger topic, and its current leader."""
+"""A partition of the ledger topic, and its current leader.
+
+A broker that was paused or cut off may still take itself for the leader, and does not have the newest entries. So the
+lease's coordinator is asked for the leader: it could not have given the lease if another broker had taken its place.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from ottla.errors import BrokerError, ErrorCode, TransactionError, TransactionTimeoutError, error_code
 from ottla.protocol import METADATA, Message, MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.metadata import MetadataResponsePartition
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.acl_hints import naming_right
 
@@ -21,11 +26,28 @@ _FIRST_WITHOUT_CREATION: Final = 4
 
 @attrs.define(kw_only=True)
 class LedgerPartition:
-    """One partition. It requests its leader at first, and again after each missing response or error."""
+    """One partition. It requests its leader at first, and again after each missing response or error.
+
+    `lease` is the transactional id whose coordinator it asks. `epoch` is that of the leader that is asked now: a broker
+    that does not know yet that this epoch has begun refuses the request.
+    """
 
     topic: str
     partition: int
+    lease: str
+    epoch: int = attrs.field(default=-1, init=False)
     _leader: int = attrs.field(default=-1, init=False)
+
+    def led(self, partitions: Sequence[MetadataResponsePartition]) -> None:
+        """Learn the leader from the topic's metadata. Raises TransactionError if the partition is not in it."""
+        for each in partitions:
+            if each.partition_index == self.partition:
+                self._leader, self.epoch = each.leader_id, each.leader_epoch
+                return
+        raise TransactionError(
+            f"the ledger topic {self.topic!r} has {len(partitions)} partitions, but partition {self.partition} of it "
+            "was in use: the topic was created again. Start the query again"
+        )
 
     def ask(
         self,
@@ -50,7 +72,7 @@ class LedgerPartition:
             return found
 
         try:
-            found = client.until_answered("", one, lambda found: error_code(found.error_code))
+            found = client.until_answered(self.lease, one, lambda found: error_code(found.error_code))
         except TransactionTimeoutError as error:
             raise TransactionTimeoutError(
                 f"partition {self.partition} of the ledger topic {self.topic!r}: {error}"
@@ -66,27 +88,25 @@ class LedgerPartition:
         return refusal
 
     def _known(self, client: BlockingClient) -> int:
-        if self._leader >= 0:
-            return self._leader
-        partitions = existing(client, self.topic).topics[0].partitions
-        for each in partitions:
-            if each.partition_index == self.partition:
-                return each.leader_id
-        raise TransactionError(
-            f"the ledger topic {self.topic!r} has {len(partitions)} partitions, but partition {self.partition} of it "
-            "was in use: the topic was created again. Start the query again"
-        )
+        if self._leader < 0:
+            self.led(existing(client, self.topic, lease=self.lease).topics[0].partitions)
+        return self._leader
 
 
-def described(client: BlockingClient, topic: str) -> MetadataResponse:
-    """Return a broker's metadata of a topic without creating the topic."""
+def described(client: BlockingClient, topic: str, *, lease: str = "") -> MetadataResponse:
+    """Return metadata of a topic without creating the topic: that of any broker, or of the *lease*'s coordinator."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    answer: MetadataResponse = client.ask(None, METADATA, lambda _version: request, floor=_FIRST_WITHOUT_CREATION)
+    answer: MetadataResponse = client.ask(
+        client.coordinator(lease) if lease else None,
+        METADATA,
+        lambda _version: request,
+        floor=_FIRST_WITHOUT_CREATION,
+    )
     return answer
 
 
-def existing(client: BlockingClient, topic: str) -> MetadataResponse:
-    """Return a topic's metadata once the topic exists and every partition has a leader.
+def existing(client: BlockingClient, topic: str, *, lease: str = "") -> MetadataResponse:
+    """Return a topic's metadata, as `described` does, once the topic exists and every partition has a leader.
 
     Raises TransactionError if the topic does not exist for `MISSING_FOR` seconds.
     """
@@ -102,7 +122,7 @@ def existing(client: BlockingClient, topic: str) -> MetadataResponse:
             ) from BrokerError(code)
         return code
 
-    found = client.until_answered("", lambda: described(client, topic), code_of)
+    found = client.until_answered(lease, lambda: described(client, topic, lease=lease), code_of)
     code = _code_of(found)
     if code is not ErrorCode.NONE:
         error = BrokerError(code)

@@ -14,6 +14,7 @@ from ottla.plugins.partitioners.murmur2 import positive
 from ottla.plugins.partitioners.murmur2_hash import murmur2
 from ottla.transactions.admin.blocking_client import BlockingClient
 from ottla_spark.exactly_once.ledger.entry import Status
+from ottla_spark.exactly_once.ledger.lease import lease_id
 from ottla_spark.exactly_once.ledger.partition import LedgerPartition, existing
 from ottla_spark.exactly_once.ledger.reader import LedgerReader
 from ottla_spark.exactly_once.ledger.scan import LedgerScan
@@ -68,13 +69,15 @@ class Places:
     def read(self, client: BlockingClient, *, lease_ids: Collection[int] | None, timeout: float = 0.0) -> PlacesRead:
         """Read up to the current ends; the topic has to exist. See `LedgerReader.read`.
 
-        The partitions are counted each time: another driver may have written to one that was added in the meantime.
+        The partitions are counted each time: another driver may have written to one that was added in the meantime. Nor
+        are their leaders those of the last time: one that has become a follower may not know that yet.
         """
-        count = len(existing(client, self.topic).topics[0].partitions)
+        partitions = existing(client, self.topic, lease=lease_id(self.name)).topics[0].partitions
         scans: list[tuple[LedgerPartition, LedgerScan]] = []
         end = 0
-        for partition in partitions_of(self.name, count):
+        for partition in partitions_of(self.name, len(partitions)):
             place, reader = self.at(partition)
+            place.led(partitions)
             scans.append((place, reader.read(client, place, lease_ids=lease_ids, timeout=timeout)))
             end += reader.end
         return _together(self.topic, self.name, scans, end=end)
@@ -82,7 +85,7 @@ class Places:
     def at(self, partition: int) -> tuple[LedgerPartition, LedgerReader]:
         """Return one partition and its reader."""
         if partition not in self._readers:
-            place = LedgerPartition(topic=self.topic, partition=partition)
+            place = LedgerPartition(topic=self.topic, partition=partition, lease=lease_id(self.name))
             self._readers[partition] = (place, LedgerReader(self.name))
         return self._readers[partition]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import ErrorCode, error_code
+from ottla.errors import ErrorCode, TransactionError, error_code
 from ottla.protocol.messages.fetch import (
     FETCH,
     FetchPartition,
@@ -78,12 +78,25 @@ class LedgerReader:
             self._position, self._lease_ids = _offset(client, place, EARLIEST), ids
         deadline = time.monotonic() + timeout
         while self._position < self.end or (scan.has_open_entry and time.monotonic() < deadline):
-            for batch in split(_fetch(client, place, self._position).records or b""):
+            before = self._position
+            for batch in split(_fetch(client, place, before).records or b""):
                 if batch.last_offset >= self._position:
                     scan.take(batch)
                     self._position = batch.last_offset + 1
+            if self._position == before < self.end:
+                self._check_end(client, place)
         self._report(scan, place)
         return scan
+
+    def _check_end(self, client: BlockingClient, place: LedgerPartition) -> None:
+        """Raise TransactionError if the partition ends earlier than before: what was to be read will never come."""
+        end = _offset(client, place, LATEST)
+        if end < self.end:
+            raise TransactionError(
+                f"partition {place.partition} of the ledger topic {place.topic!r} ended at offset {self.end}, and now "
+                f"at {end}: while it was read, the topic was created again, or its newest records were lost. Start the "
+                "query again"
+            )
 
     def _report(self, scan: LedgerScan, place: LedgerPartition) -> None:
         count, first = scan.skipped.take()
@@ -99,19 +112,18 @@ class LedgerReader:
 
 
 def _offset(client: BlockingClient, place: LedgerPartition, which: int) -> int:
-    request = ListOffsetsRequest(
-        replica_id=_A_CLIENT,
-        topics=[
-            ListOffsetsTopic(
-                name=place.topic, partitions=[ListOffsetsPartition(partition_index=place.partition, timestamp=which)]
-            )
-        ],
-    )
+    def request(_version: int) -> ListOffsetsRequest:
+        partition = ListOffsetsPartition(
+            partition_index=place.partition, current_leader_epoch=place.epoch, timestamp=which
+        )
+        return ListOffsetsRequest(
+            replica_id=_A_CLIENT, topics=[ListOffsetsTopic(name=place.topic, partitions=[partition])]
+        )
 
     found, code = place.ask(
         client,
         LIST_OFFSETS,
-        lambda _version: request,
+        request,
         of=lambda answer: answer.topics[0].partitions[0],
         floor=_FIRST_WITH_ONE_OFFSET,
     )
@@ -122,23 +134,21 @@ def _offset(client: BlockingClient, place: LedgerPartition, which: int) -> int:
 
 
 def _fetch(client: BlockingClient, place: LedgerPartition, position: int) -> PartitionData:
-    request = FetchRequest(
-        max_wait_ms=_WAIT_MS,
-        min_bytes=1,
-        max_bytes=_FETCH_BYTES,
-        topics=[
-            FetchTopic(
-                topic=place.topic,
-                partitions=[
-                    FetchPartition(partition=place.partition, fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
-                ],
-            )
-        ],
-    )
+    def request(_version: int) -> FetchRequest:
+        partition = FetchPartition(
+            partition=place.partition,
+            current_leader_epoch=place.epoch,
+            fetch_offset=position,
+            partition_max_bytes=_FETCH_BYTES,
+        )
+        return FetchRequest(
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            topics=[FetchTopic(topic=place.topic, partitions=[partition])],
+        )
 
-    found, code = place.ask(
-        client, FETCH, lambda _version: request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES
-    )
+    found, code = place.ask(client, FETCH, request, of=_of, floor=_FIRST_WITH_ISOLATION, ceiling=_LAST_WITH_NAMES)
     if code is not ErrorCode.NONE:
         raise place.refused(code, "it cannot be read", right="Read")
     data: PartitionData = found
