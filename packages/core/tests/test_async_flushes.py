@@ -202,37 +202,17 @@ def test_the_loop_goes_on_if_flushes_run_out_of_time_as_a_plugin_hangs() -> None
             holder.join()
 
 
-def no_thread(thread: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
-
-
-def test_a_flush_that_finds_no_thread_begins_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated(1) as simulation:
-        producer = asynchronous(simulation)
-
-        async def main() -> None:
-            with monkeypatch.context() as patch:
-                patch.setattr(threading.Thread, "start", no_thread)
-                delivery = await producer.send("t", b"first")
-                async with rounds(simulation):
-                    await producer.flush()
-                assert delivery.done()
-            await producer.flush()
-
-        run(main())
-
-
-def test_a_flush_that_is_interrupted_as_its_thread_starts_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(thread: threading.Thread) -> None:
-        raise KeyboardInterrupt
+def test_a_flush_that_finds_no_thread_raises_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_name: str, _call: object) -> None:
+        raise RuntimeError("can't start new thread")
 
     with simulated(1) as simulation:
         producer = asynchronous(simulation)
 
         async def main() -> None:
             with monkeypatch.context() as patch:
-                patch.setattr(threading.Thread, "start", interrupted)
-                with pytest.raises(KeyboardInterrupt):
+                patch.setattr(calls, "start_thread", no_thread)
+                with pytest.raises(RuntimeError, match="can't start new thread"):
                     await producer.flush()
             await producer.flush()
 

@@ -77,24 +77,3 @@ def test_a_loop_that_is_dropped_unclosed_keeps_no_memory(producer: AsyncProducer
     producer._producer.send("u", bytes(SIZE), timeout=20).result(20)
 
     loop.close()
-
-
-def test_without_a_thread_a_close_runs_on_the_loop(
-    producer: AsyncProducer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    start = threading.Thread.start
-
-    def refused(thread: threading.Thread) -> None:
-        if thread.name.startswith("ottla-aio"):
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    async def main() -> None:
-        monkeypatch.setattr(threading.Thread, "start", refused)
-        await producer.send("t", b"last")
-        report = await producer.close(20)
-        assert (report.acknowledged, report.failed) == (2, 0)
-
-    asyncio.run(main())
-
-    assert "no thread is left for close, so the event loop waits for it" in caplog.text

@@ -14,7 +14,7 @@ from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LaterTurn, running_inbox
 from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.accumulator.running_loop import RUNNING_LOOP
-from ottla.aio.calls import NoThreadError, cancelled, in_background, on_a_thread
+from ottla.aio.calls import cancelled, in_background, on_a_thread
 from ottla.aio.flushes import FlushesOfTasks
 from ottla.aio.lookups import LookupsOfTasks
 from ottla.aio.loop_progress import LoopProgress
@@ -32,7 +32,6 @@ from ottla.errors import (
     UndeliveredError,
 )
 from ottla.errors.notes import noted_on
-from ottla.errors.robust_logger import robust_logger
 from ottla.interfaces import Headers, MetricName
 from ottla.network.cluster import PartitionInfo
 from ottla.plugins.serializer_lookups import Lookup
@@ -47,8 +46,6 @@ from ottla.results.call_hints import ASYNC_HINTS, SYNCHRONOUS_HINTS, ListedWitho
 from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
-
-logger = robust_logger(__name__)
 
 
 @with_call_hints(ASYNC_HINTS | SYNCHRONOUS_HINTS)
@@ -341,12 +338,7 @@ class AsyncProducer(metaclass=ListedWithoutHints):
         """
         if self._producer._lifecycle.forked:
             return self._producer.close(timeout)  # does nothing; the loop is the parent's, too
-        try:
-            report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
-        except NoThreadError as error:
-            client_id = self._producer.config["client.id"]
-            logger.warning("%s: no thread is left for close, so the event loop waits for it: %s", client_id, error)
-            report = self._producer.close(timeout)
+        report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
         await LaterTurn()  # behind the callbacks of the completed records
         return report
 

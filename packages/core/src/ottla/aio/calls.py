@@ -34,16 +34,12 @@ _cancellable: Final[dict[threading.Thread, Cancellation]] = {}
 """The running calls that can be cancelled."""
 
 
-class NoThreadError(RuntimeError):
-    """The system has no thread left, or the interpreter ends."""
-
-
 async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancellation | None = None) -> T:
     """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
 
     The call runs on a separate thread, because the threads of the loop's executor may all be busy. If the waiting task
     is cancelled, the call goes on; its error is logged, because no caller gets it. A *cancellation* is made then, and
-    the call that checks it ends. Raises NoThreadError if there can be no more threads; then it has not begun.
+    the call that checks it ends.
     """
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     completion = _Completion(name, future, cancellation)
@@ -159,7 +155,7 @@ def in_background(*, name: str, call: Callable[[], object]) -> None:
 
 
 def start_thread(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
-    """Run a blocking call on a thread of its own; raises NoThreadError if there can be no more threads."""
+    """Run a blocking call on a thread of its own; raises RuntimeError if there can be no more threads."""
 
     def run_cancellable() -> None:
         thread = threading.current_thread()
@@ -172,10 +168,7 @@ def start_thread(name: str, run: Callable[[], object], cancellation: Cancellatio
 
     target = run if cancellation is None else run_cancellable
     # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for.
-    try:
-        threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
-    except RuntimeError as error:
-        raise NoThreadError(str(error)) from error
+    threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
 
 
 def _wait_at_exit() -> None:

@@ -69,20 +69,17 @@ class FlushesOfTasks:
             if self._next is None:
                 self._next = SharedFlush()
             shared = self._next
-            begins, self._beginning = not self._beginning, True
+            if not self._beginning:
+                self._begin_next()
             shared.waiting += 1
-        if begins:
-            self._begin_next()
-        return shared
+            return shared
 
     def _begin_next(self) -> None:
+        self._beginning = True
         try:
             calls.start_thread("flush", self._begin_all)
-        except calls.NoThreadError:
-            self._begin_all()  # here, which is short unless a plugin hangs
-        except BaseException:  # Ctrl-C, or no memory
-            with self._lock:
-                self._beginning, self._next = False, None
+        except BaseException:  # no thread is left, or the interpreter ends
+            self._beginning, self._next = False, None
             raise
 
     def _leave(self, shared: SharedFlush) -> None:
