@@ -12,9 +12,9 @@ from inspect import CORO_SUSPENDED, getcoroutinestate
 import pytest
 from test_async_producer import asynchronous, rounds, run
 
-from ottla import DeliveryError, DeliveryReport, FlushTimeoutError, UndeliveredError
+from ottla import DeliveryError, DeliveryReport, FlushTimeoutError, ProducerClosedError, UndeliveredError
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
-from ottla.aio import calls
+from ottla.aio import calls, flushes
 from ottla.aio.happening import Happening
 from simulated_producer import Simulated, simulated
 
@@ -202,21 +202,82 @@ def test_the_loop_goes_on_if_flushes_run_out_of_time_as_a_plugin_hangs() -> None
             holder.join()
 
 
-def test_a_flush_that_finds_no_thread_raises_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(_name: str, _call: object) -> None:
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """No thread of a loop's calls can be started; the names of those that were to be."""
+    start, names = threading.Thread.start, list[str]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if not thread.name.startswith("ottla-aio-"):
+            start(thread)
+            return
+        names.append(thread.name)
         raise RuntimeError("can't start new thread")
 
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return names
+
+
+def test_a_flush_begins_on_the_loop_where_no_thread_is_left(no_threads: list[str]) -> None:
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
+        producer = asynchronous(simulation)
+
+        async def main() -> int:
+            await producer.send("t", b"v")
+            async with rounds(simulation):
+                reports = await asyncio.gather(producer.flush(), producer.flush())
+            return reports[0].acknowledged
+
+        assert run(main()) == 1
+        assert waits_left(simulation) == 0
+    assert no_threads == ["ottla-aio-flush"] * 2
+
+
+def test_a_flush_without_a_thread_does_not_wait_for_a_plugin_that_hangs(
+    no_threads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flushes, "LOCK_TIMEOUT_SECONDS", 0.05)
     with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        held, free = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            with simulation.accumulator._batches.lock:
+                held.set()
+                free.wait(30)
+
+        holder = threading.Thread(target=hang)
+        holder.start()
+        assert held.wait(20)
+        try:
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                run(producer.flush())
+        finally:
+            free.set()
+            holder.join()
+        assert run(producer.flush()).pending == 0
+    assert len(no_threads) == 2
+
+
+@pytest.mark.parametrize("timeout", [None, 30, 0])
+def test_a_producer_closes_where_no_thread_is_left(no_threads: list[str], timeout: float | None) -> None:
+    with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)
 
         async def main() -> None:
-            with monkeypatch.context() as patch:
-                patch.setattr(calls, "start_thread", no_thread)
-                with pytest.raises(RuntimeError, match="can't start new thread"):
-                    await producer.flush()
-            await producer.flush()
+            delivery = await producer.send("t", b"v")
+            if timeout == 0:
+                with pytest.raises(UndeliveredError):
+                    await producer.close(timeout)
+            else:
+                assert (await producer.close(timeout)).acknowledged == 1
+                assert delivery.done()
+            with pytest.raises(ProducerClosedError):
+                await producer.send("t", b"v")
+            await producer.close()
 
         run(main())
+    assert no_threads == ["ottla-aio-close"] * 2
 
 
 def test_tasks_of_two_loops_share_a_flush() -> None:

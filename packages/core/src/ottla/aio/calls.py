@@ -34,6 +34,10 @@ _cancellable: Final[dict[threading.Thread, Cancellation]] = {}
 """The running calls that can be cancelled."""
 
 
+class NoThreadError(RuntimeError):
+    """No thread can be started: the system has no more of them, or the interpreter ends."""
+
+
 async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancellation | None = None) -> T:
     """Return what *call* returns, or raise what it raises. Other tasks run meanwhile.
 
@@ -150,12 +154,12 @@ def in_background(*, name: str, call: Callable[[], object]) -> None:
 
     try:
         start_thread(name, run)
-    except RuntimeError as error:  # no thread is left; or the interpreter ends, and has closed all producers
+    except NoThreadError as error:  # if the interpreter ends, it has closed all producers
         _log_lost(name, error)
 
 
 def start_thread(name: str, run: Callable[[], object], cancellation: Cancellation | None = None) -> None:
-    """Run a blocking call on a thread of its own; raises RuntimeError if there can be no more threads."""
+    """Run a blocking call on a thread of its own; raises NoThreadError if there can be no more threads."""
 
     def run_cancellable() -> None:
         thread = threading.current_thread()
@@ -168,7 +172,10 @@ def start_thread(name: str, run: Callable[[], object], cancellation: Cancellatio
 
     target = run if cancellation is None else run_cancellable
     # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for.
-    threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
+    try:
+        threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
+    except RuntimeError as error:
+        raise NoThreadError(str(error)) from error
 
 
 def _wait_at_exit() -> None:

@@ -1,7 +1,7 @@
 """Flushes of tasks. One thread begins all that were called by then, and none waits on a thread.
 
-A flush takes a lock that a plugin may hold, and may choose partitions, so it does not begin on the loop's thread. A
-thread for each would be thousands, if each request of a web service waits for a flush of its own.
+A flush takes a lock that a plugin may hold, and may choose partitions, so it does not begin on the loop's thread if
+another can be started. A thread for each would be thousands, if each request of a web service waits for its own.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ class SharedFlush:
         self.waiting = 0
         self.error: BaseException | None = None
 
-    def begin(self, flushes: Flushes) -> None:
-        """Let every queued batch leave. An error is for the tasks."""
+    def begin(self, flushes: Flushes, *, without: calls.NoThreadError | None = None) -> None:
+        """Let every queued batch leave. An error is for the tasks.
+
+        *without* a thread, this is called on that of the loop, and waits for the lock only for a moment.
+        """
         try:
-            flushes.begin(self.wait, None)
+            if not flushes.begin(self.wait, None if without is None else LOCK_TIMEOUT_SECONDS):
+                self.error = without
         except BaseException as error:
             self.error = error
         self.begun.happen()
@@ -69,18 +73,24 @@ class FlushesOfTasks:
             if self._next is None:
                 self._next = SharedFlush()
             shared = self._next
-            if not self._beginning:
-                self._begin_next()
+            no_thread = None if self._beginning else self._begin_next()
             shared.waiting += 1
-            return shared
+        if no_thread is not None:
+            shared.begin(self._flushes, without=no_thread)
+        return shared
 
-    def _begin_next(self) -> None:
+    def _begin_next(self) -> calls.NoThreadError | None:
+        """Start a thread that begins the next flush; return the error if none can be started. Under the lock."""
         self._beginning = True
         try:
             calls.start_thread("flush", self._begin_all)
-        except BaseException:  # no thread is left, or the interpreter ends
+        except calls.NoThreadError as error:
+            self._beginning, self._next = False, None
+            return error
+        except BaseException:
             self._beginning, self._next = False, None
             raise
+        return None
 
     def _leave(self, shared: SharedFlush) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from ottla.aio.calls import on_a_thread
+from ottla.aio.calls import NoThreadError, on_a_thread
 from ottla.aio.happening import Happening
 from ottla.concurrency.environment import Environment
 from ottla.concurrency.locks import SignalSafeLock
@@ -117,7 +117,7 @@ class LookupsOfTasks:
 
         try:
             await on_a_thread(name="prepare", call=prepare)
-        except RuntimeError as error:  # no thread is left, or the interpreter ends
+        except NoThreadError as error:
             self._end(use)
             raise SerializationError(
                 f"{lookup.what} could not be serialized: no thread is left for its lookup: {error}"

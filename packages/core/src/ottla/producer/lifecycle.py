@@ -160,6 +160,11 @@ class Lifecycle:
         # In three parts: if this process is stopped in one, that thread has another one.
         return any(self._io_thread.join(part) for part in (seconds, GRACE_SECONDS / 2, GRACE_SECONDS / 2))
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the I/O thread has ended after `begin_close`; never blocks."""
+        return self._io_thread.join(0.0)
+
     def begin_close(self, timeout: float) -> None:
         """Refuse records, and have the I/O thread end within *timeout* seconds."""
         self._refuse(ProducerClosedError("the producer is closed"))
