@@ -64,6 +64,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "closed_by",
         "completed_at",
         "created_at",
+        "doubted_at",
         "drained_at",
         "earlier_tries",
         "full",
@@ -74,6 +75,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "last_error",
         "last_node",
         "leader_epoch",
+        "maybe_at",
         "maybe_written",
         "overhead",
         "queued_bytes",
@@ -107,6 +109,8 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self._in_flight_seconds = 0.0
         self.response_lost = False  # an attempt ended without a response
         self.maybe_written = False  # an attempt may have reached the append; later ones do not change that
+        self.maybe_at: tuple[tuple[int | None, int], ...] = ()  # node and leader epoch of such attempts
+        self.doubted_at: float | None = None  # since when another broker that may not be the leader lacks batches
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
@@ -133,6 +137,21 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         code of `REFUSED_BEFORE_APPEND`.
         """
         return self.in_flight or self.maybe_written
+
+    def note_maybe_written(self) -> None:
+        """Note that the last attempt may have reached the append."""
+        self.maybe_written = True
+        place = (self.last_node, self.leader_epoch)
+        if place not in self.maybe_at:
+            self.maybe_at = (*self.maybe_at, place)
+
+    def has_newest_leader(self) -> bool:
+        """Return whether the last attempt's broker led the partition after each one that may have written the batch.
+
+        If it was the same one, its answer is as good. Without ids of topics no leader epochs are known.
+        """
+        node, epoch = self.last_node, self.leader_epoch
+        return all(each == node or 0 <= its_epoch < epoch for each, its_epoch in self.maybe_at)
 
     @property
     def columns(self) -> Columns:
@@ -196,6 +215,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.attempts, self.unlimited_retries = batch.attempts, batch.unlimited_retries
         self.last_node, self.last_error = batch.last_node, batch.last_error
         self.response_lost, self.maybe_written = batch.response_lost, batch.maybe_written
+        self.maybe_at, self.doubted_at = batch.maybe_at, batch.doubted_at
         self.leader_epoch = batch.leader_epoch
         self.drained_at, self.sealed_at, self.sent_at = batch.drained_at, batch.sealed_at, batch.sent_at
         self.closed_at, self.closed_by = batch.closed_at, CloseReason.SPLIT

@@ -157,10 +157,13 @@ class Sequences:
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
-    def on_sequence_error(self, batch: ProducerBatch, *, forgotten: bool = False) -> SequenceErrorAction:
+    def on_sequence_error(
+        self, batch: ProducerBatch, *, forgotten: bool = False, certain: bool = True
+    ) -> SequenceErrorAction:
         """Return what to do with a batch whose broker answered that it lacks the batches before it.
 
-        *forgotten*: it has no state of the producer, as after the deletion of its records before Kafka 2.4.
+        *forgotten*: it has no state of the producer, as after the deletion of its records before Kafka 2.4. If it is
+        not *certain*, another broker may lead the partition, and have the batch.
         """
         numbers = self._numbers(batch)
         if numbers.in_flight[0] is not batch:
@@ -175,6 +178,8 @@ class Sequences:
             # the leader has lost records.
             self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
             return SequenceErrorAction.FAIL
+        if not certain:
+            return SequenceErrorAction.RETRY
         if batch.maybe_written and (numbers.next_uncertain or numbers.acknowledged_later or numbers.split_in_doubt):
             # An earlier attempt may still arrive, of this batch or of the missing one, over a lost connection. If later
             # batches were acknowledged, this one is very probably written; a part is, if the whole batch is.

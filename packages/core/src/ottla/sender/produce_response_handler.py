@@ -5,7 +5,7 @@ The action for each error code is in `ottla.sender.produce_error_actions`.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
@@ -35,6 +35,12 @@ from ottla.sender.sender_metrics import count_retry
 from ottla.sender.split_log import SplitLog
 
 logger = robust_logger(__name__)
+
+
+DOUBT_SECONDS: Final = 30.0
+"""Seconds in which another leader that may have a batch is to be found. A broker that was cut off from the others is
+replaced after `broker.session.timeout.ms`, 9 to 18 seconds, and metadata names it as the leader until it is asked of
+another one."""
 
 
 class ProduceResponseHandler:
@@ -72,8 +78,9 @@ class ProduceResponseHandler:
 
         *written*: the request may have reached the broker.
         """
-        batch.response_lost |= written
-        batch.maybe_written |= written
+        if written:
+            batch.response_lost = True
+            batch.note_maybe_written()
         if isinstance(error, UnsupportedVersionError):
             return failed(batch, error, now)
         self._metadata.request_update()
@@ -86,11 +93,13 @@ class ProduceResponseHandler:
         if isinstance(response, Acknowledged):
             return without_time_of_repeat(batch, response) if batch.maybe_written else response
         if response is None:
-            batch.response_lost = batch.maybe_written = True
+            batch.response_lost = True
+            batch.note_maybe_written()
             return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
         if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
             return self._on_sequence_error(batch, response, now)
-        batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND
+        if response.code not in REFUSED_BEFORE_APPEND:
+            batch.note_maybe_written()
         error = BrokerError(response.code, response.message)
         action = PRODUCE_ERROR_ACTIONS[response.code]
         match action:
@@ -141,11 +150,17 @@ class ProduceResponseHandler:
 
         A batch that came too early is sent again unchanged. If it is the first in flight, the broker lacks the batches
         before it. Then it is renumbered in another epoch, or it fails if that could write it twice. In a transaction it
-        is renumbered only if the broker has forgotten the producer.
+        is renumbered only if the broker has forgotten the producer. If another leader may have the batch, it is sent
+        again unchanged for a while: the broker may have lost the partition without knowing it yet.
         """
         error = BrokerError(response.code, response.message)
         forgotten = response.code is ErrorCode.UNKNOWN_PRODUCER_ID
-        refused = self._sequences.on_sequence_error(batch, forgotten=forgotten)
+        certain = forgotten or batch.has_newest_leader()
+        if not certain:
+            batch.doubted_at = now if batch.doubted_at is None else batch.doubted_at
+            certain = now - batch.doubted_at >= DOUBT_SECONDS
+            self._metadata.request_update()
+        refused = self._sequences.on_sequence_error(batch, forgotten=forgotten, certain=certain)
         if refused is SequenceErrorAction.FAIL:
             return failed(batch, error, now)
         if refused is SequenceErrorAction.RENUMBER:
@@ -153,7 +168,8 @@ class ProduceResponseHandler:
             # deleted, this one included, after readers got it.
             batch.response_lost = False
             batch.maybe_written &= forgotten
-        return self.retry(batch, error, now, consequence=refused is SequenceErrorAction.RETRY)
+            batch.maybe_at, batch.doubted_at = (), None
+        return self.retry(batch, error, now, consequence=certain and refused is SequenceErrorAction.RETRY)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""

@@ -156,7 +156,8 @@ class Sender:
         self._sequences.recover()
         for batch in reversed(lost):  # each is put at the front of its queue
             if batch.attempts:
-                batch.response_lost = batch.maybe_written = True
+                batch.response_lost = True
+                batch.note_maybe_written()
             batch.mark_returned(now)
             if not batch.attempts:  # it had not left yet
                 self._accumulator.requeue(batch, error, now)
