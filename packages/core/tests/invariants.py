@@ -293,9 +293,12 @@ class Transactions:
         self._excused: set[int] = set()
 
     def excuse(self) -> None:
-        """Note that the coordinator loses the transaction that is open, or was committed last."""
+        """Note that the coordinator loses the transaction that is open, or was committed last.
+
+        That is the last one but one if the program has given the last one up.
+        """
         committed = [number for number, (outcome, *_rest) in enumerate(self._ended) if outcome != ABORTED]
-        self._excused |= {len(self._ended), *committed[-1:]}
+        self._excused |= {len(self._ended), *committed[-2:]}
 
     def note(self, outcome: str, records: Sequence[Sent], offset: int | None) -> None:
         """Add a transaction."""
