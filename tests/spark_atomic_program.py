@@ -198,10 +198,11 @@ class StoppingOwner(TransactionOwner):
 
     stop: Stop
 
-    def mark(self, shared: SharedTransaction, marker: Marker) -> None:
+    def mark(self, shared: SharedTransaction, marker: Marker, *, read: bool = False) -> Marker | None:
         self.stop.at("before the marker")
-        TransactionOwner.mark(self, shared, marker)
+        committed = TransactionOwner.mark(self, shared, marker, read=read)
         self.stop.at("before the commit")
+        return committed
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         ended = TransactionOwner.end(self, shared, commit=commit)

@@ -51,6 +51,16 @@ def opened(owner: TransactionOwner) -> Iterator[SharedTransaction]:
     owner.end(shared, commit=False)
 
 
+def test_a_marker_is_added_and_the_committed_one_returned(owner: TransactionOwner) -> None:
+    shared = owner.open(None)
+    committed = owner.mark(shared, Marker(query="q", batch=1), read=True)
+    unread = owner.mark(shared, Marker(query="q", batch=1))
+    owner.end(shared, commit=False)
+
+    assert committed == Marker(query="q", batch=0)
+    assert unread is None
+
+
 def test_an_open_transaction_is_shown_with_its_future_and_the_last_marker(
     kafka: KafkaCluster, owner: TransactionOwner, opened: SharedTransaction
 ) -> None:

@@ -68,6 +68,7 @@ PRIVATE = {
     "ottla.transactions.admin.descriptions",
     "ottla.transactions.admin.group_offsets",
     "ottla.transactions.admin.open_transactions",
+    "ottla.transactions.admin.transaction_owner",
     "ottla.transactions.current_transaction",
     "ottla.transactions.coordinator_request",
     "ottla.transactions.transaction_requests",

@@ -3,9 +3,10 @@
 It commits each batch once, whatever fails. It uses neither Spark nor sockets: brokers and the batch's rows are behind
 two small interfaces, so that tests can make every step fail.
 
-One rule makes this safe. Before the driver writes a batch, it initializes the transactional id, which gives it a new
+Two rules make this safe. Before the driver writes a batch, it initializes the transactional id, which gives it a new
 epoch, and then reads the marker. The new epoch aborts an open transaction and fences the previous owner, so the marker
-cannot change any more.
+cannot change any more. And the broker that the driver asked may have been paused until another one took its place, and
+have an earlier marker. So the marker is read once more, from the broker that has taken the next one, before the commit.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Owner(Protocol):
     def markers_for_other_topics(self) -> Mapping[str, Marker]:
         """Return the markers that the group has for other topics than that of the marker, for an error message."""
 
-    def mark(self, shared: SharedTransaction, marker: Marker) -> None:
-        """Add a marker to the transaction."""
+    def mark(self, shared: SharedTransaction, marker: Marker, *, read: bool = False) -> Marker | None:
+        """Add a marker to the transaction. With *read*, return the committed one, as the same coordinator has it."""
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         """Commit or abort the transaction."""
@@ -99,6 +100,7 @@ class BatchDriver:
         self._open: SharedTransaction | None = None  # not passed to any task yet
         self._before: SharedTransaction | None = None  # the last one, if its EndTxn did not return the next epoch
         self._last: Marker | None = None  # as read when the epoch was assigned
+        self._certain = False  # the last marker is our own, or a broker that took one of ours has it, too
         self._fenced: ProducerFencedError | None = None
 
     def write(self, batch: int, rows: Rows) -> BatchWritten:
@@ -147,6 +149,8 @@ class BatchDriver:
                 return BatchWritten(batch=batch, records=in_doubt, attempts=tried)
             logger.warning("batch %d: the commit failed: %s", batch, problem)
             failures.append(problem)
+            if isinstance(problem, _OutdatedMarkerError):
+                in_doubt = None
         if in_doubt is not None and self._is_in_kafka(asked):
             return BatchWritten(batch=batch, records=in_doubt, attempts=tried)
         raise BatchFailedError(
@@ -176,14 +180,16 @@ class BatchDriver:
         else:
             shared = self._owner.open(None)
             # If this raises, `_open` stays None, and the next call takes the transactional id over again.
-            self._last = self._owner.marker()
+            self._last, self._certain = self._owner.marker(), False
             self._open = shared
         return self._open
 
     def _commit(self, shared: SharedTransaction, marker: Marker) -> Exception | None:
         """Commit. Returns None on success, else the error; after an error the marker must be read again."""
         try:
-            self._owner.mark(shared, marker)
+            committed = self._owner.mark(shared, marker, read=not self._certain)
+            if not self._certain and committed != self._last:
+                return self._abort_outdated(shared, committed)
             ended = self._owner.end(shared, commit=True)
         except TransactionTimeoutError as unclear:
             self._open = None
@@ -194,10 +200,20 @@ class BatchDriver:
                 f"its transaction was {ended.outcome.value} before the commit: it lasted longer than "
                 "transaction.timeout.ms, or another client aborted it"
             )
-        self._last = marker
+        self._last, self._certain = marker, True
         self._open = ended.following
         self._before = shared if ended.following is None else None
         return None
+
+    def _abort_outdated(self, shared: SharedTransaction, committed: Marker | None) -> Exception:
+        """Abort a transaction that was begun after another marker than the *committed* one; return why."""
+        problem = _OutdatedMarkerError(
+            f"{self._owner.where} had {_batch_of(self._last)}, and has {_batch_of(committed)}: the broker that was "
+            "asked first was no longer its coordinator"
+        )
+        self._abort(shared, problem)
+        self._last, self._certain = committed, True
+        return problem
 
     def _abort(self, shared: SharedTransaction, cause: Exception) -> None:
         """Abort the transaction, which also fences tasks that still write."""
@@ -230,3 +246,11 @@ class BatchDriver:
 
     def _forget(self) -> None:
         self._open = self._before = None
+
+
+class _OutdatedMarkerError(BatchFailedError):
+    """The marker by which a batch was written was not the last one."""
+
+
+def _batch_of(marker: Marker | None) -> str:
+    return "no marker" if marker is None else f"the marker of batch {marker.batch}"

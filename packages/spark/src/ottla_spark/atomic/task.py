@@ -2,7 +2,9 @@
 
 A task never sends rows twice: it refuses to run as a second attempt, and when another task has written to its
 partitions in this epoch. When Spark runs a stage again, its attempts start at 0 again. Brokers acknowledge and drop a
-batch whose sequence numbers they already have; the offset in that response is from before this task began.
+batch whose sequence numbers they already have; the offset in that response is from before this task began. If the other
+task's records were not replicated when this one began, the offset does not show it, and only the driver notices the
+second attempt of the stage.
 """
 
 from __future__ import annotations

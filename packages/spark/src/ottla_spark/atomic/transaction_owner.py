@@ -20,6 +20,7 @@ from ottla.transactions import (
 )
 from ottla.transactions.admin.blocking_client import blocking_client
 from ottla.transactions.admin.group_offsets import committed_by_group
+from ottla.transactions.admin.transaction_owner import Sharing
 from ottla_spark.atomic.marker import Marker
 from ottla_spark.options.shipped_files import with_shipped_files
 
@@ -84,10 +85,15 @@ class TransactionOwner:
                         markers[found.topic] = Marker.from_offset(OffsetAndMetadata(found.offset, found.metadata))
         return markers
 
-    def mark(self, shared: SharedTransaction, marker: Marker) -> None:
-        """Add a marker to the transaction."""
-        with sharing(self._connection, timeout=self.timeout) as owner:
-            owner.commit_offsets(shared, {(self.marker_topic, 0): marker.to_offset()}, self.transactional_id)
+    def mark(self, shared: SharedTransaction, marker: Marker, *, read: bool = False) -> Marker | None:
+        """Add a marker to the transaction. With *read*, return the committed one, as the same coordinator has it."""
+        with blocking_client(self._connection, timeout=self.timeout) as client:
+            offsets = {(self.marker_topic, 0): marker.to_offset()}
+            Sharing(client).commit_offsets(shared, offsets, self.transactional_id)
+            for found in committed_by_group(client, self.transactional_id) if read else ():
+                if (found.topic, found.partition) == (self.marker_topic, 0):
+                    return Marker.from_offset(OffsetAndMetadata(found.offset, found.metadata))
+        return None
 
     def end(self, shared: SharedTransaction, *, commit: bool) -> Ended:
         """Commit or abort the transaction."""
