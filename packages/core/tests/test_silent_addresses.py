@@ -11,11 +11,11 @@ import pytest
 from broker_on_a_socket import SocketBroker
 
 from machine import Machine
-from ottla import Producer
+from ottla import Delivery, Producer
 from ottla.interfaces import Target
 from ottla.network.connection import SLOW_AFTER
 from ottla.network.selector_interface import Address
-from ottla_testkit.simulation import LinkConditions, SimulatedCluster
+from ottla_testkit.simulation import LinkConditions, SimulatedBroker, SimulatedCluster, Simulation
 
 NAME = "two.addresses.example"
 
@@ -134,6 +134,42 @@ def test_a_broker_is_lost_once_all_its_addresses_have_failed() -> None:
 
     assert not machine.metadata.cluster.bootstrap
     assert all(connection.broker.id >= 0 for connection in machine.client._connections)
+
+
+@pytest.mark.rule("network.connect.silent")
+def test_brokers_that_are_lost_one_by_one_are_lost_at_all_addresses() -> None:
+    """Each of them is tried again and again meanwhile, so that one of its addresses is hardly ever the last one."""
+    nodes = range(1, 9)
+    cluster = SimulatedCluster.of(*nodes)
+    cluster.create("t", *nodes)
+    simulation = Simulation(cluster)
+    network = simulation.network
+    network.wire = LinkConditions(round_trip=0.02)
+    network.resolve = lambda host, port, canonical=False: [  # type: ignore[method-assign]
+        Address(host=host, target=Target(0, f"{host}/{number}")) for number in range(3)
+    ]
+    producer = simulation.producer(bootstrap_servers="seed:9092", linger_ms=0)
+
+    def send() -> list[Delivery]:
+        return [producer.send("t", b"value", partition=number, timestamp_ms=1) for number in range(8)]
+
+    def program() -> None:
+        for delivery in send():
+            delivery.result(20)
+        waiting = []
+        for node in nodes:  # the cluster moves
+            network.hosts.refusing.add(f"broker-{node}")
+            network.cut(node)
+            waiting += send()
+            simulation.sleep(3)
+        cluster.brokers[9] = SimulatedBroker(cluster=cluster, id=9)
+        cluster.seed = 9
+        cluster.topics["t"].leaders[:] = [9] * 8
+        for delivery in waiting:
+            delivery.result(20)
+        producer.close(20)
+
+    simulation.run(program)
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class Connection:
     failures: int = 0
     # In a row; a connection that is lost after it became ready is a failure, but no setup failed.
     failed_setups: int = 0
-    failed_at: float = float("-inf")
+    failed_at: float = float("-inf")  # when the last of its addresses failed, since the broker last answered
     last_failure: OttlaError | None = None
     reached: bool = False  # it was ready once
     answered: bool = False  # it answered ApiVersions once
@@ -183,10 +183,10 @@ class Connection:
         self.received_any = True
         if not self.failures or self.unchecked:
             return False
-        self.failures = 0
+        self.failures, self.failed_at = 0, float("-inf")
         return True
 
-    def note_failure(self, error: OttlaError, *, final: bool) -> None:
+    def note_failure(self, error: OttlaError, now: float, *, final: bool) -> None:
         """Note why an address failed; if it was the last one, whether the broker refuses us, with the errors of all.
 
         If one address has refused the login or certificate, it is enough that the others failed, as with brokers.
@@ -195,8 +195,10 @@ class Connection:
             self.refusal_so_far = error
         elif not isinstance(self.refusal_so_far, SecurityError):
             self.refusal_so_far = None
+        self.failures += 1
         self.failed_addresses.note(self.address, error)
         if not self.addresses:
+            self.failed_at = now
             self.refusal = None if self.refusal_so_far is None else self.failed_addresses.named(self.refusal_so_far)
             self.refusal_so_far = None
             self.failed_addresses.clear()

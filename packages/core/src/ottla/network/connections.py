@@ -98,11 +98,13 @@ class Connections:
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:
-        """Return whether each of these brokers failed after *since* at every address of its name."""
+        """Return whether each of these brokers failed after *since* at every address of its name.
+
+        Also if another round of its addresses has begun: those of many brokers would hardly end at the same time.
+        """
         connections = [self._by_node.get(broker.id) for broker in brokers]
         return all(
-            c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since and not c.addresses
-            for c in connections
+            c is not None and c.stage is Stage.DISCONNECTED and c.failures and c.failed_at > since for c in connections
         )
 
     def refusal_of_all(self, brokers: Collection[Broker]) -> OttlaError | None:
