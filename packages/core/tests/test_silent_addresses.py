@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import socket
 from collections.abc import Iterator, Sequence
@@ -86,16 +87,42 @@ def test_a_silent_address_is_tried_last_from_then_on() -> None:
     assert set(seen) == {"good"}
 
 
-def test_an_address_that_answers_again_is_in_its_place() -> None:
-    machine = connected(machine_with("first", "second", silent=["first"]))
-    machine.network.hosts.black_holes = {"second"}
+def test_an_address_that_answers_again_is_tried_before_silent_ones() -> None:
+    machine = connected(machine_with("first", "second", "third", silent=["first", "second"]))
+    machine.network.hosts.black_holes = {"first", "third"}
     machine.network.cut(1)
     seconds_until_metadata(machine)
+    machine.network.hosts.black_holes = set()
     machine.network.cut(1)
     seen = tried(machine)
     seconds_until_metadata(machine)
 
-    assert seen == ["first"]
+    assert seen == ["second"]
+
+
+def test_silent_addresses_that_a_name_no_longer_has_are_forgotten() -> None:
+    machine = machine_with()
+    lookups = itertools.count()
+
+    def resolve(host: str, port: int, *, canonical: bool = False) -> Sequence[Address]:
+        machine.network.hosts.black_holes.add(silent := f"silent-{next(lookups)}")
+        return [Address(host=each, target=Target(0, each)) for each in (silent, "good")]
+
+    machine.network.resolve = resolve  # type: ignore[method-assign]
+    connected(machine)
+    for _ in range(5):
+        machine.network.cut(1)
+        seconds_until_metadata(machine)
+
+    assert len(machine.client._connections[1].silent) == 1
+
+
+def test_a_far_address_in_front_of_silent_ones_gets_more_time() -> None:
+    """With each failure, since the last address, which may take as long as the setup, is always a silent one."""
+    machine = machine_with("far", "silent", "dead", silent=["silent", "dead"])
+    machine.network.wire = LinkConditions(round_trip=3 * SLOW_AFTER)
+
+    seconds_until_metadata(machine)
 
 
 @pytest.mark.rule("network.connect.silent")
