@@ -10,9 +10,11 @@ import attrs
 import pytest
 
 from ottla.errors import AuthenticationError, ConnectionFailedError, OttlaError, SecurityError
+from ottla.interfaces import Target
 from ottla.network.cluster import Broker
 from ottla.network.connection_stage import Stage
 from ottla.network.connections import Connections
+from ottla.network.selector_interface import Address
 
 REFUSED: Final = AuthenticationError("wrong password")
 LOST: Final = ConnectionFailedError("reset")
@@ -90,6 +92,26 @@ def test_no_broker_is_left_if_each_failed_since_a_time(known: Sequence[Known | N
     connections, brokers = connections_of(*known)
 
     assert bool(connections.none_left(brokers, since=since)) is none
+
+
+def test_a_broker_that_answered_since_is_left_while_an_address_is_untried() -> None:
+    connections, brokers = connections_of(UNUSED)
+    connection = connections.of(brokers[0])
+    connection.note_failure(LOST, 1.0, final=False)
+    assert connections.none_left(brokers)
+
+    connection.become_ready(2.0)
+    assert connection.note_working()
+    connection.lost()
+    address = Address(host="broker-0", target=Target(0, "second"))
+    connection.addresses = [address]
+    connection.note_failure(LOST, 3.0, final=False)
+    assert not connections.none_left(brokers)
+
+    connection.begin_address(3.0)
+    connection.note_failure(LOST, 4.0, final=False)
+    connection.addresses = [address]  # of another round
+    assert connections.none_left(brokers)
 
 
 OTHER: Final = ConnectionFailedError("no common version")

@@ -117,6 +117,16 @@ def test_silent_addresses_that_a_name_no_longer_has_are_forgotten() -> None:
     assert len(machine.client._connections[1].silent) == 1
 
 
+def test_an_address_behind_one_that_refuses_has_time_of_its_own() -> None:
+    machine = machine_with("refusing", "good")
+    machine.network.hosts.refusing.add("refusing")
+    machine.network.wire = LinkConditions(round_trip=0.9 * SLOW_AFTER)
+    seen = tried(machine)
+    seconds_until_metadata(machine)
+
+    assert seen == ["refusing", "good"]
+
+
 def test_a_far_address_in_front_of_silent_ones_gets_more_time() -> None:
     """With each failure, since the last address, which may take as long as the setup, is always a silent one."""
     machine = machine_with("far", "silent", "dead", silent=["silent", "dead"])

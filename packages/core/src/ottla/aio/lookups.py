@@ -95,7 +95,7 @@ class LookupsOfTasks:
             threads = self._threads.get(use.place)
             if threads is not None:
                 threads.unused.pop(use, None)
-        return use.granted.happened
+            return use.granted.happened
 
     def _take_unused(self, use: ThreadUse) -> None:
         """Let this task, which runs, have the thread that another one was granted and has not used in time."""
