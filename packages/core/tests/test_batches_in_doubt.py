@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.delivery import Delivery
 from ottla.errors import (
     AbortableTransactionError,
@@ -75,6 +76,25 @@ def move_out_of_reach(simulation: Simulated) -> None:
 
 
 # Without transactions
+
+
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.parametrize("in_doubt", [True, False])
+def test_a_batch_in_doubt_waits_for_the_true_leader(in_doubt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that may have lost the partition unnoticed lacks the batch, which another one may have."""
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: not in_doubt)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3,
+        ]
+        delivery = simulation.producer.send("t", b"second")
+        simulation.run_until_idle()
+
+        assert delivery.exception() is None
+        assert simulation.log() == [b"first", b"second", *([] if in_doubt else [b"second"])]
 
 
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:

@@ -45,6 +45,11 @@ def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> No
     histories.run("trimmed", 128_358)
 
 
+@pytest.mark.rule("sender.answer.doubt")
+def test_a_broker_that_was_replaced_unnoticed_does_not_double_a_record() -> None:
+    histories.run("replicated", 131_430)
+
+
 def test_a_call_of_a_task_may_wait_while_its_process_is_stopped() -> None:
     histories.run("cancelled", 900_007)
 

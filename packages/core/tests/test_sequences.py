@@ -885,3 +885,44 @@ def test_a_later_epoch_at_the_leader_outlasts_the_next_failure() -> None:
     sequences.resolve()
 
     assert sequences.producer_id_and_epoch is None  # in its next epoch, both producers would be one
+
+
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.parametrize(
+    ("earlier", "last", "expected"),
+    [
+        ([(1, 5)], (1, 5), True),
+        ([(1, 5)], (2, 6), True),
+        ([(1, 5)], (2, 5), False),
+        ([(1, 5)], (2, 4), False),
+        ([(1, -1)], (2, -1), False),
+        ([(1, -1)], (2, 7), False),
+        ([(1, 5), (2, 6)], (3, 7), True),
+        ([(1, 5), (2, 7)], (3, 6), False),
+        ([], (2, -1), True),
+    ],
+)
+def test_a_broker_leads_last_if_all_leaders_before_had_smaller_epochs(
+    earlier: list[tuple[int, int]], last: tuple[int, int], expected: bool
+) -> None:
+    made = batch()
+    for made.last_node, made.leader_epoch in earlier:
+        made.note_maybe_written()
+    made.last_node, made.leader_epoch = last
+
+    assert made.has_newest_leader() is expected
+
+
+@pytest.mark.rule("sender.answer.doubt")
+def test_a_batch_that_another_leader_may_have_is_sent_again_unchanged() -> None:
+    sequences = numbered()
+    known(sequences)
+    first = batch()
+    leave(sequences, first)
+    first.maybe_written = True
+    sequences.mark_returned(first)
+
+    assert sequences.on_sequence_error(first, certain=False) is SequenceErrorAction.RETRY
+    sequences.resolve()
+    assert (base(first), epoch(first)) == (1, FIRST)
+    assert sequences.may_leave(first)
