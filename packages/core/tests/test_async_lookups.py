@@ -17,9 +17,10 @@ from ottla import Delivery
 from ottla.aio import calls
 from ottla.aio.async_producer import AsyncProducer
 from ottla.aio.lookups import MAX_THREADS, USED_WITHIN, LookupsOfTasks
-from ottla.concurrency.environment import SYSTEM
+from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import NotPreparedError, SerializationError
 from ottla.interfaces import Header
+from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import Simulated, simulated
 
 WITHIN = 30.0
@@ -307,3 +308,26 @@ def test_a_lookup_has_the_time_that_the_waits_before_it_have_left() -> None:
 
     assert asyncio.run(main()) == "queued"
     assert waits[0] >= 20.0
+
+
+def test_a_thread_that_is_taken_over_is_counted_once() -> None:
+    clock = ManualClock()
+    lookups, place = LookupsOfTasks(Environment(clock=clock)), (1, "t")
+    used = [lookups._ask(place) for _ in range(MAX_THREADS)]
+    idle, running, waiting = (lookups._ask(place) for _ in range(3))
+    lookups._end(used[0])  # its thread is that of a task that does not run
+    lookups._take_unused(running)
+    assert not running.granted.happened
+    clock.advance(USED_WITHIN)
+    lookups._take_unused(running)
+    lookups._take_unused(running)  # harmless
+    lookups._take_unused(waiting)
+    assert (idle.over, running.granted.happened, waiting.granted.happened) == (True, True, False)
+
+    lookups._end(idle)
+    assert not waiting.granted.happened
+    lookups._end(running)
+    assert waiting.granted.happened
+    for use in (*used, waiting):
+        lookups._end(use)
+    assert not lookups._threads
