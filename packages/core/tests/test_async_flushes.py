@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,8 +16,11 @@ from test_async_producer import asynchronous, rounds, run
 from ottla import DeliveryError, DeliveryReport, FlushTimeoutError, ProducerClosedError, UndeliveredError
 from ottla.accumulator.batch_outcome import Acknowledged, Failed
 from ottla.aio import calls, flushes
+from ottla.aio.flushes import SharedFlush
 from ottla.aio.happening import Happening
 from simulated_producer import Simulated, simulated
+
+HANG_GUARD = 20.0
 
 REFUSED = DeliveryError("refused", topic="t", partition=0, attempts=1, possibly_persisted=False)
 
@@ -216,6 +220,30 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     return names
+
+
+@pytest.mark.parametrize("threads", [True, False], ids=["thread", "no thread"])
+def test_a_flush_whose_caller_is_interrupted_disturbs_no_other(
+    threads: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As in a notebook, where the producer is used again: the handler runs at the end of the lock's block."""
+
+    class Interrupting(SharedFlush):
+        def __init__(self) -> None:
+            super().__init__()
+            signal.raise_signal(signal.SIGINT)
+
+    if not threads:
+        request.getfixturevalue("no_threads")
+    with simulated(1) as simulation:
+        producer = asynchronous(simulation)
+        loop = asyncio.new_event_loop()
+        with monkeypatch.context() as patch:
+            patch.setattr(flushes, "SharedFlush", Interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                loop.run_until_complete(producer.flush())
+        loop.run_until_complete(asyncio.wait_for(producer.flush(), HANG_GUARD))
+        loop.close()
 
 
 def test_a_flush_begins_on_the_loop_where_no_thread_is_left(no_threads: list[str]) -> None:
