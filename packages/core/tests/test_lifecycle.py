@@ -103,20 +103,20 @@ def test_ctrl_c_in_the_wait_of_a_close_leaves_the_rest_to_the_exit(
     main = threading.get_ident()
 
     def interrupt() -> None:
-        wait_until(lambda: producer._lifecycle.refusal is not None, timeout=HANG_GUARD)
+        wait_until(lambda: closing._lifecycle.refusal is not None, timeout=HANG_GUARD)
         signal.pthread_kill(main, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
     try:
         with broker.serving() as servers:
-            producer = Producer(bootstrap_servers=servers)
-            monkeypatch.setattr(lifecycle, "_open", {producer._lifecycle})
-            producer.send("t", b"acknowledged").result(HANG_GUARD)
+            closing = Producer(bootstrap_servers=servers)
+            monkeypatch.setattr(lifecycle, "_open", {closing._lifecycle})
+            closing.send("t", b"acknowledged").result(HANG_GUARD)
             with broker.lock:  # it reads requests, and does not respond
-                producer.send("t", b"lost")
+                closing.send("t", b"lost")
                 interrupting.start()
                 with pytest.raises(KeyboardInterrupt):
-                    producer.close()
+                    closing.close()
                 interrupting.join(HANG_GUARD)
                 lifecycle.close_all(0.0)
     finally:

@@ -182,7 +182,7 @@ def test_brokers_that_are_lost_one_by_one_are_lost_at_all_addresses() -> None:
     simulation = Simulation(cluster)
     network = simulation.network
     network.wire = LinkConditions(round_trip=0.02)
-    network.resolve = lambda host, port, canonical=False: [  # type: ignore[method-assign]
+    network.resolve = lambda host, port, canonical=False: [  # type: ignore[method-assign, misc]
         Address(host=host, target=Target(0, f"{host}/{number}")) for number in range(3)
     ]
     producer = simulation.producer(bootstrap_servers="seed:9092", linger_ms=0)
