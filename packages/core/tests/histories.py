@@ -116,6 +116,9 @@ SUCCESSORS: Final = 20
 WALL_CLOCK: Final = 1_000_000.0
 """The time of brokers when a history begins: later than the timestamps of its records, which are their numbers."""
 
+FAR: Final = 0.05
+"""Seconds of a round trip with which a request in ten parts may take longer than `request.timeout.ms`."""
+
 
 class Run:
     """One history as it happens."""
@@ -159,6 +162,8 @@ class Run:
         immediate = all(
             wire.buffer is None and not (wire.partial_writes or wire.nothing or wire.pieces) for wire in wires
         )
+        # Each part of a request that the socket did not take waits for a round trip, so it may take longer than a second.
+        in_parts = any((wire.partial_writes or wire.nothing) and wire.round_trip >= FAR for wire in wires)
         cluster.transaction_version = plan.transaction_version
         for broker in cluster.brokers.values() if plan.old_coordinators and plan.kind.transactional else ():
             broker.versions[INIT_PRODUCER_ID.key] = (0, 1)
@@ -171,7 +176,7 @@ class Run:
             throttled=immediate and not stopped and plan.kind.confirmed,  # without responses no broker asks
             faultless=all(isinstance(fault, ThrottlingBroker | ProduceQuota) for fault in plan.faults)
             and not (plan.faults and plan.delays_responses)
-            and not plan.kind.slow,
+            and not (plan.kind.slow or in_parts),
             one_by_one=max_in_flight == 1 and plan.knows_epochs and not any(map(plan.disturbs_numbers, plan.faults)),
         )
         self.epochs = LeaderEpochs(hints=any(plan.hints))
