@@ -14,6 +14,7 @@ from ottla import Delivery
 from ottla.aio import AsyncProducer
 from ottla.errors import (
     AbortableTransactionError,
+    ErrorCode,
     IllegalStateError,
     OttlaError,
     TransactionTimeoutError,
@@ -278,6 +279,24 @@ def test_records_of_a_cancelled_abort_do_not_fail_the_next_flush() -> None:
         in_a_loop(simulation, main)
 
         assert simulation.cluster.topics["t"].committed(0) == [b"committed"] * 2
+
+
+def test_a_cancelled_abort_hides_no_failure_of_the_next_transaction() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            await producer.send("t", b"aborted")
+            await cancelled(producer.abort_transaction())
+            await ready(simulation)
+            producer.begin_transaction()
+            simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+            await producer.send("t", b"refused")
+            with pytest.raises(UndeliveredError, match="INVALID_RECORD"):
+                await producer.flush()
+            await producer.abort_transaction()
+
+        in_a_loop(simulation, main)
 
 
 @pytest.mark.rule("producer.close.left-abort")

@@ -263,6 +263,32 @@ def test_without_ids_of_topics_records_wait_for_the_check() -> None:
     assert round_trips(simulation, OTHER) == 7
 
 
+def test_one_topic_without_an_id_is_enough_to_wait_for_the_check() -> None:
+    machine = machine_beginning_at("broker-1", 1)
+    check, connection = machine.client._opener.cluster_check, machine.client._connections[1]
+    assert check.takes_records(connection)
+
+    machine.cluster.create("u", 1)
+    machine.cluster.topics["u"].id = bytes(16)
+    machine.metadata.use("u", machine.clock())
+    rounds(machine)
+
+    assert set(machine.metadata.cluster.topics) == {"t", "u"}
+    assert not check.takes_records(connection)
+
+
+def test_a_leader_that_names_no_cluster_gets_records() -> None:
+    machine = machine_beginning_at("balancer", 1)
+    machine.cluster.id = None
+    machine.cluster.brokers[1].versions[PRODUCE.key] = (3, 12)  # without ids of topics, so that the check comes first
+
+    delivery = machine.send(b"value")
+    machine.run_until_idle()
+
+    assert delivery.result(0).offset == 0
+    assert machine.network.connects == 2  # the bootstrap server's, and the leader's
+
+
 def test_a_producer_id_of_another_cluster_is_not_read() -> None:
     """A connection that leads to another cluster ends at once if more than batches are in flight."""
     machine = machine_beginning_at("broker-1", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
@@ -73,6 +74,15 @@ def test_a_client_is_refused_by_all_if_each_failed_and_none_was_ready(
     connections, brokers = connections_of(*known)
 
     assert connections.refused_by_all(brokers) is error
+
+
+def test_a_broker_with_another_address_to_try_may_still_accept_a_client() -> None:
+    connections, brokers = connections_of(REFUSED_ONE)
+    connections.of(brokers[0]).addresses = [
+        Address(host="broker-0", target=Target(family=socket.AF_INET, sockaddr=("10.0.0.2", 9092)))
+    ]
+
+    assert connections.refused_by_all(brokers) is None
 
 
 @pytest.mark.parametrize(

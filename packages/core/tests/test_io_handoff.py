@@ -326,6 +326,49 @@ def test_an_event_with_a_long_round_wakes_the_io_thread() -> None:
     _until(lambda: not io_thread.resting)
 
 
+def test_another_loop_goes_on_to_watch_the_sockets_while_one_runs_a_round() -> None:
+    """The round of a loop may not look for events."""
+    watches: list[bool] = []
+
+    def run(_now: float, _may_skip: bool) -> bool:
+        if not watches:
+            other = threading.Thread(target=lambda: watches.append(handoff._handle_event()))
+            other.start()
+            other.join(HANG_GUARD)
+        return True
+
+    handoff = _with_a_loop(run)
+    io_thread = IoThread(handoff)
+
+    handoff._end_turn()
+
+    assert watches == [True]
+    handoff.wake()
+    _until(lambda: not io_thread.resting)
+
+
+def test_no_loop_watches_the_sockets_while_a_thread_runs_rounds() -> None:
+    """These look for events themselves, and the loop would call again and again."""
+    batch: Any = SimpleNamespace(outcome=None)
+    watches: list[bool] = []
+
+    def run(_now: float, _until: float) -> None:
+        loop = threading.Thread(target=lambda: watches.append(handoff._handle_event()))
+        loop.start()
+        loop.join(HANG_GUARD)
+        batch.outcome = "acknowledged"
+
+    handoff = _with_a_loop(lambda _now, _may_skip: False)
+    handoff._run = run
+    io_thread = IoThread(handoff)
+
+    handoff.run_while_waiting(batch, None)
+
+    assert watches == [False]
+    handoff.wake()
+    _until(lambda: not io_thread.resting)
+
+
 def test_a_signal_during_a_round_of_a_loop_is_handled_after_it() -> None:
     handled: list[int] = []
     within: list[int] = []

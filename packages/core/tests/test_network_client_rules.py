@@ -339,6 +339,18 @@ def test_a_failed_socket_creation_is_a_failed_attempt(caplog: pytest.LogCaptureF
 # Versions
 
 
+def test_a_request_that_cannot_be_sent_waits_for_no_event() -> None:
+    machine = ready(machine_of(1))
+    machine.network.awaits_events = True
+    del machine.client._connections[1].versions[PRODUCE.key]
+    completions = produce_nothing(machine)
+    assert not machine.client.awaits_events
+
+    machine.client.poll(0.0, machine.clock())
+    assert len(completions) == 1
+    assert machine.client.awaits_events
+
+
 @pytest.mark.rule("network.version.none")
 def test_a_request_that_the_broker_does_not_support_is_not_sent() -> None:
     machine = ready(machine_of(1))

@@ -79,9 +79,11 @@ def test_a_record_without_memory_waits_for_it() -> None:
         called: list[None] = []
         step.on_ready(lambda: called.append(None))
 
+        simulation.clock.advance(3.0)
         simulation.run_until(lambda: called)
         assert isinstance(waiting.advance(), Delivery)
         simulation.run_until_idle()
+        assert 3e9 <= simulation.producer.metrics("bufferpool-wait-time-ns-total") < 4e9
 
         assert [value[:6] for value in simulation.log() if value] == [bytes(6), b"behind"]
         assert simulation.pool.free == simulation.pool.capacity
@@ -235,6 +237,34 @@ class EndingTransaction:
     def partition(self, topic: str, key: bytes | None, view: TopicView) -> int:
         self.meanwhile()
         return 0
+
+
+class NotedBatches(EndingTransaction):
+    """The same, and a partitioner that is called before each new batch."""
+
+    def on_new_batch(self, topic: str, partition: int, view: TopicView) -> None:
+        pass
+
+
+def test_a_record_placed_too_late_is_in_no_batch_of_the_next_transaction() -> None:
+    partitioner = NotedBatches()
+    with simulated(1, config={"transactional.id": "x"}, plugins={"partitioner": partitioner}) as simulation:
+        producer, send = simulation.producer, sender(simulation).send
+        producer.init_transactions()
+        producer.begin_transaction()
+
+        def next_transaction() -> None:
+            partitioner.meanwhile = lambda: None
+            producer.commit_transaction()
+            producer.begin_transaction()
+            send("t", b"next")
+
+        partitioner.meanwhile = next_transaction
+        with pytest.raises(IllegalStateError):
+            send("t", b"late")
+        producer.commit_transaction()
+
+        assert simulation.cluster.topics["t"].committed(0) == [b"next"]
 
 
 @pytest.mark.parametrize("headers", [{}, {"h": b"1"}])

@@ -161,6 +161,11 @@ def test_a_summary_counts_what_no_line_has_counted() -> None:
     assert summary() == most + "7 at e.py:1 (ZeroDivisionError), 2 other places"
     assert summary(at_exit=True) is None
 
+    for place in ("a.py", "b.py", "c.py"):
+        raises(place, 1)
+    last = summary(at_exit=True) or ""
+    assert (last.count("1 at "), "other place" in last) == (3, False)
+
     raises("a.py", 1)
     assert summary() is None  # of the next producer, which is closed immediately
     assert summary(at_exit=True) == "1 more callback: 1 at a.py:1 (ZeroDivisionError)"

@@ -106,6 +106,19 @@ def test_records_that_the_broker_does_not_name_fail_because_of_others() -> None:
     assert "1 other record" in str(innocent.exception())
 
 
+@pytest.mark.rule("batch.record-errors")
+def test_the_error_of_a_batch_has_the_reason_of_its_refused_records() -> None:
+    machine = edited_machine({0: refused({0: "no key", 1: "no key"})})
+    for _ in range(2):
+        machine.send(b"v")
+
+    machine.run_until_idle()
+
+    _counts, unretrieved, error = machine.accumulator.report()
+    assert unretrieved == 2
+    assert "no key" in str(error)
+
+
 @pytest.mark.rule("producer.callback.once", "batch.record-errors")
 def test_the_callback_of_a_named_record_gets_its_own_error() -> None:
     machine = edited_machine({0: refused({1: "no key"})})

@@ -392,6 +392,17 @@ def test_a_record_that_expires_unread_because_of_a_quota_names_it() -> None:
     assert "throttles this client because of a quota" in str(delivery.exception())
 
 
+def test_a_sender_with_queued_records_is_not_at_rest() -> None:
+    machine = machine_with_topic(1)
+    assert machine.sender.at_rest
+
+    machine.send(b"value")
+    assert not machine.sender.at_rest
+
+    machine.run_until_idle()
+    assert machine.sender.at_rest
+
+
 @pytest.mark.rule("sender.expire.quota")
 def test_an_earlier_quota_is_not_named() -> None:
     machine = machine_with_topic(1, delivery_timeout=20.0, request_timeout=15.0)

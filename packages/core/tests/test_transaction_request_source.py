@@ -315,12 +315,15 @@ def ending(*, commit: bool) -> Setup:
     return setup
 
 
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE]
+)
 def test_an_abort_that_cannot_be_aborted_fails_the_producer(code: ErrorCode) -> None:
     setup = ending(commit=False)
     setup.answer(setup.next(), EndTxnResponse(error_code=code))
 
     assert isinstance(setup.manager.cause, FatalTransactionError)
+    assert "transaction.timeout.ms" not in str(setup.manager.cause)  # an abort by the coordinator is no reason
 
 
 def test_after_the_abort_of_the_coordinator_the_producer_can_go_on() -> None:

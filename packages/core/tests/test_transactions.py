@@ -447,6 +447,40 @@ def test_close_aborts_a_transaction_whose_offsets_expire_meanwhile(version: int)
         assert simulation.clock() - before < 4
 
 
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_RECORD])
+def test_close_waits_for_nothing_after_a_record_of_a_transaction_has_failed(code: ErrorCode) -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        for broker in simulation.cluster.brokers.values():
+            broker.codes.append(code)
+        delivery = producer.send("t", b"v", partition=0)
+        manager = simulation.producer._engine.transactions.manager  # type: ignore[union-attr]
+        simulation.run_until(lambda: manager.state is not State.IN_TRANSACTION)
+        before = simulation.clock()
+        assert delivery.exception(0) is not None
+        producer.close(60)
+
+        assert simulation.clock() - before < 1
+
+
+def test_a_failure_that_a_commit_has_raised_hides_none_of_the_next_transaction() -> None:
+    with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
+        producer = begun(simulation)
+        broker = simulation.cluster.brokers[simulation.cluster.topics["t"].leaders[0]]
+        broker.codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"v", partition=0)
+        with pytest.raises(AbortableTransactionError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        broker.codes.append(ErrorCode.INVALID_RECORD)
+        producer.send("t", b"v", partition=0)
+        simulation.run_until_idle()
+
+        with pytest.raises(UndeliveredError):
+            producer.flush(0)
+
+
 def test_an_abort_does_not_wait_for_the_pause_of_other_requests() -> None:
     times = {"max.block.ms": 1_000, "retry.backoff.ms": 30_000, "retry.backoff.max.ms": 30_000}
     with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
@@ -1065,6 +1099,20 @@ def test_offsets_expire_while_their_request_has_no_response() -> None:
             producer.commit_transaction()
 
         assert simulation.clock() - started < 2
+
+
+def test_the_error_of_expired_offsets_has_the_last_answer_as_its_cause() -> None:
+    times = {"max.block.ms": 1_000, "request.timeout.ms": 1_000, "delivery.timeout.ms": 5_000}
+    with simulated(cluster=cluster_of(), transactional_id="x", config=times) as simulation:
+        producer = begun(simulation)
+        with pytest.raises(TransactionTimeoutError):
+            producer.send_offsets_to_transaction({("gone", 0): 1}, "g")
+        simulation.pass_time(5.0)
+        with pytest.raises(AbortableTransactionError, match="UNKNOWN_TOPIC_OR_PARTITION") as raised:
+            producer.commit_transaction()
+
+        assert raised.value.__cause__ is not None
+        assert isinstance(raised.value.__cause__.__cause__, BrokerError)
 
 
 def test_group_metadata_on_old_brokers_fails_only_the_transaction() -> None:
