@@ -162,7 +162,7 @@ class Run:
         immediate = all(
             wire.buffer is None and not (wire.partial_writes or wire.nothing or wire.pieces) for wire in wires
         )
-        # Each part of a request that the socket did not take waits for a round trip, so it may take longer than a second.
+        # Each part of a request that the socket did not take waits for a round trip: it may take more than a second.
         in_parts = any((wire.partial_writes or wire.nothing) and wire.round_trip >= FAR for wire in wires)
         cluster.transaction_version = plan.transaction_version
         for broker in cluster.brokers.values() if plan.old_coordinators and plan.kind.transactional else ():
