@@ -140,14 +140,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "lost response counts as not written": PlantedBug(
         module="sender.produce_response_handler",
-        before="        batch.maybe_written |= written\n",
-        after="",
+        before="            batch.response_lost = True\n            batch.note_maybe_written()\n        if isinstance",
+        after="            batch.response_lost = True\n        if isinstance",
         kinds=["expiring"],
     ),
     "every code counts as a refusal": PlantedBug(
         module="sender.produce_response_handler",
-        before="        batch.maybe_written |= response.code not in REFUSED_BEFORE_APPEND\n",
-        after="",
+        before="        if response.code not in REFUSED_BEFORE_APPEND:\n",
+        after="        if False:\n",
         kinds=["expiring"],
     ),
     "ambiguous code counts as a refusal": PlantedBug(
