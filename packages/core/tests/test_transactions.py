@@ -448,7 +448,7 @@ def test_close_aborts_a_transaction_whose_offsets_expire_meanwhile(version: int)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_RECORD])
-def test_close_waits_for_nothing_after_a_record_of_a_transaction_has_failed(code: ErrorCode) -> None:
+def test_close_waits_for_nothing_after_a_failed_transaction(code: ErrorCode) -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
         producer = begun(simulation)
         for broker in simulation.cluster.brokers.values():
@@ -463,7 +463,7 @@ def test_close_waits_for_nothing_after_a_record_of_a_transaction_has_failed(code
         assert simulation.clock() - before < 1
 
 
-def test_a_failure_that_a_commit_has_raised_hides_none_of_the_next_transaction() -> None:
+def test_a_failure_that_was_raised_hides_none_of_the_next_transaction() -> None:
     with simulated(cluster=cluster_of(), transactional_id="x") as simulation:
         producer = begun(simulation)
         broker = simulation.cluster.brokers[simulation.cluster.topics["t"].leaders[0]]
