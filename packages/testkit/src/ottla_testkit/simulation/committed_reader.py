@@ -17,6 +17,7 @@ class _Read:
     """A record below the high watermark, and its transaction's producer id, None once that is decided."""
 
     record: Record
+    offset: int
     undecided: int | None
     aborted: bool = False
 
@@ -25,12 +26,13 @@ class _Read:
 class CommittedReader:
     """Reads one partition with `isolation.level=read_committed`: nothing behind the first open transaction.
 
-    It reads what all replicas in sync have, so it needs no leader.
+    It reads what all replicas in sync have, so it needs no leader. What is deleted before it can be read is skipped.
     """
 
     topic: SimulatedTopic
     partition: int
     _entries: int = 0
+    _records: int = 0
     _waiting: deque[_Read] = attrs.field(factory=deque)
 
     def poll(self) -> Sequence[Record]:
@@ -46,7 +48,7 @@ class CommittedReader:
         found: list[Record] = []
         while self._waiting and self._waiting[0].undecided is None:
             read = self._waiting.popleft()
-            if not read.aborted:
+            if not read.aborted and read.offset >= log.start:
                 found.append(read.record)
         return found
 
@@ -57,7 +59,10 @@ class CommittedReader:
 
     def _take(self, entry: LoggedBatch) -> None:
         producer_id = entry.batch.producer_id if entry.batch.transactional else None
-        self._waiting.extend(_Read(record, producer_id) for record in entry.batch.records)
+        self._waiting.extend(
+            _Read(record, offset, producer_id) for offset, record in enumerate(entry.batch.records, self._records)
+        )
+        self._records += len(entry.batch.records)
 
     def _decide(self, marker: Marker) -> None:
         for read in self._waiting:
