@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import sys
@@ -12,7 +13,7 @@ import pytest
 from broker_on_a_socket import SocketBroker
 
 from machine import wait_until
-from ottla import Producer, ProducerClosedError
+from ottla import Producer, ProducerClosedError, UndeliveredError
 from ottla.accumulator.raising_callbacks import raising_callbacks
 from ottla.producer import lifecycle
 from ottla_testkit.simulation import SimulatedCluster
@@ -124,6 +125,30 @@ def test_ctrl_c_in_the_wait_of_a_close_leaves_the_rest_to_the_exit(
 
     [line] = [each for each in caplog.messages if "the program ended without closing its producer" in each]
     assert "1 acknowledged, 1 failed, 0 pending" in line
+
+
+def test_a_close_with_less_time_ends_one_that_waits(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    broker = SocketBroker(cluster.brokers[1])
+
+    def close(timeout: float) -> None:
+        with contextlib.suppress(UndeliveredError):
+            made.close(timeout)
+
+    with broker.serving() as servers:
+        made = Producer(bootstrap_servers=servers)
+        made.send("t", b"acknowledged").result(HANG_GUARD)
+        with broker.lock:  # it reads requests, and does not respond
+            made.send("t", b"lost")
+            waiting = threading.Thread(target=close, args=(HANG_GUARD,))
+            waiting.start()
+            wait_until(lambda: made._lifecycle.refusal is not None, timeout=HANG_GUARD)
+            close(0)
+            waiting.join(HANG_GUARD / 2)
+            assert not waiting.is_alive()
+
+    assert "its I/O thread has not ended" not in caplog.text
 
 
 @pytest.mark.parametrize("timeout", [-5.0, float("inf")])

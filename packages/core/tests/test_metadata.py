@@ -562,6 +562,9 @@ def test_seconds_without_an_update_start_with_the_first_request() -> None:
         setup.metadata.fail(ConnectionFailedError("lost"), setup.clock())
 
     assert setup.metadata.seconds_without_update(setup.clock()) == pytest.approx(30.0)
+    setup.metadata.rebootstrap(setup.clock())
+    setup.clock.advance(10)
+    assert setup.metadata.seconds_without_update(setup.clock()) == pytest.approx(10.0)
     setup.answer()
     assert setup.metadata.seconds_without_update(setup.clock()) == 0.0
 

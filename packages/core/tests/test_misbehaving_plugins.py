@@ -155,6 +155,24 @@ def test_a_partitioner_that_changes_its_view_fails_no_send(change: Any) -> None:
     assert views[-1].queued_bytes == [0, 0]
 
 
+def test_a_view_that_was_changed_has_the_bytes_of_the_next_batch_again() -> None:
+    class Clears:
+        def partition(self, topic: str, key: bytes | None, view: Any) -> int:
+            if not views:
+                view.queued_bytes.clear()
+            views.append(view)
+            return 1
+
+    views: list[Any] = []
+
+    with simulated(1, 1, plugins={"partitioner": Clears()}) as simulation:
+        simulation.producer.send("t", b"value")
+        other, queued = views[0].queued_bytes
+
+        assert other == 0
+        assert queued > 0
+
+
 @pytest.mark.rule("producer.plugins.named")
 @pytest.mark.parametrize(
     "partition",

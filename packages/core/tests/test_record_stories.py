@@ -386,6 +386,16 @@ def test_the_story_says_what_closed_the_batch(ending: Callable[[Simulated], obje
         assert (delivery.story().closed_by or CloseReason.LINGER) is reason
 
 
+def test_a_batch_that_was_full_before_it_was_closed_has_the_time_of_its_end() -> None:
+    with simulated(1, config={"batch.size": 100, "batch.growth.enable": False}) as simulation:
+        full, closed = (sent(simulation, bytes(200)) for _ in range(2))
+        simulation.clock.advance(1.0)
+        simulation.accumulator.close_open_batches()
+
+        assert full.story().closed_at == full.story().queued_at
+        assert closed.story().closed_at == simulation.clock()
+
+
 def test_the_story_of_a_dropped_record_names_the_end_of_its_transaction() -> None:
     with simulated(1, transactional_id="shop", linger_ms=60_000) as simulation:
         simulation.producer.init_transactions()

@@ -854,6 +854,23 @@ def test_an_id_that_the_old_cluster_assigns_late_is_not_used() -> None:
     assert sequences.producer_id_and_epoch == OTHER
 
 
+def test_requests_for_a_producer_id_that_are_lost_come_less_and_less_often() -> None:
+    backoff = Backoff(initial=1.0, maximum=60.0, random=lambda: 0.5)
+    source = ProducerIdRequestSource(sequences=Sequences(client_id="c"), backoff=backoff, client_id="c")
+    now, waits = 0.0, []
+    for _ in range(3):
+        request = source.next_request(now, all_complete=lambda: False)
+        assert request is not None
+        assert source.next_request(now, all_complete=lambda: False) is not None  # no broker has taken it yet
+        source.begin(request)
+        source.on_disconnect(request, LOST, now)
+        waits.append(source.due_at() - now)
+        now = source.due_at()
+
+    assert waits == sorted(set(waits))
+    assert waits[-1] >= 2 * waits[0]
+
+
 def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
     sequences = numbered()
     known(sequences, 3)
