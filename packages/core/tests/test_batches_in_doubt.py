@@ -79,10 +79,10 @@ def move_out_of_reach(simulation: Simulated) -> None:
 
 
 @pytest.mark.rule("sender.answer.doubt")
-@pytest.mark.parametrize("in_doubt", [True, False])
-def test_a_batch_in_doubt_waits_for_the_true_leader(in_doubt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("doubted", [True, False])
+def test_a_batch_that_another_leader_may_have_waits_for_it(doubted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that may have lost the partition unnoticed lacks the batch, which another one may have."""
-    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: not in_doubt)
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: not doubted)
     with simulated(1, config=ONE_BY_ONE) as simulation:
         simulation.producer.send("t", b"first")
         simulation.run_until_idle()
@@ -94,7 +94,7 @@ def test_a_batch_in_doubt_waits_for_the_true_leader(in_doubt: bool, monkeypatch:
         simulation.run_until_idle()
 
         assert delivery.exception() is None
-        assert simulation.log() == [b"first", b"second", *([] if in_doubt else [b"second"])]
+        assert simulation.log() == [b"first", b"second", *([] if doubted else [b"second"])]
 
 
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:

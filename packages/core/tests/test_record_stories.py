@@ -386,7 +386,7 @@ def test_the_story_says_what_closed_the_batch(ending: Callable[[Simulated], obje
         assert (delivery.story().closed_by or CloseReason.LINGER) is reason
 
 
-def test_a_batch_that_was_full_before_it_was_closed_has_the_time_of_its_end() -> None:
+def test_a_batch_that_was_full_before_its_close_has_the_time_of_its_end() -> None:
     with simulated(1, config={"batch.size": 100, "batch.growth.enable": False}) as simulation:
         full, closed = (sent(simulation, bytes(200)) for _ in range(2))
         simulation.clock.advance(1.0)

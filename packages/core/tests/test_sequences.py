@@ -854,7 +854,7 @@ def test_an_id_that_the_old_cluster_assigns_late_is_not_used() -> None:
     assert sequences.producer_id_and_epoch == OTHER
 
 
-def test_requests_for_a_producer_id_that_are_lost_come_less_and_less_often() -> None:
+def test_lost_requests_for_a_producer_id_come_less_and_less_often() -> None:
     backoff = Backoff(initial=1.0, maximum=60.0, random=lambda: 0.5)
     source = ProducerIdRequestSource(sequences=Sequences(client_id="c"), backoff=backoff, client_id="c")
     now, waits = 0.0, []
