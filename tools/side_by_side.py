@@ -115,8 +115,9 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             ended.put(group)
 
-    for group in running:
-        threading.Thread(target=run, args=(group,), daemon=True).start()
+    threads = [threading.Thread(target=run, args=(group,), daemon=True) for group in running]
+    for thread in threads:
+        thread.start()
     try:
         for _ in running:
             _print(ended.get())
@@ -129,6 +130,8 @@ def main(arguments: Sequence[str]) -> int:
             thread.start()
         for thread in stopping:
             thread.join()
+        for thread in threads:
+            thread.join(IN_ORDER_WITHIN)  # it writes the exit code
         for group in running:
             _print(group)
         return 130
