@@ -5,7 +5,7 @@ Each function raises `Violation`, which says what was broken and by which record
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
@@ -574,9 +574,17 @@ def _in_order(history: History, topic: SimulatedTopic, partition: int, log: Sequ
 def _state_was_lost(history: History, record: Sent) -> bool:
     """Return whether brokers lost the producer's state while a copy of the record was under way, or just before.
 
-    Then no producer can know what is written: a broker without state takes any number as the first.
+    Then no producer can know what is written: a broker without state takes any number as the first. Of two unclean
+    elections, the first leader has lost the copy, and the second one has it.
     """
-    return any(
+    elected = Counter(
+        fault.partition
+        for fault in history.faults
+        if isinstance(fault, UncleanElection)
+        and fault.topic == record.topic
+        and record.sent_at <= fault.at <= record.completed_at + GRACE
+    )
+    return any(times > 1 for times in elected.values()) or any(
         (isinstance(fault, ReplacedCluster) or fault.topic == record.topic)
         and fault.at <= record.completed_at + GRACE
         and record.sent_at <= fault.until + GRACE
