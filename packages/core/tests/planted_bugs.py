@@ -232,7 +232,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "memory of calls that wait at close lost": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                self._line.free += waiter.size - waiter.missing\n",
+        before="                self._free += waiter.size - waiter.missing\n",
         after="",
         kinds=["crowded"],
     ),
@@ -250,14 +250,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "memory collected by a call that gave up is lost": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                self._line.serve(collected)\n",
+        before="                self._serve(collected)\n",
         after="                pass\n",
         kinds=["crowded"],
     ),
     "waiting call not served on release": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self._line.serve(size)\n        if",
-        after="            self._line.free += size\n        if",
+        before="            self._serve(size)\n        if",
+        after="            self._free += size\n        if",
         kinds=["crowded"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(

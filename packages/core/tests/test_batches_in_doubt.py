@@ -97,6 +97,26 @@ def test_a_batch_that_another_leader_may_have_waits_for_it(doubted: bool, monkey
         assert simulation.log() == [b"first", b"second", *([] if doubted else [b"second"])]
 
 
+@pytest.mark.rule("sender.answer.doubt")
+def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next broker that was replaced unnoticed would be believed at once."""
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes += [
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            *[ErrorCode.NOT_ENOUGH_REPLICAS] * 45,  # for longer than the doubt
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ]
+        delivery = simulation.producer.send("t", b"second")
+        simulation.run_until_idle()
+
+        assert delivery.exception() is None
+        assert simulation.log() == [b"first", b"second"]
+
+
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:
     """It is sent again; if it is refused then, readers may have got it before it was deleted."""
     with simulated(1, config=ONE_BY_ONE) as simulation:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.accumulator.buffer_pool import TAKEN_WITHIN, BufferPool, Claim, MemoryWaiter
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 HANG_GUARD = 30.0
@@ -296,6 +296,79 @@ def test_a_waiter_that_leaves_has_the_next_one_notified() -> None:
 
     pool.leave(first)
     assert notified == [True]
+
+
+def of_loop(pool: BufferPool, owner: int, size: int, *, first: bool = False) -> MemoryWaiter:
+    """A waiter for a task of an event loop."""
+    waiter = pool.join_queue(size, first=first)
+    waiter.owner = owner
+    return waiter
+
+
+@pytest.mark.rule("pool.untaken")
+def test_memory_that_a_task_does_not_take_goes_to_another_loop() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, behind = of_loop(pool, 1, 100), of_loop(pool, 1, 100)
+    other = of_loop(pool, 2, 60)
+    pool.release(100)
+    assert (blocked.served.is_set, other.served.is_set) == (True, False)
+    now = pool._clock()
+
+    assert now < pool.pass_on_untaken(now) <= now + TAKEN_WITHIN
+    assert not other.served.is_set
+
+    pool.pass_on_untaken(now + 2 * TAKEN_WITHIN)
+    assert other.served.is_set  # before the tasks of the loop that does not run
+    assert not behind.served.is_set
+    for each in (blocked, behind, other):
+        pool.leave(each)
+    assert pool.free == 100
+
+
+@pytest.mark.rule("pool.untaken")
+def test_a_task_that_has_lost_its_memory_is_the_first_to_get_some() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, behind, other = of_loop(pool, 1, 100), of_loop(pool, 1, 100), of_loop(pool, 2, 100)
+    pool.release(100)
+    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
+
+    assert not pool.take(blocked, Claim())
+    again = of_loop(pool, 1, 100, first=True)
+    claim = Claim()
+    assert pool.take(other, claim)
+    pool.release(claim.held)
+
+    assert (again.served.is_set, behind.served.is_set) == (True, False)
+
+
+@pytest.mark.rule("pool.untaken")
+def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
+    """Ten thousand of them need longer than half a second for one turn, and would take turns for ever."""
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    waiters = [of_loop(pool, 1, 50) for _ in range(10)]
+    pool.release(100)
+
+    pool.pass_on_untaken(pool._clock() + 10 * TAKEN_WITHIN)
+
+    assert [each.served.is_set for each in waiters] == [True, True, *[False] * 8]
+    assert pool.take(waiters[0], Claim())
+
+
+def test_a_task_that_has_lost_its_memory_learns_of_the_close() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 1)
+    pool.release(100)
+    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
+    pool.leave(other)
+    pool.close(ProducerClosedError("closed"))
+
+    with pytest.raises(ProducerClosedError):
+        pool.take(blocked, Claim())
+    assert pool.free == 100
 
 
 @pytest.mark.parametrize("end", ["release", "leave", "close"])

@@ -8,13 +8,14 @@ waits longest, even when a later one needs less.
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import attrs
 
-from ottla.accumulator.memory_line import MemoryLine, MemoryWaiter
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch, SignalSafeLock
 from ottla.errors import BufferExhaustedError, OttlaError
@@ -24,12 +25,37 @@ from ottla.metrics import Counters
 _REPORTED_WAIT: Final = 0.001
 """Seconds. The text of an error leaves out other waits that were shorter."""
 
+TAKEN_WITHIN: Final = 0.5
+"""Seconds after which a task loses memory that it has not taken, if others wait than the tasks of its event loop.
+
+The loop may be blocked, or dropped without being closed: then the task would never take the memory.
+"""
+
 
 @attrs.define(eq=False, repr=False)
 class Claim:
     """Memory that a caller holds until a batch has it; noted here so that an interrupted call can return it."""
 
     held: int = 0
+
+
+@attrs.define(eq=False, repr=False)
+class MemoryWaiter:
+    """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed.
+
+    `min_bytes` are enough when the time for the wait is over.
+    """
+
+    size: int
+    missing: int
+    min_bytes: int
+    served: Latch
+    since: float = 0.0
+    owner: int = 0
+    """The event loop, or else the thread, whose task has to take the bytes; 0: a thread waits itself."""
+    lost: bool = False
+    """Whether the task did not take them in time, and others have them."""
+    notify: Callable[[], object] | None = None
 
 
 class BufferPool:
@@ -41,13 +67,18 @@ class BufferPool:
         *,
         counters: Counters | None = None,
         environment: Environment = SYSTEM,
-        wake: Callable[[], object] = lambda: None,
     ) -> None:
         self.capacity = capacity
         self._counters = (counters or Counters()).producer
         self._clock = environment.clock
-        self._line = MemoryLine(capacity, environment)
-        self._wake = wake
+        self._free = capacity
+        self._waiters: deque[MemoryWaiter] = deque()
+        self._to_notify: deque[MemoryWaiter] = deque()
+        """Waiters that were served or refused, and whose callbacks are due."""
+        self._untaken: dict[MemoryWaiter, float] = {}
+        """Waiters of tasks that have all their bytes, and since when."""
+        self._absent: set[int] = set()
+        """Event loops whose tasks did not take their bytes in time; others are served first until they run again."""
         self._environment = environment
         self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
@@ -60,18 +91,18 @@ class BufferPool:
     @property
     def free(self) -> int:
         """Bytes that are not held; those that a waiter has collected so far count as held."""
-        return self._line.free
+        return self._free
 
     @property
     def waiting(self) -> int:
         """The number of threads that wait for memory."""
-        return len(self._line.waiters)
+        return len(self._waiters)
 
     @property
     def longest_wait(self) -> object | None:
         """An object that identifies the longest wait, the same until that wait ends, or None if no thread waits."""
         try:
-            return self._line.waiters[0]
+            return self._waiters[0]
         except IndexError:
             return None
 
@@ -83,9 +114,9 @@ class BufferPool:
     def try_reserve(self, size: int) -> bool:
         """Take *size* bytes if they are free and no thread waits; never blocks. Call it in a deferred block."""
         with self._lock:
-            if self._line.waiters or size > self._line.free:
+            if self._waiters or size > self._free:
                 return False
-            self._line.free -= size
+            self._free -= size
             return True
 
     def reserve_some(self, *, min_bytes: int, max_bytes: int) -> int:
@@ -94,10 +125,10 @@ class BufferPool:
         Returns 0 if fewer are free, or a thread waits. Call it in a deferred block.
         """
         with self._lock:
-            if self._line.waiters or self._line.free < min_bytes:
+            if self._waiters or self._free < min_bytes:
                 return 0
-            taken = min(self._line.free, max_bytes)
-            self._line.free -= taken
+            taken = min(self._free, max_bytes)
+            self._free -= taken
             return taken
 
     def reserve_spare(self, *, max_bytes: int, spared: int) -> int:
@@ -106,10 +137,10 @@ class BufferPool:
         Returns 0 if no more are free, or a thread waits. Call it in a deferred block.
         """
         with self._lock:
-            if self._line.waiters:
+            if self._waiters:
                 return 0
-            taken = max(0, min(max_bytes, self._line.free - spared))
-            self._line.free -= taken
+            taken = max(0, min(max_bytes, self._free - spared))
+            self._free -= taken
             return taken
 
     def reserve(
@@ -145,16 +176,15 @@ class BufferPool:
             self.leave(waiter, claim)
             raise
 
-    def join_queue(self, size: int, *, min_bytes: int | None = None) -> MemoryWaiter:
-        """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost.
+    def join_queue(self, size: int, *, min_bytes: int | None = None, first: bool = False) -> MemoryWaiter:
+        """Begin to wait for *size* bytes without blocking, *first* of all if the call has lost its bytes.
 
-        The thread that calls this is that of the event loop on which they will be taken.
+        End it with `take` or `leave`, or the bytes are lost. The same event loop has to call `take`.
         """
         waiter = self._waiter(size, min_bytes)
-        waiter.thread = threading.get_ident()
-        waiter.since = self._clock()
+        waiter.since, waiter.owner = self._clock(), _owner()
         claim = Claim()
-        if self._take_or_join_queue(waiter, claim):
+        if self._take_or_join_queue(waiter, claim, first=first):
             waiter.missing = 0
             waiter.served.set()
         return waiter
@@ -162,42 +192,68 @@ class BufferPool:
     def notify(self, waiter: MemoryWaiter, callback: Callable[[], object]) -> None:
         """Call *callback* once the waiter is served; immediately, on this thread, if it is served already.
 
-        It may run on any thread and under locks, and must not raise. If others got the bytes that the waiter did not
-        take in time, this call puts it back in its place in the line.
+        It may run on any thread and under locks, and must not raise.
         """
         with self._guard:
             waiter.notify = callback
-            if waiter.absent and self._refusal is None:
-                self._line.rejoin(waiter)
-                self.short = True
-            elif waiter.absent:
-                waiter.absent = False
-                waiter.served.set()
             served = waiter.served.is_set
         if served:
             callback()
-        self._after_serving()
 
     def accept_min_bytes(self, waiter: MemoryWaiter) -> bool:
         """Let a wait whose time is over be served by what it has collected, and return False if that is not enough."""
         with self._guard:
             collected = waiter.size - waiter.missing
-            if waiter.missing and waiter in self._line.waiters and collected >= waiter.min_bytes:
-                self._line.waiters.remove(waiter)
+            if waiter.missing and waiter in self._waiters and collected >= waiter.min_bytes:
+                self._waiters.remove(waiter)
                 waiter.size, waiter.missing = collected, 0
                 waiter.served.set()
             return waiter.served.is_set
 
     def take(self, waiter: MemoryWaiter, claim: Claim) -> bool:
-        """Move a waiter's bytes to *claim*. Return False if others have got them: the waiter has to wait again.
+        """Move a waiter's bytes to *claim*. Return False if it did not take them in time, and others have them.
 
         Raises BufferExhaustedError if bytes are missing, or the `refusal`.
         """
         try:
-            return self._end_wait(waiter, claim, waited=self._clock() - waiter.since)
+            if waiter.owner in self._absent or waiter.lost:
+                with self._guard:
+                    self._absent.discard(waiter.owner)
+                    if waiter.lost and self._refusal is None:
+                        return False
+            self._end_wait(waiter, claim, waited=self._clock() - waiter.since)
+            return True
         except BaseException:
             self.leave(waiter, claim)
             raise
+
+    def pass_on_untaken(self, now: float) -> float:
+        """Give memory that tasks have not taken in time to others that wait; return when to call this again.
+
+        For the I/O thread, while the pool is `short`.
+        """
+        if not (self._waiters and self._untaken):
+            return float("inf")
+        with self._guard:
+            overdue = []
+            next_at = float("inf")
+            for waiter, since in self._untaken.items():
+                if since + TAKEN_WITHIN > now:
+                    next_at = since + TAKEN_WITHIN
+                    break
+                overdue.append(waiter)
+            # Tasks of one loop do not get it from each other: it takes all of it in its next turn.
+            owners = {waiter.owner for waiter in overdue}
+            if overdue and any(each.owner not in owners for each in self._waiters):
+                self._absent |= owners
+                for waiter in overdue:
+                    del self._untaken[waiter]
+                    waiter.missing, waiter.lost = waiter.size, True
+                self._serve(sum(waiter.size for waiter in overdue))
+            elif overdue:
+                next_at = now + TAKEN_WITHIN
+        self._notify_due()
+        return next_at
 
     def give_up(self, waiter: MemoryWaiter, *, before: float, limit: str) -> None:
         """End a wait whose time is over: raise BufferExhaustedError, or the `refusal`.
@@ -219,39 +275,28 @@ class BufferPool:
         latch = Latch(self._environment)
         return MemoryWaiter(size=size, missing=size, min_bytes=size if min_bytes is None else min_bytes, served=latch)
 
-    def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
+    def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim, *, first: bool = False) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise unshared(self._refusal)
-            if not self._line.waiters and waiter.size <= self._line.free:
-                self._line.free -= waiter.size
+            if not self._waiters and waiter.size <= self._free:
+                self._free -= waiter.size
                 claim.held = waiter.size
                 return True
-            self._line.waiters.append(waiter)
+            self._absent.discard(waiter.owner)
+            if first:
+                self._waiters.appendleft(waiter)
+            else:
+                self._waiters.append(waiter)
             self.short = True
-            self._line.serve(0)
-            if self._line.has_untaken:
-                self._line.reclaim_untaken(self._clock())
-        if self._line.to_notify:
-            self._notify_due()
-        return False
-
-    def untaken_at(self) -> float:
-        """The time at which `reclaim_untaken` is to be called if nothing happens. For the I/O thread."""
-        return self._line.untaken_at()
-
-    def reclaim_untaken(self, now: float) -> None:
-        """Give what tasks have not taken in time to others that wait."""
-        if self._line.untaken_at() <= now:
-            with self._guard:
-                self._line.reclaim_untaken(now)
-            self._notify_due()
+            self._serve(0)
+            return False
 
     def release(self, size: int) -> None:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
-            self._line.serve(size)
-        if self._line.to_notify:
+            self._serve(size)
+        if self._to_notify:
             try:
                 self._notify_due()
             except MemoryError:  # a later call notifies them; if this raised, the bytes would be given back again
@@ -261,44 +306,71 @@ class BufferPool:
         """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""
         with self._guard:
             self._refusal = refusal
-            ended = tuple(self._line.waiters)
+            ended = tuple(self._waiters)
             for waiter in ended:
-                self._line.free += waiter.size - waiter.missing
+                self._free += waiter.size - waiter.missing
                 waiter.missing = waiter.size
                 waiter.served.set()
-                self._line.to_notify.append(waiter)
-            self._line.waiters.clear()
+                self._to_notify.append(waiter)
+            self._waiters.clear()
         self._notify_due()
+
+    def _serve(self, size: int) -> None:
+        """Give *size* more bytes to the waiters, in their order; `_to_notify` has those that have all bytes now.
+
+        If the system's memory ends there, a later call serves the rest: the bytes are free by then, and only once.
+        """
+        self._free += size
+        try:
+            while self._waiters and self._free > 0:
+                waiter = self._next_waiter()
+                given = min(waiter.missing, self._free)
+                waiter.missing, self._free = waiter.missing - given, self._free - given
+                if not waiter.missing:
+                    if waiter.owner:
+                        self._untaken[waiter] = self._clock()
+                    self._to_notify.append(waiter)
+                    if waiter is self._waiters[0]:
+                        self._waiters.popleft()
+                    else:
+                        self._waiters.remove(waiter)
+                    waiter.served.set()
+        except MemoryError:
+            pass
+
+    def _next_waiter(self) -> MemoryWaiter:
+        """The first that waits, of those whose event loop is not absent if there are any."""
+        if self._absent:
+            present = (waiter for waiter in self._waiters if waiter.owner not in self._absent)
+            return next(present, self._waiters[0])
+        return self._waiters[0]
 
     def _notify_due(self) -> None:
         """Call the callbacks that are due. One for which the system has no memory is due again at a later call."""
-        for _ in range(len(self._line.to_notify)):
+        for _ in range(len(self._to_notify)):
             try:
-                waiter = self._line.to_notify.popleft()
+                waiter = self._to_notify.popleft()
             except IndexError:  # other threads call the rest
                 return
             try:
                 if waiter.notify is not None:
                     waiter.notify()
             except MemoryError:
-                self._line.to_notify.append(waiter)
+                self._to_notify.append(waiter)
 
     def _end_wait(
         self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float = 0.0, limit: str = "max.block.ms"
-    ) -> bool:
+    ) -> None:
         """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
 
-        Does not block. Returns False if the waiter is absent. The error reports the seconds *waited*, and those of
-        other waits *before*.
+        Does not block. The error reports the seconds *waited*, and those of other waits *before*.
         """
         with self._guard:
-            if waiter.absent:
-                return False
+            self._untaken.pop(waiter, None)
             if not waiter.missing:
                 self._counters.memory_waits.add(waited)
                 claim.held, waiter.missing = waiter.size, waiter.size
-                self._line.forget_taken()
-                return True
+                return
             failure = self._failure(waiter, waited=waited, before=before, limit=limit)
         raise failure
 
@@ -311,7 +383,7 @@ class BufferPool:
         self._counters.memory_refusals.add(1)
         earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""
         return BufferExhaustedError(
-            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self._line.free} of "
+            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self._free} of "
             f"buffer.memory={self.capacity} bytes free; the others are held by records that brokers have not "
             "acknowledged: a broker cannot be reached, is slow or limits this client, or more is sent than brokers take"
         )
@@ -319,16 +391,18 @@ class BufferPool:
     def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
         """Leave the line and return the collected bytes, unless the claim has them by now."""
         with self._guard:
-            if waiter in self._line.waiters:
-                self._line.waiters.remove(waiter)
+            self._untaken.pop(waiter, None)
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
             if claim is None or not claim.held:
                 collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
-                self._line.serve(collected)
-        self._after_serving()
-
-    def _after_serving(self) -> None:
-        """Call the callbacks that are due, and have the I/O thread note when tasks are to take what they got."""
+                self._serve(collected)
         self._notify_due()
-        if self._line.has_untaken:
-            self._wake()
+
+
+def _owner() -> int:
+    """An id of the event loop that runs on this thread, or of the thread itself."""
+    asyncio = sys.modules.get("asyncio")  # a program without event loops does not import it
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    return threading.get_ident() if loop is None else id(loop)

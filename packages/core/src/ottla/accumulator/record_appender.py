@@ -53,9 +53,11 @@ class MemoryWait:
 
     __slots__ = ("_pool", "_waiter", "began_at", "queue", "transaction")
 
-    def __init__(self, pool: BufferPool, needed: MemoryNeeded, now: float, transaction: int) -> None:
+    def __init__(
+        self, pool: BufferPool, needed: MemoryNeeded, now: float, transaction: int, *, first: bool = False
+    ) -> None:
         self._pool = pool
-        self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes)
+        self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes, first=first)
         self.queue = needed.queue
         self.began_at = now
         self.transaction = transaction
@@ -82,9 +84,10 @@ class MemoryWait:
         return self._pool.accept_min_bytes(self._waiter)
 
     def take(self, claim: Claim) -> bool:
-        """End the wait: move its memory to *claim*. Does not block. Return False if it goes on: others got the memory.
+        """End the wait: move its memory to *claim*. Does not block.
 
-        Raises BufferExhaustedError if the wait did not get all its memory, or the refusal of a closed pool.
+        Return False if others have the memory, because it was not taken in time. Raises BufferExhaustedError if the
+        wait did not get all its memory, or the refusal of a closed pool.
         """
         return self._pool.take(self._waiter, claim)
 
@@ -209,21 +212,25 @@ class RecordAppender(ABC):
             transaction = wait.transaction
         elif transaction is None:
             transaction = self._permission.transaction
+        lost_memory = False
         while True:
             if wait is None:
                 with self._lock:
                     placed = self._place(topic, partition, record, charge, transaction, event_loop)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
-                wait = MemoryWait(self._pool, placed, self._clock(), transaction)
+                wait = MemoryWait(self._pool, placed, self._clock(), transaction, first=lost_memory)
                 if not wait.ready:
                     self._wake()
             if not wait.ready:
                 return wait
             with self._claim() as claim:
-                if not wait.take(claim):
-                    return wait
-                found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
+                lost_memory = not wait.take(claim)
+                found = (
+                    None
+                    if lost_memory
+                    else self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
+                )
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
                     note_wait(found, 0.0, seconds)

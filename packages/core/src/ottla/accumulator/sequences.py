@@ -157,6 +157,10 @@ class Sequences:
         place = numbers.in_flight.index(batch)
         numbers.in_flight[place : place + 1] = parts
 
+    def is_first(self, batch: ProducerBatch) -> bool:
+        """Return whether a numbered batch is the first in flight of its partition."""
+        return self._numbers(batch).in_flight[0] is batch
+
     def on_sequence_error(
         self, batch: ProducerBatch, *, forgotten: bool = False, certain: bool = True
     ) -> SequenceErrorAction:

@@ -89,13 +89,20 @@ class LookupsOfTasks:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while (remaining := until - loop.time()) > 0 and not use.granted.happened:
-            if not await use.granted.wait(min(remaining, USED_WITHIN), if_closed=lambda: self._end(use)):
+            # Mainly the task that waits longest watches: thousands would keep the loop busy.
+            watched = USED_WITHIN if self._waits_longest(use) else 10 * USED_WITHIN
+            if not await use.granted.wait(min(remaining, watched), if_closed=lambda: self._end(use)):
                 self._take_unused(use)
         with self._lock:
             threads = self._threads.get(use.place)
             if threads is not None:
                 threads.unused.pop(use, None)
             return use.granted.happened
+
+    def _waits_longest(self, use: ThreadUse) -> bool:
+        with self._lock:
+            threads = self._threads.get(use.place)
+            return threads is not None and next(iter(threads.waiting), None) is use
 
     def _take_unused(self, use: ThreadUse) -> None:
         """Let this task, which runs, have the thread that another one was granted and has not used in time."""

@@ -78,6 +78,7 @@ class ProduceResponseHandler:
 
         *written*: the request may have reached the broker.
         """
+        batch.doubted_at = None
         if written:
             batch.response_lost = True
             batch.note_maybe_written()
@@ -98,6 +99,7 @@ class ProduceResponseHandler:
             return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
         if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
             return self._on_sequence_error(batch, response, now)
+        batch.doubted_at = None
         if response.code not in REFUSED_BEFORE_APPEND:
             batch.note_maybe_written()
         error = BrokerError(response.code, response.message)
@@ -125,13 +127,22 @@ class ProduceResponseHandler:
         if written:
             self._sequences.acknowledge(batch)
 
-    def retry(self, batch: ProducerBatch, error: OttlaError, now: float, *, consequence: bool = False) -> Failed | None:
+    def retry(
+        self,
+        batch: ProducerBatch,
+        error: OttlaError,
+        now: float,
+        *,
+        consequence: bool = False,
+        unlimited: bool = False,
+    ) -> Failed | None:
         """Queue the batch again while attempts and time are left.
 
-        *consequence*: the error follows from that of an earlier batch, which has its own log line.
+        *consequence*: the error follows from that of an earlier batch, which has its own log line. *unlimited*: the
+        attempt does not count to `retries`.
         """
         # While a broker ends the previous transaction, attempts follow each other faster than after other errors.
-        unlimited = ends_transaction(error)
+        unlimited = unlimited or ends_transaction(error)
         if not unlimited and batch.attempts - batch.unlimited_retries > self._retries:
             return failed(batch, error, now)
         if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
@@ -156,7 +167,7 @@ class ProduceResponseHandler:
         error = BrokerError(response.code, response.message)
         forgotten = response.code is ErrorCode.UNKNOWN_PRODUCER_ID
         certain = forgotten or batch.has_newest_leader()
-        if not certain:
+        if not certain and self._sequences.is_first(batch):
             batch.doubted_at = now if batch.doubted_at is None else batch.doubted_at
             certain = now - batch.doubted_at >= DOUBT_SECONDS
             self._metadata.request_update()
@@ -169,7 +180,9 @@ class ProduceResponseHandler:
             batch.response_lost = False
             batch.maybe_written &= forgotten
             batch.maybe_at, batch.doubted_at = (), None
-        return self.retry(batch, error, now, consequence=certain and refused is SequenceErrorAction.RETRY)
+        doubted = batch.doubted_at is not None
+        consequence = refused is SequenceErrorAction.RETRY and not doubted
+        return self.retry(batch, error, now, consequence=consequence, unlimited=doubted)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""

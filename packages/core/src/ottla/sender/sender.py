@@ -115,7 +115,7 @@ class Sender:
         if unretrieved.active:
             next_at = min(next_at, unretrieved.due_at())
         if self._pool.short:
-            next_at = min(next_at, self._memory_log.due_at(), self._pool.untaken_at())
+            next_at = min(next_at, self._memory_log.due_at(), self._pool.pass_on_untaken(now))
         slow = self._slow
         slow_at = slow.check(now)
         if slow_at < next_at:
@@ -132,7 +132,6 @@ class Sender:
         if slow.active:
             slow.write(self._client_id, now)
         if self._pool.short:
-            self._pool.reclaim_untaken(now)
             self._memory_log.note(now)
         if log.active:
             log.write(now)
