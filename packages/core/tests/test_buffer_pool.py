@@ -357,6 +357,24 @@ def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
     assert pool.take(waiters[0], Claim())
 
 
+@pytest.mark.rule("pool.untaken")
+def test_only_one_waiter_has_a_part_of_its_memory() -> None:
+    """Otherwise two of them hold all memory in parts, and nothing is in flight that would give more."""
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    partly = of_loop(pool, 1, 80)
+    pool.release(60)
+    first = of_loop(pool, 2, 70, first=True)
+
+    pool.release(40)
+
+    assert (first.served.is_set, partly.served.is_set) == (True, False)
+    pool.leave(first)
+    assert partly.served.is_set
+    pool.leave(partly)
+    assert pool.free == 100
+
+
 def test_a_task_that_has_lost_its_memory_learns_of_the_close() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)

@@ -67,8 +67,10 @@ class BufferPool:
         *,
         counters: Counters | None = None,
         environment: Environment = SYSTEM,
+        wake: Callable[[], object] = lambda: None,
     ) -> None:
         self.capacity = capacity
+        self._wake = wake
         self._counters = (counters or Counters()).producer
         self._clock = environment.clock
         self._free = capacity
@@ -77,6 +79,8 @@ class BufferPool:
         """Waiters that were served or refused, and whose callbacks are due."""
         self._untaken: dict[MemoryWaiter, float] = {}
         """Waiters of tasks that have all their bytes, and since when."""
+        self._collecting: MemoryWaiter | None = None
+        """The only waiter that may have a part of its bytes."""
         self._absent: set[int] = set()
         """Event loops whose tasks did not take their bytes in time; others are served first until they run again."""
         self._environment = environment
@@ -206,6 +210,8 @@ class BufferPool:
             collected = waiter.size - waiter.missing
             if waiter.missing and waiter in self._waiters and collected >= waiter.min_bytes:
                 self._waiters.remove(waiter)
+                if self._collecting is waiter:
+                    self._collecting = None
                 waiter.size, waiter.missing = collected, 0
                 waiter.served.set()
             return waiter.served.is_set
@@ -250,8 +256,8 @@ class BufferPool:
                     del self._untaken[waiter]
                     waiter.missing, waiter.lost = waiter.size, True
                 self._serve(sum(waiter.size for waiter in overdue))
-            elif overdue:
-                next_at = now + TAKEN_WITHIN
+            if overdue and self._untaken:
+                next_at = min(next_at, now + TAKEN_WITHIN)
         self._notify_due()
         return next_at
 
@@ -313,6 +319,7 @@ class BufferPool:
                 waiter.served.set()
                 self._to_notify.append(waiter)
             self._waiters.clear()
+            self._collecting = None
         self._notify_due()
 
     def _serve(self, size: int) -> None:
@@ -329,6 +336,7 @@ class BufferPool:
                 if not waiter.missing:
                     if waiter.owner:
                         self._untaken[waiter] = self._clock()
+                    self._collecting = None
                     self._to_notify.append(waiter)
                     if waiter is self._waiters[0]:
                         self._waiters.popleft()
@@ -339,11 +347,20 @@ class BufferPool:
             pass
 
     def _next_waiter(self) -> MemoryWaiter:
-        """The first that waits, of those whose event loop is not absent if there are any."""
+        """The first that waits, of those whose event loop is not absent if there are any.
+
+        The part that another one has collected is freed: two of them could hold all memory in parts.
+        """
+        waiter = self._waiters[0]
         if self._absent:
-            present = (waiter for waiter in self._waiters if waiter.owner not in self._absent)
-            return next(present, self._waiters[0])
-        return self._waiters[0]
+            waiter = next((each for each in self._waiters if each.owner not in self._absent), waiter)
+        before = self._collecting
+        if before is not waiter:
+            if before is not None:
+                self._free += before.size - before.missing
+                before.missing = before.size
+            self._collecting = waiter
+        return waiter
 
     def _notify_due(self) -> None:
         """Call the callbacks that are due. One for which the system has no memory is due again at a later call."""
@@ -394,11 +411,15 @@ class BufferPool:
             self._untaken.pop(waiter, None)
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
+            if self._collecting is waiter:
+                self._collecting = None
             if claim is None or not claim.held:
                 collected = waiter.size - waiter.missing
                 waiter.missing = waiter.size
                 self._serve(collected)
         self._notify_due()
+        if self._untaken and self._waiters:
+            self._wake()  # the I/O thread watches those that were served
 
 
 def _owner() -> int:

@@ -78,7 +78,7 @@ def build_queueing(
     """
     batching = config.batching
     counters = counters or build_counters(config)
-    pool = BufferPool(batching.buffer_memory, counters=counters, environment=environment)
+    pool = BufferPool(batching.buffer_memory, counters=counters, environment=environment, wake=io_loop.wake)
     sizes = _sizes(config, plugins, sealer)
     partitioner = PartitionerAbilities.of(plugins.partitioner)
     key_partitioner = _key_partitioner(partitioner, plugins, sizes) if keys_may_wait else None
