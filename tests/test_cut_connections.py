@@ -41,18 +41,20 @@ AT_LEAST_ONCE = Promise(
 EXACTLY_ONCE = Promise(name="exactly-once", settings={"acks": "all"}, copies=frozenset({1}))
 
 
-def _wait_for_silence(proxy: CuttingProxy) -> None:
+def _wait_for_silence(proxy: CuttingProxy, producer: Producer) -> None:
     """Wait until no other request is under way, such as one for metadata after the last connection was cut."""
     forwarded: list[int] = []
-    while forwarded != (now := [proxy.forwarded(way) for way in Direction]):
-        forwarded = now
+    while True:
+        before, forwarded = forwarded, [proxy.forwarded(way) for way in Direction]
+        if forwarded == before and not producer.metrics("requests-in-flight"):
+            return
         time.sleep(0.03)
 
 
 def _exchange(producer: Producer, proxy: CuttingProxy, topic: str) -> dict[Direction, int]:
     """The bytes of a Produce request and of its answer, once all before them is over; the records are `before`."""
     producer.send(topic, b"before").result(WAIT)
-    _wait_for_silence(proxy)
+    _wait_for_silence(proxy, producer)
     start = {way: proxy.forwarded(way) for way in Direction}
     producer.send(topic, b"before").result(WAIT)
     return {way: proxy.forwarded(way) - start[way] for way in Direction}
@@ -82,7 +84,7 @@ def test_a_connection_cut_at_any_byte_of_a_produce_loses_no_record(
     with Producer(bootstrap_servers=proxy.bootstrap_servers, **settings) as producer:
         size = _exchange(producer, proxy, topic)[way]
         for offset in range(size + 1):
-            _wait_for_silence(proxy)
+            _wait_for_silence(proxy, producer)
             proxy.cut_after(offset, way, reset=reset)
             producer.send(topic, b"%06d" % offset).result(WAIT)
             assert not proxy.cut_is_due, f"{offset} of {size} bytes"
