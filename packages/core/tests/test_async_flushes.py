@@ -6,8 +6,8 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from inspect import CORO_SUSPENDED, getcoroutinestate
 
 import pytest
@@ -149,16 +149,29 @@ def test_a_flush_that_runs_out_of_time_has_let_the_records_leave(timeout: float)
         assert run(main()) == 0
 
 
-def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
-    with simulated(1) as simulation:
-        producer = asynchronous(simulation)
-        lock = simulation.accumulator._batches.lock
-        held, free = threading.Event(), threading.Event()
+@contextmanager
+def plugin_that_hangs(simulation: Simulated) -> Iterator[threading.Event]:
+    """A thread holds the lock of the batches, as while a plugin hangs under it, until the event is set."""
+    held, free = threading.Event(), threading.Event()
 
-        def hold() -> None:
-            with lock:
-                held.set()
-                assert free.wait(20)
+    def hang() -> None:
+        with simulation.accumulator._batches.lock:
+            held.set()
+            assert free.wait(30)
+
+    holder = threading.Thread(target=hang)
+    holder.start()
+    assert held.wait(20)
+    try:
+        yield free
+    finally:
+        free.set()
+        holder.join()
+
+
+def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
+    with simulated(1) as simulation, plugin_that_hangs(simulation) as free:
+        producer = asynchronous(simulation)
 
         async def main() -> None:
             flush = asyncio.create_task(producer.flush())
@@ -168,25 +181,12 @@ def test_the_loop_goes_on_while_a_plugin_holds_the_lock() -> None:
             free.set()
             await flush
 
-        holder = threading.Thread(target=hold)
-        holder.start()
-        assert held.wait(20)
-        try:
-            run(main())
-        finally:
-            free.set()
-            holder.join()
+        run(main())
 
 
 def test_the_loop_goes_on_if_flushes_run_out_of_time_as_a_plugin_hangs() -> None:
     with simulated(1) as simulation:
         producer = asynchronous(simulation)
-        held, free = threading.Event(), threading.Event()
-
-        def hang() -> None:
-            with simulation.accumulator._batches.lock:
-                held.set()
-                assert free.wait(20)
 
         async def main() -> float:
             began = time.monotonic()
@@ -196,14 +196,8 @@ def test_the_loop_goes_on_if_flushes_run_out_of_time_as_a_plugin_hangs() -> None
                     await flush
             return time.monotonic() - began
 
-        holder = threading.Thread(target=hang)
-        holder.start()
-        assert held.wait(20)
-        try:
+        with plugin_that_hangs(simulation):
             assert run(main()) < 5  # half a second, and not for each flush
-        finally:
-            free.set()
-            holder.join()
 
 
 @pytest.fixture
@@ -267,22 +261,8 @@ def test_a_flush_without_a_thread_does_not_wait_for_a_plugin_that_hangs(
     monkeypatch.setattr(flushes, "LOCK_TIMEOUT_SECONDS", 0.05)
     with simulated(1) as simulation:
         producer = asynchronous(simulation)
-        held, free = threading.Event(), threading.Event()
-
-        def hang() -> None:
-            with simulation.accumulator._batches.lock:
-                held.set()
-                free.wait(30)
-
-        holder = threading.Thread(target=hang)
-        holder.start()
-        assert held.wait(20)
-        try:
-            with pytest.raises(RuntimeError, match="can't start new thread"):
-                run(producer.flush())
-        finally:
-            free.set()
-            holder.join()
+        with plugin_that_hangs(simulation), pytest.raises(RuntimeError, match="can't start new thread"):
+            run(producer.flush())
         assert run(producer.flush()).pending == 0
     assert len(no_threads) == 2
 

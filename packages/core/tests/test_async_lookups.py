@@ -176,19 +176,21 @@ def test_lookups_of_cancelled_tasks_keep_their_threads() -> None:
         assert sent(simulation) == 1
 
 
+async def waiting_sends(producer: AsyncProducer, registry: Registry) -> list[asyncio.Task[Delivery]]:
+    """Tasks of which some use all threads, and the others wait for one."""
+    tasks = sends(producer, range(50))
+    await registry.looked_up(MAX_THREADS)
+    await asyncio.sleep(0.002)
+    return tasks
+
+
 def test_a_closed_loop_leaves_the_thread_to_another() -> None:
     registry = Registry()
     with simulated(1, plugins={"value_serializer": registry}) as simulation:
         producer = asynchronous(simulation)
         loop = asyncio.new_event_loop()
 
-        async def begin() -> list[asyncio.Task[Delivery]]:
-            tasks = sends(producer, range(50))
-            await registry.looked_up(MAX_THREADS)
-            await asyncio.sleep(0.002)
-            return tasks
-
-        tasks = loop.run_until_complete(begin())
+        tasks = loop.run_until_complete(waiting_sends(producer, registry))
         loop.close()
 
         async def main() -> None:
@@ -209,13 +211,9 @@ def test_a_blocked_loop_leaves_the_thread_to_another() -> None:
         producer = asynchronous(simulation)
         loop = asyncio.new_event_loop()
 
-        async def begin() -> list[asyncio.Task[Delivery]]:
-            tasks = sends(producer, range(50))
-            await registry.looked_up(MAX_THREADS)
-            await asyncio.sleep(0.002)
-            return tasks
-
-        tasks = loop.run_until_complete(begin())  # then it does not run, as if one of its tasks blocked it
+        tasks = loop.run_until_complete(
+            waiting_sends(producer, registry)
+        )  # then it does not run, as if one of its tasks blocked it
         registry.open.set()
 
         async def main() -> None:

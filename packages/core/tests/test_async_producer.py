@@ -461,6 +461,13 @@ def test_a_callback_runs_before_the_task_that_awaits_its_record() -> None:
     assert order == [(who, number) for number in range(3) for who in ("cb", "task")]
 
 
+async def count_turns(turns: list[int]) -> None:
+    """Note each turn of the loop."""
+    while True:
+        turns.append(len(turns))
+        await asyncio.sleep(0)
+
+
 def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pacing, "LONGEST_TURN", 0.0)
     monkeypatch.setattr(event_loops, "LONGEST_TURN", 0.0)
@@ -468,13 +475,8 @@ def test_a_task_that_never_waits_lets_others_run(monkeypatch: pytest.MonkeyPatch
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)
 
-        async def count_turns() -> None:
-            while True:
-                turns.append(len(turns))
-                await asyncio.sleep(0)
-
         async def main() -> None:
-            others = asyncio.create_task(count_turns())
+            others = asyncio.create_task(count_turns(turns))
             for _ in range(10 * SENDS_IN_A_ROW):
                 await producer.send("t", b"v")
             others.cancel()
@@ -571,14 +573,9 @@ def test_tasks_that_start_eagerly_let_others_run(
     with simulated(1, config={"linger.ms": 60_000}) as simulation:
         producer = asynchronous(simulation)
 
-        async def count_turns() -> None:
-            while True:
-                turns.append(len(turns))
-                await asyncio.sleep(0)
-
         async def main() -> None:
             eager()
-            others = asyncio.create_task(count_turns())
+            others = asyncio.create_task(count_turns(turns))
             for _ in range(10 * SENDS_IN_A_ROW):
                 if many:
                     await asyncio.gather(producer.send("t", b"v"), producer.send("t", b"v"))

@@ -78,20 +78,27 @@ def move_out_of_reach(simulation: Simulated) -> None:
 # Without transactions
 
 
+def second_after(simulation: Simulated, *codes: int | AfterAppend) -> Delivery:
+    """The second record's delivery, whose attempts get these answers; the first record is acknowledged."""
+    simulation.producer.send("t", b"first")
+    simulation.run_until_idle()
+    simulation.cluster.brokers[1].codes += codes
+    delivery = simulation.producer.send("t", b"second")
+    simulation.run_until_idle()
+    return delivery
+
+
 @pytest.mark.rule("sender.answer.doubt")
 @pytest.mark.parametrize("doubted", [True, False])
 def test_a_batch_that_another_leader_may_have_waits_for_it(doubted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that may have lost the partition unnoticed lacks the batch, which another one may have."""
     monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: not doubted)
     with simulated(1, config=ONE_BY_ONE) as simulation:
-        simulation.producer.send("t", b"first")
-        simulation.run_until_idle()
-        simulation.cluster.brokers[1].codes += [
+        delivery = second_after(
+            simulation,
             AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
             *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3,
-        ]
-        delivery = simulation.producer.send("t", b"second")
-        simulation.run_until_idle()
+        )
 
         assert delivery.exception() is None
         assert simulation.log() == [b"first", b"second", *([] if doubted else [b"second"])]
@@ -102,16 +109,13 @@ def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) ->
     """Else the next broker that was replaced unnoticed would be believed at once."""
     monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
     with simulated(1, config=ONE_BY_ONE) as simulation:
-        simulation.producer.send("t", b"first")
-        simulation.run_until_idle()
-        simulation.cluster.brokers[1].codes += [
+        delivery = second_after(
+            simulation,
             AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             *[ErrorCode.NOT_ENOUGH_REPLICAS] * 45,  # for longer than the doubt
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ]
-        delivery = simulation.producer.send("t", b"second")
-        simulation.run_until_idle()
+        )
 
         assert delivery.exception() is None
         assert simulation.log() == [b"first", b"second"]
@@ -120,15 +124,12 @@ def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:
     """It is sent again; if it is refused then, readers may have got it before it was deleted."""
     with simulated(1, config=ONE_BY_ONE) as simulation:
-        simulation.producer.send("t", b"first")
-        simulation.run_until_idle()
-        simulation.cluster.brokers[1].codes += [
+        delivery = second_after(
+            simulation,
             AfterAppend(ErrorCode.REQUEST_TIMED_OUT),
             ErrorCode.UNKNOWN_PRODUCER_ID,
             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ]
-        delivery = simulation.producer.send("t", b"second")
-        simulation.run_until_idle()
+        )
 
         assert failure(delivery).possibly_persisted
 

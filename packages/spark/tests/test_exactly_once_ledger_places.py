@@ -45,10 +45,7 @@ class CreatedAgain(LedgerPartition):
         client: BlockingClient,
         message: Message[Any, Any],
         content: Callable[[int], Any],
-        *,
-        of: Callable[[Any], Any],
-        floor: int = 0,
-        ceiling: int | None = None,
+        **_versions: Any,
     ) -> tuple[Any, ErrorCode]:
         if message is FETCH:
             self.ends = 0

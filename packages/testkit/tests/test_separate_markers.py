@@ -64,6 +64,15 @@ class TwoPartitions:
 
         return program
 
+    def commit_after_the_fault(self) -> None:
+        """Write to both partitions before anything happens, and commit half a second after a fault has begun."""
+        self.producer.begin_transaction()
+        for partition in (0, 1):
+            self.producer.send("t", b"one", partition=partition, timestamp_ms=1)
+        self.producer.flush()
+        self.simulation.sleep(1.5 - self.simulation.clock())
+        self.producer.commit_transaction()
+
     def read(self) -> Sequence[Sequence[bytes | None]]:
         """What readers of both partitions get now."""
         return [[record.value for record in reader.poll()] for reader in self.readers]
@@ -78,12 +87,7 @@ def test_a_reader_waits_for_the_marker_of_its_own_partition(version: int) -> Non
         found.append(world.read())
 
     def commit_while_the_other_leader_is_frozen() -> None:
-        world.producer.begin_transaction()
-        for partition in (0, 1):
-            world.producer.send("t", b"one", partition=partition, timestamp_ms=1)
-        world.producer.flush()
-        world.simulation.sleep(1.5 - world.simulation.clock())
-        world.producer.commit_transaction()
+        world.commit_after_the_fault()
         world.simulation.sleep(2.0 - world.simulation.clock())
 
     world.run(commit_while_the_other_leader_is_frozen, look, lambda: world.simulation.sleep(12), look)
@@ -100,12 +104,7 @@ def test_the_next_transaction_waits_for_the_last_marker() -> None:
         ends.append(world.simulation.clock())
 
     def first() -> None:
-        world.producer.begin_transaction()
-        for partition in (0, 1):
-            world.producer.send("t", b"one", partition=partition, timestamp_ms=1)
-        world.producer.flush()
-        world.simulation.sleep(1.5 - world.simulation.clock())
-        world.producer.commit_transaction()
+        world.commit_after_the_fault()
         ends.append(world.simulation.clock())
 
     world.run(first, lambda: write(b"two"))

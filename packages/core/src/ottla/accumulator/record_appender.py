@@ -226,11 +226,9 @@ class RecordAppender(ABC):
                 return wait
             with self._claim() as claim:
                 lost_memory = not wait.take(claim)
-                found = (
-                    None
-                    if lost_memory
-                    else self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
-                )
+                found = None
+                if not lost_memory:
+                    found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
                     note_wait(found, 0.0, seconds)

@@ -169,9 +169,9 @@ class Sequences:
         *forgotten*: it has no state of the producer, as after the deletion of its records before Kafka 2.4. If it is
         not *certain*, another broker may lead the partition, and have the batch.
         """
-        numbers = self._numbers(batch)
-        if numbers.in_flight[0] is not batch:
+        if not self.is_first(batch):
             return SequenceErrorAction.RETRY
+        numbers = self._numbers(batch)
         assert batch.sequence is not None, "only a number can be refused"
         if self.transactional:
             if forgotten and batch.sequence.base_sequence and self._may_begin_again(numbers):

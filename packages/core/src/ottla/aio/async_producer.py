@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from os import PathLike
 from types import EllipsisType, TracebackType
-from typing import Any, Final, Self, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 from ottla.accumulator.delivery import Delivery
 from ottla.accumulator.event_loops import LaterTurn, running_inbox
 from ottla.accumulator.loop_callbacks import LoopCallback
 from ottla.accumulator.running_loop import RUNNING_LOOP
 from ottla.aio.calls import NoThreadError, cancelled, in_background, on_a_thread
+from ottla.aio.closing import close_without_thread
 from ottla.aio.flushes import FlushesOfTasks
 from ottla.aio.lookups import LookupsOfTasks
 from ottla.aio.loop_progress import LoopProgress
@@ -46,9 +47,6 @@ from ottla.results.call_hints import ASYNC_HINTS, SYNCHRONOUS_HINTS, ListedWitho
 from ottla.tables.progress import check_on_progress
 from ottla.tables.table_delivery import TableDelivery
 from ottla.transactions.prepared_transaction import PreparedTransaction
-
-END_CHECKED_EVERY: Final = 0.02
-"""Seconds between two checks whether a producer that closes has ended, where no thread can wait for it."""
 
 
 @with_call_hints(ASYNC_HINTS | SYNCHRONOUS_HINTS)
@@ -344,21 +342,9 @@ class AsyncProducer(metaclass=ListedWithoutHints):
         try:
             report = await on_a_thread(name="close", call=lambda: self._producer.close(timeout))
         except NoThreadError:
-            report = await self._close_without_thread(timeout)
+            report = await close_without_thread(self._producer, timeout)
         await LaterTurn()  # behind the callbacks of the completed records
         return report
-
-    async def _close_without_thread(self, timeout: float | None) -> DeliveryReport:
-        """Close as `close`, on the loop's thread, which waits for the I/O thread's end in turns of the loop."""
-        if timeout is not None:
-            check_timeout(timeout)
-        loop, lifecycle = asyncio.get_running_loop(), self._producer._lifecycle
-        seconds = self._producer._engine.config.delivery.delivery_timeout if timeout is None else timeout
-        deadline = loop.time() + seconds
-        lifecycle.begin_close(seconds)
-        while not lifecycle.has_ended and (remaining := deadline - loop.time()) > 0:
-            await asyncio.sleep(min(remaining, END_CHECKED_EVERY))
-        return self._producer.close(max(0.0, deadline - loop.time()))
 
     def __repr__(self) -> str:
         producer = getattr(self, "_producer", None)  # None: the constructor has failed

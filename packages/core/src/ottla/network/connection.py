@@ -170,7 +170,6 @@ class Connection:
         self.received_any = False
         self.reached = True
         self.addresses = ()
-        self.address_deadline = float("inf")
         if self.address is not None:
             self.silent.discard(self.address.target)
         self.failed_addresses.clear()
