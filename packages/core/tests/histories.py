@@ -203,6 +203,7 @@ class Run:
             faults=self.faults,
             farthest=_farthest(wires),
             older_logs=plan.older_logs,
+            some_ids=plan.some_send_ids,
             topics=(),
             sent=self.sent,
             all_replicas=plan.config["acks"] == "all",

@@ -306,6 +306,12 @@ class Plan:
         return self.min_insync is None or min(newest) >= FIRST_WITH_EPOCHS
 
     @property
+    def some_send_ids(self) -> bool:
+        """Whether some brokers send the ids of topics in metadata, and some do not know them."""
+        newest = [versions.get(METADATA.key, METADATA.max_version) for versions in self.versions]
+        return min(newest) < FIRST_WITH_TOPIC_IDS <= max(newest)
+
+    @property
     def delays_responses(self) -> bool:
         """Whether a broker that throttles delays its responses (before KIP-219), perhaps beyond request.timeout.ms."""
         newest = (versions.get(PRODUCE.key, PRODUCE.max_version) for versions in self.versions)

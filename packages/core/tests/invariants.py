@@ -158,6 +158,8 @@ class History:
     """The records that were not queued, as their `send` said or, if it was cancelled, promises."""
     older_logs: bool = False
     """Whether brokers forget producers with their records, and then refuse what is not their first batch."""
+    some_ids: bool = False
+    """Whether some brokers send the ids of topics, and some are too old to know them."""
     forgetting: Sequence[ForgetfulFault] = attrs.field(init=False)
     """The faults by which brokers lose the state of producers."""
 
@@ -575,7 +577,8 @@ def _state_was_lost(history: History, record: Sent) -> bool:
     """Return whether brokers lost the producer's state while a copy of the record was under way, or just before.
 
     Then no producer can know what is written: a broker without state takes any number as the first. Of two unclean
-    elections, the first leader has lost the copy, and the second one has it.
+    elections, the first leader has lost the copy, and the second one has it. If the id of only one topic is known, and
+    changes, the cluster seems to be another one.
     """
     elected = Counter(
         fault.partition
@@ -585,11 +588,15 @@ def _state_was_lost(history: History, record: Sent) -> bool:
         and record.sent_at <= fault.at <= record.completed_at + GRACE
     )
     return any(times > 1 for times in elected.values()) or any(
-        (isinstance(fault, ReplacedCluster) or fault.topic == record.topic)
+        (isinstance(fault, ReplacedCluster) or fault.topic == record.topic or _hides_the_cluster(history, fault))
         and fault.at <= record.completed_at + GRACE
         and record.sent_at <= fault.until + GRACE
         for fault in history.forgetting
     )
+
+
+def _hides_the_cluster(history: History, fault: ForgetfulFault) -> bool:
+    return history.some_ids and isinstance(fault, RecreatedTopic)
 
 
 def _places(found: Sequence[tuple[SimulatedTopic, int, int]]) -> str:
