@@ -41,6 +41,11 @@ def test_a_cluster_set_up_again_before_the_first_record_gets_it() -> None:
     histories.run("replaced", 128_528)
 
 
+@pytest.mark.rule("metadata.again.only-new")
+def test_a_cluster_set_up_again_with_only_new_topics_gets_their_records() -> None:
+    histories.run("replaced", 136_106)
+
+
 def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> None:
     histories.run("trimmed", 128_358)
 

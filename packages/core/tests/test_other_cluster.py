@@ -35,22 +35,22 @@ OTHERS = 12
 """Records of another producer in the second cluster: as many numbers of its producer id are taken there."""
 
 
-def cluster(name: str | None, *, topics_before: int = 0, broker: int = 1) -> SimulatedCluster:
-    """A cluster of one broker with topic t, whose id depends on the number of topics before it."""
+def cluster(name: str | None, *, topics_before: int = 0, broker: int = 1, topic: str = "t") -> SimulatedCluster:
+    """A cluster of one broker with one topic, whose id depends on the number of topics before it."""
     made = SimulatedCluster.of(broker)
     made.id = name
     for number in range(topics_before):
         made.create(f"before-{number}", broker)
-    made.create("t", broker)
+    made.create(topic, broker)
     return made
 
 
-def taken(cluster: SimulatedCluster) -> SocketBroker:
+def taken(cluster: SimulatedCluster, *, topic: str = "t", records: int = OTHERS) -> SocketBroker:
     """Its one broker, whose first producer id has sent records."""
     [broker] = cluster.brokers.values()
     with SocketBroker(broker).serving() as servers, Producer(bootstrap_servers=servers) as other:
-        for number in range(OTHERS):
-            other.send("t", b"other %d" % number).result(20)
+        for number in range(records):
+            other.send(topic, b"other %d" % number).result(20)
     return SocketBroker(broker)
 
 
@@ -119,11 +119,11 @@ def until_in_flight(producer: Producer) -> None:
     wait_until(lambda: producer.metrics("requests-in-flight") > 0, timeout=HANG_GUARD)
 
 
-def send(producer: Producer, prefix: bytes, count: int = 10) -> list[Delivery]:
+def send(producer: Producer, prefix: bytes, count: int = 10, *, topic: str = "t") -> list[Delivery]:
     """Records one after the other, each in its own batch."""
     deliveries = []
     for number in range(count):
-        deliveries.append(producer.send("t", prefix + b"%d" % number))
+        deliveries.append(producer.send(topic, prefix + b"%d" % number))
         deliveries[-1].result(20)
     return deliveries
 
@@ -191,6 +191,37 @@ def test_a_producer_id_without_records_is_kept_with_the_connection() -> None:
         send(producer, b"after ", count=3)
 
     assert living.transactions.next_id == given + 1
+
+
+@pytest.mark.rule("metadata.again.only-new")
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_records_of_a_new_topic_are_in_the_cluster_that_has_no_other(pause: float) -> None:
+    second = cluster("first", topic="new")  # the topic before is created later, or never
+    taken(second, topic="new", records=3)
+    address = SocketBroker(cluster("first").brokers[1])
+    with address.serving() as servers, made(servers) as producer:
+        send(producer, b"before ")
+        Moved(address, second).move()
+        time.sleep(pause)
+        send(producer, b"after ", topic="new")
+
+    assert [record.value for record in second.topics["new"].log[0]][3:] == [b"after %d" % n for n in range(10)]
+
+
+@pytest.mark.rule("metadata.again.only-new")
+def test_new_topics_beside_others_need_no_new_producer_id() -> None:
+    living = cluster("first")
+    with (
+        SocketBroker(living.brokers[1]).serving() as servers,
+        made(servers, **{"metadata.max.age.ms": 200}) as producer,
+    ):
+        send(producer, b"before ", count=1)
+        given = living.transactions.next_id
+        living.create("new", 1)
+        living.deleted.append(living.topics.pop("t"))
+        send(producer, b"after ", count=3, topic="new")
+
+    assert living.transactions.next_id == given
 
 
 @pytest.mark.rule("metadata.again.topics")

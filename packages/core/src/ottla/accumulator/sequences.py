@@ -245,12 +245,19 @@ class Sequences:
         There, the id may be that of another producer, and brokers would take batches for duplicates of its batches.
         Batches without an outcome are sent to the new cluster, which has none of them. Only without transactions.
         """
-        self.producer_id_and_epoch = None
-        self._forget_idle()
+        self.renew()
         for partition, numbers in self._partitions.items():
             numbers.known_to_broker = False
             numbers.out_of_order = True
             self._in_doubt[partition] = numbers
+
+    def renew(self) -> None:
+        """Number what is not in flight from 0 with a new producer id; batches in flight keep theirs, which may be true.
+
+        Only without transactions.
+        """
+        self.producer_id_and_epoch = None
+        self._forget_idle()
 
     def _may_begin_again(self, numbers: PartitionSequences) -> bool:
         """Return whether numbers may begin with 0 in the same epoch, at a broker that has forgotten the producer.

@@ -75,7 +75,7 @@ class Metadata:
         self.setup: Callable[[], str] = lambda: ""
         """What a connection that is being set up waits for, for errors; empty if there is none. For any thread."""
         self.cluster_ids = ClusterIds()
-        # The next five are set by `ottla.transactions`.
+        # The next six are set by `ottla.transactions`.
         self.checks_clusters = False
         """Whether a broker gets records only after it has named the cluster of this metadata, whose ids are used."""
         self.checks_before_all = False
@@ -86,6 +86,8 @@ class Metadata:
         """The same if no topic has kept its id, as in another cluster with the id of the one before."""
         self.on_uncheckable: Callable[[float], object] = lambda _opened_at: None
         """Called with the time of a new connection if no topic's id is known that would show such a cluster."""
+        self.on_only_new_topics: Callable[[float], object] = lambda _opened_at: None
+        """Called with the time of a new connection if its response has no topic whose id was known."""
         self.topic_ids = TopicIds()
         self._changed = SignalSafeLock(environment)
         self._used_at: dict[str, float] = {}
@@ -327,6 +329,8 @@ class Metadata:
             self.on_other_cluster()
         elif other_topics:
             self.on_other_topics()
+        elif not self.topic_ids.compared:
+            self.on_only_new_topics(connected_at)
         with self._changed:
             self._schedule.reset(_FAILURES)
             self.last_error = self.fatal_error = None

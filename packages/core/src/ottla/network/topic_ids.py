@@ -50,7 +50,11 @@ class TopicIds:
         self._contradicted_at = float("-inf")
         self._updated = False  # since that contradiction
         self.compared = True
-        """Whether the last response had a topic whose id was known; True if no id was."""
+        """Whether the last response shows which cluster it is of.
+
+        It has a topic whose id was known, or its connection has been there since before one was seen the last time.
+        True if no id was known.
+        """
 
     @property
     def any_known(self) -> bool:
@@ -69,7 +73,9 @@ class TopicIds:
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
         other = self._differ(found, connected_at)
-        self.compared = not self._known or not self._known.keys().isdisjoint(found)
+        self.compared = not self._known or any(
+            name in found or connected_at <= each.seen_at for name, each in self._known.items()
+        )
         self._updated = True
         self._see(found, now)
         return other

@@ -80,6 +80,7 @@ def watch_clusters(
     if isinstance(parts.request_source, ProducerIdRequestSource):
         metadata.on_other_cluster = metadata.on_other_topics = parts.request_source.begin_in_other_cluster
         metadata.on_uncheckable = parts.request_source.renew_unused
+        metadata.on_only_new_topics = parts.request_source.renew
     elif manager is not None:
         metadata.on_other_cluster = manager.fail_in_other_cluster
         metadata.on_other_topics = partial(_begin_with_other_topics, client, manager)

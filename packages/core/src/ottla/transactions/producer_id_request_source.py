@@ -107,8 +107,17 @@ class ProducerIdRequestSource:
         The cluster may have been set up again between the two, and have given the id to another producer. An older
         connection, which has not ended, shows that this is not so.
         """
-        if self._requested_at < opened_at and self._sequences.unused and not self._sequences.off:
-            self.begin_in_other_cluster()
+        if self._sequences.unused:
+            self.renew(opened_at)
+
+    def renew(self, opened_at: float) -> None:
+        """Request another id, for all but batches in flight, if it was requested before a connection was *opened_at*.
+
+        The cluster may have been set up again, without the topics that were in use so far.
+        """
+        if self._requested_at < opened_at and not self._sequences.off:
+            self._outdated = self._in_flight
+            self._sequences.renew()
 
     def on_response(self, request: CoordinatorRequest, response: Any, now: float) -> None:
         """Use the producer id, or retry, or fail queued batches."""
