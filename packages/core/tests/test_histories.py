@@ -46,6 +46,11 @@ def test_a_cluster_set_up_again_with_only_new_topics_gets_their_records() -> Non
     histories.run("replaced", 136_106)
 
 
+@pytest.mark.rule("metadata.again.topics")
+def test_a_topic_that_is_created_again_while_another_is_new_is_no_other_cluster() -> None:
+    histories.run("reshaped", 137_700)
+
+
 def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> None:
     histories.run("trimmed", 128_358)
 

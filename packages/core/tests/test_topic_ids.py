@@ -50,6 +50,29 @@ def test_a_topic_that_was_learned_later_says_nothing_of_before() -> None:
     assert ids.check({"t": bytes([3]) * 16, "new": bytes([2]) * 16}, 14.0) is CheckResult.OTHER
 
 
+def test_a_topic_that_an_older_connection_has_is_of_the_same_cluster() -> None:
+    """The broker of that connection belongs to the cluster of the first topic, and has the new one."""
+    ids = learned(topic("t", 1))
+    assert not ids.update([topic("new", 2)], now=12.0, connected_at=9.0)
+
+    assert not ids.update([topic("t", 3), topic("new", 2)], now=14.0, connected_at=13.0)
+
+
+@pytest.mark.rule("metadata.again.only-new")
+def test_a_response_shows_its_cluster_by_a_known_topic_or_an_old_connection() -> None:
+    ids = learned(topic("t", 1))
+    assert ids.compared
+
+    ids.update([topic("new", 2)], now=12.0, connected_at=10.0)
+    assert ids.compared
+    ids.update([topic("newer", 3)], now=14.0, connected_at=13.0)
+    assert not ids.compared
+    ids.update([topic("t", 1)], now=15.0, connected_at=13.0)
+    assert ids.compared
+    ids.update([], now=17.0, connected_at=16.0)
+    assert not ids.compared
+
+
 def test_a_topic_that_is_older_shows_that_the_cluster_is_the_same() -> None:
     ids = learned(topic("t", 1), topic("u", 2))
     ids.update([topic("u", 2)], now=12.0, connected_at=11.0)

@@ -23,7 +23,7 @@ MOST_KNOWN: Final = 1_000
 
 
 class _Known(NamedTuple):
-    """The id of a topic, and when a broker had it for the first and for the last time."""
+    """The id of a topic, since when the cluster is the one that has it, and when a broker had it for the last time."""
 
     id: bytes
     since: float
@@ -77,7 +77,7 @@ class TopicIds:
             name in found or connected_at <= each.seen_at for name, each in self._known.items()
         )
         self._updated = True
-        self._see(found, now)
+        self._see(found, now, since=min(now, connected_at))
         return other
 
     def check(self, found: Mapping[str, bytes], now: float) -> CheckResult:
@@ -89,14 +89,14 @@ class TopicIds:
         """
         if not self._differ(found):
             kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
-            self._see(kept, now)
+            self._see(kept, now, since=now)
             return CheckResult.SAME
         changed = [each for name, each in self._known.items() if found.get(name, each.id) != each.id]
         confirmed = any(each.seen_at > self._contradicted_at for each in changed)
         if found != self._contradiction or not self._updated or confirmed:
             self._contradiction, self._contradicted_at, self._updated = found, now, False
             return CheckResult.OTHER
-        self._see(found, now)
+        self._see(found, now, since=now)
         return CheckResult.LEARNED
 
     def sample(self, topics: Mapping[str, Topic]) -> Collection[str]:
@@ -108,11 +108,12 @@ class TopicIds:
 
         return sorted(self._known, key=rank)[:ASKED]
 
-    def _see(self, found: Mapping[str, bytes], now: float) -> None:
+    def _see(self, found: Mapping[str, bytes], now: float, *, since: float) -> None:
         for name, topic_id in found.items():
             known = self._known.pop(name, None)  # so that the order is that of the last time
-            since = now if known is None or known.id != topic_id else known.since
-            self._known[name] = _Known(topic_id, since, now)
+            if known is None or known.id != topic_id:
+                known = _Known(topic_id, since, now)
+            self._known[name] = known._replace(since=min(known.since, since), seen_at=now)
         for name in list(itertools.islice(self._known, max(0, len(self._known) - MOST_KNOWN))):
             del self._known[name]
 
