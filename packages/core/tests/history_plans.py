@@ -46,6 +46,7 @@ from ottla_testkit.simulation.planned_faults import (
     MovedCoordinator,
     MovedGroupCoordinator,
     MovedLeader,
+    OutdatedFeatures,
     OutdatedMetadata,
     ProduceQuota,
     RebalancedGroup,
@@ -63,6 +64,7 @@ from ottla_testkit.simulation.planned_faults import (
     UnconfirmedWrite,
     UnlistedBroker,
     UnreachableBroker,
+    UpgradedBroker,
 )
 from ottla_testkit.simulation.planned_network import RequestFault, random_request_fault
 from ottla_testkit.simulation.produce_requests import AfterAppend, Scripted
@@ -95,6 +97,36 @@ BEFORE_2_4: Final[Mapping[int, int]] = {
     TXN_OFFSET_COMMIT.key: 2,
 }
 """The newest versions of requests that Kafka 2.3 knows."""
+KAFKA_2_8: Final[Mapping[int, int]] = {
+    PRODUCE.key: 9,
+    METADATA.key: 11,
+    FIND_COORDINATOR.key: 3,
+    API_VERSIONS.key: 3,
+    INIT_PRODUCER_ID.key: 4,
+    ADD_PARTITIONS_TO_TXN.key: 3,
+    ADD_OFFSETS_TO_TXN.key: 3,
+    END_TXN.key: 3,
+    TXN_OFFSET_COMMIT.key: 3,
+}
+"""The newest versions of requests that Kafka 2.8 knows."""
+KAFKA_3_9: Final[Mapping[int, int]] = {
+    PRODUCE.key: 11,
+    METADATA.key: 12,
+    FIND_COORDINATOR.key: 6,
+    API_VERSIONS.key: 4,
+    INIT_PRODUCER_ID.key: 5,
+    ADD_PARTITIONS_TO_TXN.key: 5,
+    ADD_OFFSETS_TO_TXN.key: 4,
+    END_TXN.key: 4,
+    TXN_OFFSET_COMMIT.key: 4,
+}
+KAFKA_4: Final[Mapping[int, int]] = {
+    **KAFKA_3_9,
+    PRODUCE.key: 13,
+    METADATA.key: 13,
+    END_TXN.key: 5,
+    TXN_OFFSET_COMMIT.key: 5,
+}
 CROWDED: Final = "t"
 TRANSACTIONAL_ID: Final = "tx"
 GROUP: Final = "g"
@@ -254,6 +286,8 @@ class Kind:
     """Whether the coordinator forgets the transactional id, in some histories with its transaction."""
     upgraded: bool = False
     """Whether the level of `transaction.version` changes while a producer runs."""
+    rolling: bool = False
+    """Whether brokers are upgraded one after the other while records flow, and learn of new features one by one."""
     succeeded: bool = False
     """Whether another producer goes on with the transactional id of one that can do nothing more."""
     confirmed: bool = True
@@ -396,6 +430,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "doubtful": Kind(doubtful=True, marked=True, succeeded=True, transactional=True, patient=True),
     "disowned": Kind(disowned=True, succeeded=True, transactional=True, patient=True),
     "upgraded": Kind(upgraded=True, succeeded=True, transactional=True, patient=True),
+    "rolling": Kind(rolling=True, patient=True),
+    "staggered": Kind(rolling=True, succeeded=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -456,6 +492,8 @@ def plan(name: str, seed: int) -> Plan:
     # The last draws: plans of before have them, too, and are otherwise the same.
     elif kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
         planned = attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
+    if kind.rolling:
+        planned = _with_upgrades(planned, chance.fork())
     if chance.happens(0.5):  # else it has a name of its own, as a load balancer
         planned = attrs.evolve(planned, config={**planned.config, "bootstrap.servers": "broker-1:9092"})
     return planned
@@ -495,6 +533,40 @@ def _versions(kind: Kind, chance: Chance, *, transaction_version: int) -> Sequen
         return [{} for _ in BROKERS]
     known = some()
     return [known if chance.happens(0.7) else some() for _ in BROKERS]
+
+
+def _with_upgrades(planned: Plan, chance: Chance) -> Plan:
+    """The plan with brokers that are upgraded, one after the other, in random order, and then use new features."""
+    paths = ((KAFKA_2_8, KAFKA_3_9), (KAFKA_3_9, KAFKA_4), (KAFKA_2_8, KAFKA_3_9, KAFKA_4), (KAFKA_4,), (KAFKA_4,))
+    release, *later = path = chance.choice(paths)
+    faults, at = list(planned.faults), chance.uniform(0.0, 2.0)
+    for release in later:
+        for broker in chance.sample(BROKERS, len(BROKERS)):
+            next_leader = chance.choice([other for other in BROKERS if other != broker])
+            seconds = chance.choice((0.1, 0.5, 1.5))
+            faults.append(
+                UpgradedBroker(at=at, seconds=seconds, broker=broker, next_leader=next_leader, newest=release)
+            )
+            at += seconds + chance.choice((0.05, 0.3, 1.0))
+    levels = (2, 1, 2) if release is KAFKA_4 and chance.happens(0.3) else (2,) if release is KAFKA_4 else (1,)
+    for level in levels:
+        for broker in BROKERS:
+            if chance.happens(0.6):
+                faults.append(OutdatedFeatures(at=at - 0.01, seconds=chance.choice((0.1, 0.5, 3.0)), broker=broker))
+        faults.append(ChangedTransactionVersion(at=at, level=level))
+        for _ in range(chance.choice((2, 10, 30))):
+            cut = at + chance.uniform(0.0, 3.0)
+            faults.append(CutConnections(at=cut, broker=_broker(chance), graceful=chance.happens(0.3)))
+        unconfirmed = chance.choice((0, 3, 8)) * planned.kind.transactional
+        faults += [_unconfirmed(chance, at + chance.uniform(0.0, 3.0)) for _ in range(unconfirmed)]
+        at += chance.choice((0.2, 3.5))
+    return attrs.evolve(
+        planned,
+        faults=faults,
+        versions=[path[0]] * len(BROKERS),
+        transaction_version=0 if path[0] is KAFKA_2_8 else chance.choice((0, 1)),
+        old_coordinators=False,
+    )
 
 
 def _configuration(kind: Kind, chance: Chance, *, crowded: bool) -> Mapping[str, Any]:
@@ -722,16 +794,7 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
             faults = [markers, *[fault for fault in faults if not isinstance(fault, SlowMarkers)]]
             makers += [_crash, _frozen, _moved_coordinator, *_REPLICATION] * 2
         if kind.doubtful:
-            faults += [
-                UnconfirmedWrite(
-                    at=chance.uniform(0.0, 8.0),
-                    seconds=chance.choice((0.5, 5.0)),
-                    broker=_broker(chance),
-                    request=chance.choice(LOGGED_REQUESTS),
-                    code=chance.choice((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)),
-                )
-                for _ in range(chance.choice((2, 6, 12)))
-            ]
+            faults += [_unconfirmed(chance, chance.uniform(0.0, 8.0)) for _ in range(chance.choice((2, 6, 12)))]
         if kind.disowned:
             lost = chance.happens(0.4)
             faults += [
@@ -828,6 +891,16 @@ def _coordinator(chance: Chance, at: float) -> Fault:
 
 def _moved_coordinator(chance: Chance, at: float) -> Fault:
     return MovedCoordinator(at=at, seconds=at % 0.4, broker=_broker(chance))
+
+
+def _unconfirmed(chance: Chance, at: float) -> Fault:
+    return UnconfirmedWrite(
+        at=at,
+        seconds=chance.choice((0.5, 5.0)),
+        broker=_broker(chance),
+        request=chance.choice(LOGGED_REQUESTS),
+        code=chance.choice((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)),
+    )
 
 
 def _fenced(chance: Chance, at: float) -> Fault:

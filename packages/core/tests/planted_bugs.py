@@ -566,9 +566,15 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     # Coordinators that change their protocol, forget, or are two brokers
     "an open transaction changes its protocol": PlantedBug(
         module="transactions.current_transaction",
-        before="        if self.started or self.version == cluster_version:\n",
+        before="        if self.needs_end or self.version == cluster_version:\n",
         after="        if self.version == cluster_version:\n",
         kinds=["upgraded"],
+    ),
+    "a transaction that may have begun changes its protocol": PlantedBug(
+        module="transactions.current_transaction",
+        before="        if self.needs_end or self.version == cluster_version:\n",
+        after="        if self.started or self.version == cluster_version:\n",
+        kinds=["staggered", "upgraded"],
     ),
     "a new protocol begins in an epoch of the old one": PlantedBug(
         module="transactions.current_transaction",

@@ -28,6 +28,14 @@ def test_a_transaction_uses_the_version_of_the_cluster_at_its_beginning(version:
     assert transaction.start().begin(2 if version < 2 else 1).version == version
 
 
+@pytest.mark.rule("producer.transactions.protocol")
+@pytest.mark.parametrize(("version", "later"), [(0, 2), (1, 2), (1, 0)])
+def test_a_transaction_that_brokers_may_have_keeps_its_version(version: int, later: int) -> None:
+    maybe = of_version(version).after_lost_response().begin(later)
+
+    assert (maybe.version, maybe.can_start, maybe.needs_end) == (version, True, True)
+
+
 def test_before_it_begins_a_transaction_has_no_version() -> None:
     assert (NEW.version, NEW.uses_v2, NEW.can_start) == (None, False, True)
 

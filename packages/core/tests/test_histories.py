@@ -60,6 +60,15 @@ def test_a_broker_that_was_replaced_unnoticed_does_not_double_a_record() -> None
     histories.run("replicated", 131_430)
 
 
+@pytest.mark.rule("producer.transactions.protocol")
+def test_a_transaction_that_may_have_begun_keeps_its_protocol() -> None:
+    histories.run("upgraded", 134_493)
+
+
+def test_an_internal_error_of_a_coordinator_that_no_call_sees_excuses_records() -> None:
+    histories.run("marked", 132_228)
+
+
 def test_a_call_of_a_task_may_wait_while_its_process_is_stopped() -> None:
     histories.run("cancelled", 900_007)
 

@@ -57,8 +57,11 @@ class CurrentTransaction:
         return self.maybe_started and not self.started
 
     def begin(self, cluster_version: int) -> Self:
-        """Return the transaction with the version that its requests use; call it before the first one."""
-        if self.started or self.version == cluster_version:
+        """Return the transaction with the version that its requests use; call it before each one.
+
+        One that brokers may have keeps its version, as InitProducerId would fence this producer (see `needs_end`).
+        """
+        if self.needs_end or self.version == cluster_version:
             return self
         if self.version is not None and not self.uses_v2 and cluster_version >= TXN_V2:
             # KIP-890: requests of the old protocol may still be in flight in this epoch.

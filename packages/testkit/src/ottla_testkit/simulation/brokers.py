@@ -93,6 +93,8 @@ class SimulatedBroker:
     magics: list[int] = attrs.field(factory=list)
     outdated_metadata: MetadataResponse | None = None
     """The metadata that it returns, if it has not got the newest yet."""
+    outdated_features: tuple[int, int] | None = None
+    """The level of `transaction.version` and the epoch of features that it knows, if it has not got the newest yet."""
     login: SimulatedLogin | None = None
     telemetry: bool = True
     """Whether the broker offers telemetry requests, if the cluster collects metrics."""
@@ -105,6 +107,11 @@ class SimulatedBroker:
     versions: dict[int, tuple[int, int]] = attrs.field(
         factory=lambda: {m.key: (m.min_version, 5 if m is INIT_PRODUCER_ID else m.max_version) for m in ALL}
     )
+
+    @property
+    def features(self) -> tuple[int, int]:
+        """The level of `transaction.version` that it knows, and the epoch of features."""
+        return self.outdated_features or (self.cluster.transaction_version, self.cluster.features_epoch)
 
     def _misunderstand(self, what: str) -> NoReturn:
         self.misunderstood.append(what)
@@ -237,17 +244,14 @@ class SimulatedBroker:
         offered = dict(self.versions)
         if self.cluster.telemetry is not None and self.telemetry:
             offered.update((each.key, (each.min_version, each.max_version)) for each in TELEMETRY)
+        level, epoch = self.features
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in offered.items()
             ],
-            finalized_features_epoch=self.cluster.features_epoch,
+            finalized_features_epoch=epoch,
             finalized_features=[
-                FinalizedFeatureKey(
-                    name="transaction.version",
-                    max_version_level=self.cluster.transaction_version,
-                    min_version_level=self.cluster.transaction_version,
-                )
+                FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
             ],
         )
 
@@ -332,7 +336,7 @@ class SimulatedCluster:
             self._mark,
             self.controller.later,
             serves=lambda: self.coordinator_serves and self.coordinates not in self.controller.frozen,
-            bumps=lambda: self.transaction_version >= TXN_V2,
+            bumps=lambda: self.brokers[self.coordinates].features[0] >= TXN_V2,
         )
 
     def _mark(self, partition: tuple[str, int], producer_id: int, epoch: int, committed: bool) -> None:

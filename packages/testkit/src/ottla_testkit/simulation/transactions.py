@@ -89,6 +89,8 @@ class TransactionCoordinator:
     """The producer ids whose transactions were lost: partitions may have them open for ever."""
     last_epoch: int = LAST_EPOCH
     """The epoch after which a transactional id gets another producer id. A test may set it to a low number."""
+    internal_errors: int = 0
+    """How often it had Kafka's own: when it was asked again for the last epoch, because the response was lost."""
 
     def new_id(self) -> int:
         self.next_id += 1
@@ -124,6 +126,7 @@ class TransactionCoordinator:
         epoch = owned.epoch if current is None else current[1]
         if owned.epoch >= self.last_epoch:
             if epoch != owned.epoch:  # Kafka has an internal error then
+                self.internal_errors += 1
                 return ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1
             self._rotate(owned)
             owned.replaced = None if current is None else epoch

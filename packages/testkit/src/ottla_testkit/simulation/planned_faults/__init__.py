@@ -3,10 +3,12 @@
 from ottla_testkit.simulation.planned_faults.brokers import (
     CrashedBroker,
     FrozenBroker,
+    OutdatedFeatures,
     OutdatedMetadata,
     ProduceQuota,
     ThrottlingBroker,
     UnlistedBroker,
+    UpgradedBroker,
 )
 from ottla_testkit.simulation.planned_faults.clusters import ReplacedCluster
 from ottla_testkit.simulation.planned_faults.connections import (
@@ -63,6 +65,7 @@ __all__ = [
     "MovedCoordinator",
     "MovedGroupCoordinator",
     "MovedLeader",
+    "OutdatedFeatures",
     "OutdatedMetadata",
     "ProduceQuota",
     "RebalancedGroup",
@@ -80,5 +83,6 @@ __all__ = [
     "UnconfirmedWrite",
     "UnlistedBroker",
     "UnreachableBroker",
+    "UpgradedBroker",
     "plan",
 ]

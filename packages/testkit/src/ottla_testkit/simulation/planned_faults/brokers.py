@@ -1,6 +1,8 @@
-"""Faults of single brokers: crashed, frozen, outdated, missing in metadata, and their quotas."""
+"""Faults of single brokers: crashed, upgraded, frozen, outdated, missing in metadata, and their quotas."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import attrs
 
@@ -43,6 +45,33 @@ class CrashedBroker(Fault):
     def end(self, simulation: Simulation) -> None:
         simulation.cluster.brokers[self.broker].up = True
         simulation.cluster.controller.changed(self.broker)
+
+
+@attrs.frozen(kw_only=True)
+class UpgradedBroker(CrashedBroker):
+    """A broker is down, and starts as one of another release: *newest* has its newest version of requests, by key."""
+
+    newest: Mapping[int, int]
+
+    def end(self, simulation: Simulation) -> None:
+        versions = simulation.cluster.brokers[self.broker].versions
+        for key, newest in self.newest.items():
+            versions[key] = (versions[key][0], newest)
+        super().end(simulation)
+
+
+@attrs.frozen(kw_only=True)
+class OutdatedFeatures(Fault):
+    """A broker does not learn of other features than those of this moment."""
+
+    broker: int
+
+    def begin(self, simulation: Simulation) -> None:
+        broker = simulation.cluster.brokers[self.broker]
+        broker.outdated_features = broker.features
+
+    def end(self, simulation: Simulation) -> None:
+        simulation.cluster.brokers[self.broker].outdated_features = None
 
 
 @attrs.frozen(kw_only=True)
