@@ -353,6 +353,7 @@ class Run:
         ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
         fenced = any(isinstance(fault, ending) for fault in self.faults)
         fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
+        fenced |= self.simulation.cluster.refused_by_outdated > 0 and "PRODUCER_FENCED" in str(error)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
 
@@ -519,7 +520,8 @@ class Run:
         cause = error.__cause__
         codes = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
         aborted = isinstance(cause, BrokerError) and cause.code in codes
-        aborted &= any(isinstance(fault, TimedOutTransaction | FencedProducer) for fault in self.faults)
+        ended = any(isinstance(fault, TimedOutTransaction | FencedProducer) for fault in self.faults)
+        aborted &= ended or self.simulation.cluster.refused_by_outdated > 0
         explained = moved or aborted or isinstance(cause, DeliveryError) or self._is_replaced(error)
         if self.plan.kind.patient and not explained:
             raise Violation(f"the transaction failed without need: {error}") from error

@@ -53,6 +53,7 @@ from ottla_testkit.simulation.planned_faults import (
     RecreatedTopic,
     RefusedLogin,
     ReplacedCluster,
+    ReplacedCoordinator,
     SeparateMarkers,
     SlowFollower,
     SlowMarkers,
@@ -288,6 +289,8 @@ class Kind:
     """Whether the level of `transaction.version` changes while a producer runs."""
     rolling: bool = False
     """Whether brokers are upgraded one after the other while records flow, and learn of new features one by one."""
+    unaware: bool = False
+    """Whether coordinators that were frozen and replaced go on, and answer from what they knew before."""
     succeeded: bool = False
     """Whether another producer goes on with the transactional id of one that can do nothing more."""
     confirmed: bool = True
@@ -432,6 +435,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "upgraded": Kind(upgraded=True, succeeded=True, transactional=True, patient=True),
     "rolling": Kind(rolling=True, patient=True),
     "staggered": Kind(rolling=True, succeeded=True, transactional=True, patient=True),
+    "unaware": Kind(unaware=True, succeeded=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -801,6 +805,8 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
                 ForgottenIds(at=chance.uniform(0.0, 6.0), transactional_id=TRANSACTIONAL_ID, lost=lost)
                 for _ in range(chance.choice((1, 2, 5)))
             ]
+        if kind.unaware:
+            faults += _replaced_coordinators(chance)
         if kind.upgraded:
             makers += [_crash, _PRESENT[0]] * 6
             for _ in range(chance.choice((1, 2, 6))):
@@ -901,6 +907,32 @@ def _unconfirmed(chance: Chance, at: float) -> Fault:
         request=chance.choice(LOGGED_REQUESTS),
         code=chance.choice((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)),
     )
+
+
+def _replaced_coordinators(chance: Chance) -> Sequence[Fault]:
+    """Coordinators that freeze one after the other, and whose successors lose their connections when they go on."""
+    faults: list[Fault] = [MovedGroupCoordinator(at=0.0, broker=_broker(chance))]
+    at, broker = chance.uniform(0.0, 2.0), 1
+    for _ in range(chance.choice((1, 2, 5))):
+        elected, seconds = chance.choice((0.1, 0.5)), chance.choice((0.7, 1.5, 3.0))
+        unaware = chance.choice((0.1, 0.5, 2.0))
+        next_coordinator = chance.choice([other for other in BROKERS if other != broker])
+        faults.append(
+            ReplacedCoordinator(
+                at=at,
+                seconds=seconds,
+                broker=broker,
+                next_coordinator=next_coordinator,
+                elected=elected,
+                unaware=unaware,
+            )
+        )
+        resumed = at + seconds
+        for _cut in range(chance.choice((1, 3, 10))):
+            cut = resumed + unaware * chance.uniform(-0.1, 1.0)
+            faults.append(CutConnections(at=cut, broker=next_coordinator, graceful=chance.happens(0.3)))
+        at, broker = resumed + unaware + chance.uniform(0.0, 2.0), next_coordinator
+    return faults
 
 
 def _fenced(chance: Chance, at: float) -> Fault:

@@ -42,6 +42,7 @@ from ottla_testkit.simulation.planned_faults import (
     RecreatedTopic,
     RefusedLogin,
     ReplacedCluster,
+    ReplacedCoordinator,
     SmallBatches,
     StoppedProcess,
     TimedOutTransaction,
@@ -478,6 +479,8 @@ def _may_explain(fault: Fault, record: Sent, *, patient: bool, alone: bool) -> b
         return fault.topic == record.topic and (not alone or record.size + RECORD_COST > fault.max_message_bytes)
     if isinstance(fault, FencedProducer | TimedOutTransaction | DeniedTransactionalId):
         return True
+    if isinstance(fault, ReplacedCoordinator) and record.error is not None:
+        return isinstance(record.error.__cause__, FatalTransactionError)
     if isinstance(fault, ReplacedCluster | ForgottenIds):
         # Until its topics or its coordinator are known to be others, transactions are those of the cluster before.
         cause = record.error.__cause__ if record.error is not None else None
@@ -533,7 +536,13 @@ def _may_be_overtaken(record: Sent, error: DeliveryError, *, faults: Sequence[Fa
 
 
 _FOR_GOOD: Final = (
-    FencedProducer | DeniedTransactionalId | TimedOutTransaction | MovedLeader | ReplacedCluster | ForgottenIds
+    FencedProducer
+    | DeniedTransactionalId
+    | TimedOutTransaction
+    | MovedLeader
+    | ReplacedCluster
+    | ReplacedCoordinator
+    | ForgottenIds
 )
 """Faults that a record may fail for at any later time. The next record for a partition notices its new leader; if
 metadata takes longer than `retry.backoff.ms`, its retries go to the old one.

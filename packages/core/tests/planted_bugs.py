@@ -594,6 +594,18 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        if False:\n",
         kinds=["disowned"],
     ),
+    "a transaction ends where its partitions are not confirmed": PlantedBug(
+        module="transactions.confirmations",
+        before="        if partitions:\n",
+        after="        if False:\n",
+        kinds=["unaware"],
+    ),
+    "a refusal by an outdated coordinator counts": PlantedBug(
+        module="transactions.response_action_handler",
+        before="        if self._may_be_outdated(request, error):\n",
+        after="        if False:\n",
+        kinds=["unaware"],
+    ),
     "offsets go to the coordinator of the transaction": PlantedBug(
         module="transactions.coordinators",
         before="                return self._groups.get(request.key)\n",

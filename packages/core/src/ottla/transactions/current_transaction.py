@@ -21,7 +21,7 @@ class CurrentTransaction:
     `all_records_queued`: the call that ends it has queued every record.
     `needs_new_epoch`: the next transaction must not begin in this epoch.
     `maybe_committed`: a commit of it may have been carried out, because its response was lost.
-    `called_fenced`: a broker that may be no coordinator any more has called its commit fenced.
+    `called_fenced`: a broker that may be no coordinator any more has refused its commit.
     """
 
     version: int | None = None

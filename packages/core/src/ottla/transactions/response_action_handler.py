@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeGuard, assert_never
+from typing import Final, TypeGuard, assert_never
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
@@ -31,6 +31,8 @@ from ottla.transactions.transaction_requests import EndTxn
 from ottla.transactions.transaction_state import TransactionState
 
 logger = robust_logger(__name__)
+
+_OF_OUTDATED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 
 
 class ResponseActionHandler:
@@ -115,7 +117,7 @@ class ResponseActionHandler:
         """Apply the action for an error."""
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
-        if action is TransactionErrorAction.FENCED and self._may_be_outdated(request, error):
+        if self._may_be_outdated(request, error):
             state.current = state.current.call_fenced()
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
@@ -144,15 +146,16 @@ class ResponseActionHandler:
                 assert_never(action)
 
     def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError) -> bool:
-        """Return whether a broker that is not the coordinator any more may have said that this producer is fenced.
+        """Return whether a broker that is not the coordinator any more may have refused a commit.
 
         With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
-        another one is the coordinator, may only know the epoch before, as one that is being committed. It then answers
-        PRODUCER_FENCED (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and
-        asked once more. It says the same if the producer is fenced.
+        another one is the coordinator, may only know the epoch before, as one that is being committed: it then answers
+        PRODUCER_FENCED. Or it knows the epoch, but not the transaction: INVALID_TXN_STATE
+        (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more. It
+        says the same if the producer is fenced, or its transaction was aborted.
         """
-        fenced = isinstance(error, BrokerError) and error.code is ErrorCode.PRODUCER_FENCED
-        return fenced and _commits(request) and request.txn_v2 and not self._state.current.called_fenced
+        refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED
+        return refused and _commits(request) and request.txn_v2 and not self._state.current.called_fenced
 
     def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
         """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.

@@ -10,6 +10,7 @@ from ottla.errors import AbortableTransactionError, OttlaError, TransactionError
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.confirmations import Confirmations
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
@@ -39,6 +40,7 @@ class TransactionRequestSource:
         self._coordinators = Coordinators(state.transactional_id)
         self._retries = RequestRetries(backoff)
         self._action_handler = ResponseActionHandler(state, self._coordinators, self._retries)
+        self._confirmations = Confirmations()
         self._in_flight: CoordinatorRequest | None = None
         self._closing = False
         self._due_at = float("inf")
@@ -123,7 +125,9 @@ class TransactionRequestSource:
         with self._state.lock:
             self._in_flight = None
             if self._state.state is not State.FATAL_ERROR:
-                self._action_handler.apply(request.handle(response), request, now)
+                action = request.handle(response)
+                if self._confirmations.note(request, action, self._coordinators.node(request)):
+                    self._action_handler.apply(action, request, now)
 
     def on_disconnect(
         self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
@@ -258,13 +262,16 @@ class TransactionRequestSource:
         if request is None and state.state in _OWN and state.offsets:
             request = self._send_offsets(producer_id_and_epoch)
         if request is None and state.state in _ENDING and state.current.all_records_queued and all_complete:
-            request = EndTxn(
+            end = EndTxn(
                 transactional_id=state.transactional_id,
                 producer_id_and_epoch=producer_id_and_epoch,
                 commit=state.state is State.COMMITTING,
                 txn_v2=state.current.uses_v2,
                 maybe_open=not state.current.started,
             )
+            # A prepared transaction is not added once more: another process may have ended it.
+            node = None if state.current.prepared else self._coordinators.node(end)
+            request = self._confirmations.before(end, node)
         return request
 
     def _init_producer_id(self, current: ProducerIdAndEpoch | None) -> CoordinatorRequest:

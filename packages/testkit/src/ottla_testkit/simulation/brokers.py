@@ -44,6 +44,7 @@ from ottla_testkit.simulation.controller import Controller
 from ottla_testkit.simulation.coordinator_requests import COORDINATING, coordinate, has_succeeded, transactional_ids
 from ottla_testkit.simulation.groups import SimulatedGroup
 from ottla_testkit.simulation.login import HangUpError, Session, SimulatedLogin
+from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
 from ottla_testkit.simulation.pending_response import KnownResponse, PendingResponse, Response
 from ottla_testkit.simulation.produce_requests import BatchArrival, ProduceAnswer, Scripted
 from ottla_testkit.simulation.replicated_partition import NO_LEADER, replicate
@@ -203,9 +204,8 @@ class SimulatedBroker:
             code = code or ErrorCode.COORDINATOR_NOT_AVAILABLE  # it cannot verify the transaction
         answer = partial(
             coordinate,
-            self.cluster.transactions,
-            message,
-            request,
+            message=message,
+            request=request,
             version=version,
             node=self.id,
             coordinates=self.cluster.coordinates,
@@ -214,11 +214,16 @@ class SimulatedBroker:
             partitions=self.cluster.sources | {name: len(t.leaders) for name, t in self.cluster.topics.items()},
             groups=self.cluster.groups,
         )
-        content = answer(code=code)
+        outdated = self.cluster.outdated.get(self.id)
+        name = next(filter(None, transactional_ids(request)), None)
+        if outdated is not None and self.id != self.cluster.coordinates and name is not None:
+            here = partial(answer, coordinates=self.id, address=self.cluster.address_of(self.id))
+            return outdated.answer(message, name, lambda known, found: here(known, code=code or found))
+        content = answer(self.cluster.transactions, code=code)
         unconfirmed = self.cluster.unconfirmed
         if code is ErrorCode.NONE and message.name in unconfirmed and has_succeeded(content):
             code, self.cluster.coordinator = unconfirmed.pop(message.name)
-            return answer(code=code)
+            return answer(self.cluster.transactions, code=code)
         return content
 
     def _produce(self, request: ProduceRequest, version: int, prefix: bytes) -> Response:
@@ -302,6 +307,10 @@ class SimulatedCluster:
     The log of transactions has the next such request, but its followers do not confirm it in time. So it is answered
     with this code, and the next coordinator, which reads it there, has carried it out.
     """
+    outdated: dict[int, OutdatedCoordinator] = attrs.field(factory=dict)
+    """What brokers know of transactions that do not know yet that they are not the coordinator any more."""
+    refused_by_outdated: int = 0
+    """How often those have refused what the coordinator would perhaps accept."""
     denied_topics: set[str] = attrs.field(factory=set)
     """Topics that the client may neither describe nor write."""
     denied_ids: set[str] = attrs.field(factory=set)

@@ -38,6 +38,7 @@ from ottla_testkit.simulation.planned_faults.transactions import (
     MovedCoordinator,
     MovedGroupCoordinator,
     RebalancedGroup,
+    ReplacedCoordinator,
     SlowMarkers,
     TimedOutTransaction,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "RecreatedTopic",
     "RefusedLogin",
     "ReplacedCluster",
+    "ReplacedCoordinator",
     "SeparateMarkers",
     "SlowFollower",
     "SlowMarkers",

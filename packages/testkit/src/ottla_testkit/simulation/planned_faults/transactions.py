@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
+from ottla_testkit.simulation.planned_faults.brokers import FrozenBroker
 from ottla_testkit.simulation.planned_faults.fault import Fault
 from ottla_testkit.simulation.simulation import Simulation
+from ottla_testkit.simulation.transactions import TXN_V2
 
 
 @attrs.frozen(kw_only=True)
@@ -32,6 +35,48 @@ class MovedGroupCoordinator(Fault):
     def begin(self, simulation: Simulation) -> None:
         if simulation.cluster.brokers[self.broker].up:
             simulation.cluster.group_coordinator = self.broker
+
+
+@attrs.frozen(kw_only=True)
+class ReplacedCoordinator(FrozenBroker):
+    """A broker freezes; if it is the coordinator of transactions, `next_coordinator` takes its place after `elected` s.
+
+    When it goes on, it does not know that for `unaware` seconds, and answers from what it knew.
+    """
+
+    next_coordinator: int
+    elected: float
+    unaware: float
+
+    def begin(self, simulation: Simulation) -> None:
+        super().begin(simulation)
+        cluster = simulation.cluster
+        if cluster.coordinates != self.broker or not cluster.brokers[self.broker].up:
+            return
+        frozen = cluster.brokers[self.broker]
+
+        def refuse() -> None:
+            cluster.refused_by_outdated += 1
+
+        state = OutdatedCoordinator(
+            current=cluster.transactions, bumps=lambda: frozen.features[0] >= TXN_V2, on_refusal=refuse
+        )
+
+        def elect() -> None:
+            if cluster.coordinates != self.broker:
+                return
+            cluster.outdated[self.broker] = state
+            cluster.coordinator = self.next_coordinator
+            for topic in cluster.topics.values():
+                for partition, leader in enumerate(topic.leaders):
+                    if leader == self.broker and partition not in topic.replicated:
+                        topic.move_leader(partition, self.next_coordinator)
+
+        simulation.network.schedule.later(self.elected, elect)
+
+    def end(self, simulation: Simulation) -> None:
+        simulation.network.schedule.later(self.unaware, lambda: simulation.cluster.outdated.pop(self.broker, None))
+        super().end(simulation)
 
 
 @attrs.frozen(kw_only=True)

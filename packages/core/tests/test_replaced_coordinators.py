@@ -1,0 +1,137 @@
+"""A coordinator that was frozen and replaced answers from what it knew; no commit or abort is taken for carried out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions import ConsumerGroupMetadata
+from ottla.transactions.confirmations import Confirmations
+from ottla.transactions.response_actions import GroupAdded, PartitionsAdded, RequestFailed, TransactionEnded
+from ottla.transactions.transaction_error_actions import TransactionErrorAction
+from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn
+from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+from ottla_testkit.simulation.planned_faults import (
+    CutConnections,
+    MovedGroupCoordinator,
+    ReplacedCoordinator,
+    UnreachableBroker,
+    plan,
+)
+
+pytestmark = pytest.mark.timeout(60)
+
+ROUND_TRIP = 0.1
+WHO = ProducerIdAndEpoch(id=1, epoch=0)
+BOTH = [("t", 0), ("t", 1)]
+IMPATIENT = {"request.timeout.ms": 1_000, "socket.connection.setup.timeout.ms": 500}
+
+
+@pytest.mark.rule("producer.transactions.end-confirmed")
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("offset", [False, True], ids=["records", "with an offset"])
+def test_an_outdated_coordinator_ends_no_transaction(version: int, *, commit: bool, offset: bool) -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.transaction_version = version
+    cluster.create("t", 2)
+    cluster.sources["in"] = 1
+    simulation = Simulation(cluster, seed=1)
+    simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
+    plan(
+        simulation,
+        [
+            MovedGroupCoordinator(at=0.0, broker=2),
+            ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=2.0),
+            CutConnections(at=9.0 + ROUND_TRIP * 0.25, broker=2, graceful=False),  # its end has not arrived
+            UnreachableBroker(
+                at=9.0 + ROUND_TRIP * 0.25, seconds=1.0, broker=2, black_hole=False
+            ),  # so the first one is asked
+        ],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0, **IMPATIENT})
+
+    def write(value: bytes) -> None:
+        producer.begin_transaction()
+        producer.send("t", value, timestamp_ms=1).result()
+        if offset:
+            producer.send_offsets_to_transaction({("in", 0): int(value)}, ConsumerGroupMetadata("g"))
+
+    def program() -> None:
+        producer.init_transactions()
+        write(b"1")
+        end = producer.commit_transaction if commit else producer.abort_transaction
+        end()
+        simulation.sleep(2.6 - simulation.clock())
+        write(b"2")
+        assert cluster.coordinates == 2
+        assert simulation.clock() < 8.0
+        simulation.sleep(9.0 - simulation.clock())
+        end()
+        assert not cluster.transactions.ids["x"].ongoing
+        write(b"3")
+        producer.commit_transaction()
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.topics["t"].committed(0) == ([b"1", b"2", b"3"] if commit else [b"3"])
+    assert cluster.transactions.committed_offsets == ({("g", "in", 0): 3} if offset else {})
+
+
+def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:
+    return AddPartitionsToTxn("x", WHO, partitions)
+
+
+@pytest.fixture
+def confirmed() -> Confirmations:
+    """A transaction of two partitions and a group, which broker 1 has confirmed."""
+    confirmations = Confirmations()
+    assert confirmations.note(adding(*BOTH), PartitionsAdded(BOTH), 1)
+    assert confirmations.note(AddOffsetsToTxn("x", WHO, "g"), GroupAdded(), 1)
+    return confirmations
+
+
+def test_another_coordinator_confirms_everything_again(confirmed: Confirmations) -> None:
+    assert confirmed.elsewhere(1) == ([], [])
+    assert confirmed.elsewhere(None) == ((), ())
+    assert confirmed.elsewhere(2) == (BOTH, ["g"])
+
+    confirmed.note(adding(("t", 1)), PartitionsAdded([("t", 1)]), 2)
+    assert confirmed.elsewhere(2) == ([("t", 0)], ["g"])
+    assert confirmed.elsewhere(1) == ([("t", 1)], [])
+
+
+def test_the_next_transaction_has_nothing_to_confirm(confirmed: Confirmations) -> None:
+    confirmed.note(SimpleNamespace(), TransactionEnded(None), 1)  # type: ignore[arg-type]
+
+    assert confirmed.elsewhere(2) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("code", "action"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, TransactionErrorAction.RETRY),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, TransactionErrorAction.FATAL),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionErrorAction.ABORTABLE),
+    ],
+)
+def test_what_cannot_be_added_again_does_not_stop_the_end(
+    confirmed: Confirmations, code: ErrorCode, action: TransactionErrorAction
+) -> None:
+    failure = RequestFailed(action, BrokerError(code))
+
+    assert confirmed.note(adding(("u", 0)), failure, 1)  # it was not added before, so this is its failure
+    assert not confirmed.note(adding(("t", 0)), failure, 2)
+    assert not confirmed.note(AddOffsetsToTxn("x", WHO, "g"), failure, 2)
+    assert confirmed.elsewhere(2) == ([("t", 1)], [])
+
+
+def test_a_busy_coordinator_is_asked_again(confirmed: Confirmations) -> None:
+    busy = RequestFailed(TransactionErrorAction.RETRY, BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS))
+
+    assert confirmed.note(adding(*BOTH), busy, 2)
+    assert confirmed.elsewhere(2) == (BOTH, ["g"])
