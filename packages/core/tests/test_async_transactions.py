@@ -141,6 +141,19 @@ def test_a_block_waits_for_the_cancelled_end_of_the_one_before() -> None:
         assert simulation.cluster.topics["t"].committed(0) == [b"0", b"block", b"block", b"2", b"block", b"block"]
 
 
+def test_a_block_before_init_transactions_says_which_call_is_missing() -> None:
+    with simulated(1, config=CONFIG) as simulation:
+        producer = object.__new__(AsyncProducer)
+        producer._begin(simulation.producer)
+
+        async def block() -> None:
+            async with producer.transaction():
+                pytest.fail("the block has begun")
+
+        with pytest.raises(IllegalStateError, match="init_transactions"):
+            asyncio.run(block())
+
+
 def test_the_next_block_raises_the_failure_of_a_cancelled_commit() -> None:
     with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
 

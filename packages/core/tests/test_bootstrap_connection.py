@@ -279,6 +279,7 @@ def test_one_topic_without_an_id_is_enough_to_wait_for_the_check() -> None:
 
 def test_a_leader_that_names_no_cluster_gets_records() -> None:
     machine = machine_beginning_at("balancer", 1)
+    machine.metadata.checks_clusters = True
     machine.cluster.id = None
     machine.cluster.brokers[1].versions[PRODUCE.key] = (3, 12)  # without ids of topics, so that the check comes first
 
@@ -306,6 +307,27 @@ def test_a_producer_id_of_another_cluster_is_not_read() -> None:
     connection.in_flight.append(in_flight(INIT_PRODUCER_ID))
     check._close(connection, NetworkError("another cluster"))
     assert connection.closing
+
+
+def test_batches_in_flight_are_answered_before_a_connection_ends() -> None:
+    """One without an answer might be written, for all that is known."""
+    machine = machine_beginning_at("broker-1", 1)
+    connection = machine.client._connections[1]
+    machine.send(b"first")
+    machine.run_until_idle()
+    machine.network.held.add(1)
+    deliveries = []
+    for value in (b"second", b"third"):
+        deliveries.append(machine.send(value))
+        rounds(machine)
+    assert len(connection.in_flight) == 2
+    machine.client._opener.cluster_check._close(connection, NetworkError("another cluster"))
+    machine.network.held.clear()
+    machine.run_until_idle()
+
+    assert [len(delivery.story().tries) for delivery in deliveries] == [1, 1]
+    rounds(machine)
+    assert connection.stage is not Stage.READY
 
 
 @pytest.mark.parametrize(("warm", "expected"), [(False, 2), (True, 2)])

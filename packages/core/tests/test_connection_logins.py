@@ -510,6 +510,16 @@ def test_an_error_at_the_first_request_after_a_login_names_the_login() -> None:
         learn(machine)
 
 
+def test_a_password_that_was_accepted_is_not_blamed_for_a_disconnect() -> None:
+    """It does not expire, as a token does: the broker is stopping, or does not understand the request."""
+    machine = secured(Plain())
+    close_at_first_requests(machine, 1_000)
+
+    with pytest.raises(TopicUnavailableError) as caught:
+        learn(machine)
+    assert "had accepted the login" not in str(caught.value)
+
+
 def test_a_connection_that_ends_after_a_response_refuses_no_credentials() -> None:
     mechanism = Keeping()
     machine = secured(mechanism)
@@ -1407,10 +1417,10 @@ def test_apiversions_is_sent_once_per_connection_and_not_at_a_renewal() -> None:
 # Figures
 
 
-def counts(machine: Machine) -> tuple[int, int, int, int]:
+def counts(machine: Machine) -> tuple[float, ...]:
     """Logins, refusals, renewals, renewals that were refused."""
     of = machine.client._counters.producer
-    return of.logins.count, of.refusals.count, of.renewals.count, of.lost_renewals.count
+    return tuple(counter.total for counter in (of.logins, of.refusals, of.renewals, of.lost_renewals))
 
 
 def test_the_latency_of_a_renewal_is_in_milliseconds() -> None:
@@ -1451,7 +1461,16 @@ def test_logins_renewals_and_refusals_are_counted_separately() -> None:
     assert refusals >= 1
     machine.client.shutdown()
     of = machine.client._counters.producer
-    assert of.connected.count == of.closed.count
+    assert of.connected.total == of.closed.total
+
+
+@pytest.mark.rule("producer.metrics")
+def test_each_refused_connection_is_counted_once() -> None:
+    machine = secured()
+    login_of(machine).users = {}
+    refusal(machine)
+
+    assert counts(machine) == (0, machine.network.connects, 0, 0)
 
 
 def test_a_failed_connection_after_a_login_is_no_login_error() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
@@ -26,7 +27,7 @@ from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.batch_outcome import Acknowledged, Failed, Forwarded, ForwardedRecords
 from ottla.accumulator.event_loops import LaterTurn, UntilCalled, running_inbox
 from ottla.accumulator.loop_callbacks import LoopCallback
-from ottla.accumulator.running_loop import RUNNING_LOOP
+from ottla.accumulator.running_loop import RUNNING_LOOP, DescriptorWatch
 
 T = TypeVar("T")
 
@@ -976,6 +977,80 @@ def test_the_error_of_a_future_wrapped_for_a_closed_loop_is_not_read() -> None:
     assert unretrieved_errors(failing._place()[0]) == 1
 
 
+def test_a_watch_that_another_thread_ends_calls_nothing_more() -> None:
+    reading, writing = os.pipe()
+    called: list[str] = []
+
+    def note() -> bool:
+        os.read(reading, 1)
+        called.append("called")
+        return True
+
+    async def main() -> None:
+        watch = RUNNING_LOOP.watch(reading, note)
+        assert watch is not None
+        os.write(writing, b"1")
+        while not called:
+            await asyncio.sleep(0)
+        thread = threading.Thread(target=watch.end)
+        thread.start()
+        thread.join()
+        while not watch.ended:
+            await asyncio.sleep(0)
+        os.write(writing, b"2")
+        await asyncio.sleep(0.01)
+
+    run(main())
+    os.close(reading)
+    os.close(writing)
+
+    assert called == ["called"]
+
+
+def test_records_that_complete_together_continue_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that takes long: for each further turn, the loop would look for events and timers."""
+    monkeypatch.setattr(event_loops, "LONGEST_TURN", 60.0)
+    batches = Batches()
+    continued: list[int] = []
+
+    async def wait_for(delivery: Delivery, number: int) -> None:
+        await delivery
+        continued.append(number)
+
+    async def main() -> None:
+        deliveries = [batches.send() for _ in range(100)]
+        tasks = [asyncio.create_task(wait_for(delivery, number)) for number, delivery in enumerate(deliveries)]
+        await begun(*tasks)
+        batches.complete(deliveries[0])
+        while not continued:
+            await asyncio.sleep(0)
+
+        assert continued == list(range(100))
+        await asyncio.gather(*tasks)
+
+    run(main())
+
+
+def test_a_watch_of_a_closed_loop_leaves_no_open_descriptor() -> None:
+    reading, writing = os.pipe()
+    loop = KINDS[kind]()
+
+    async def begin() -> DescriptorWatch | None:
+        return RUNNING_LOOP.watch(reading, lambda: True)
+
+    watch = loop.run_until_complete(begin())
+    assert watch is not None
+    copied = watch._descriptor
+    loop.close()
+    del watch, loop
+    gc.collect()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(copied)
+    os.close(reading)
+    os.close(writing)
+
+
 def test_a_future_that_is_dropped_leaves_the_error_to_a_task() -> None:
     batches = Batches()
     failing = batches.send()
@@ -1005,6 +1080,22 @@ def test_the_error_of_a_cancelled_wrapped_future_is_not_read() -> None:
     run(give_up())
     batches.complete(failing, outcome=Failed(error=REFUSED))
 
+    assert unretrieved_errors(failing._place()[0]) == 1
+
+
+def test_a_cancelled_wait_reads_no_error_while_its_future_is_kept() -> None:
+    batches = Batches()
+    failing = batches.send()
+    future = failing.future()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(future), 0.01)
+
+    run(give_up())
+    batches.complete(failing, outcome=Failed(error=REFUSED))
+
+    assert future.done()
     assert unretrieved_errors(failing._place()[0]) == 1
 
 

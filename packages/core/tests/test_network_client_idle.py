@@ -168,6 +168,23 @@ def test_a_request_timeout_leaves_connections_that_were_used_meanwhile() -> None
     assert [set(each) for each in ends(machine, 30.0)] == [{1, 3}]
 
 
+@pytest.mark.rule("network.idle.silent")
+def test_requests_of_two_silent_brokers_have_timeouts_of_their_own() -> None:
+    """The second one is not idle: records were sent on it, and their error says that they got no answer."""
+    machine = machine_with_topic(1, 2, request_timeout=30.0)
+    until(machine, machine.clock() + 40.0)
+    machine.network.held.update({1, 2})
+    for partition in range(2):
+        machine.send(b"value", partition=partition)
+    end = machine.clock() + 31.0
+    ended = []
+    while machine.clock() < end:
+        machine.sender.run_once(machine.clock(), until=end)
+        ended += [type(error) for error in machine.network.disconnected.values()]
+
+    assert ended == [RequestTimeoutError] * 2
+
+
 @pytest.mark.rule("network.idle.silent", "network.acks-0")
 def test_a_request_timeout_leaves_connections_with_records_of_acks_0() -> None:
     """Their broker may not have read these yet, and nothing would say so."""
@@ -378,6 +395,19 @@ def test_close_with_acks_0_waits_for_the_response_to_a_last_request() -> None:
 
         assert simulation.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
         assert simulation.clock() - closed_at == pytest.approx(2.0)
+
+
+@pytest.mark.rule("network.acks-0")
+def test_close_with_acks_0_waits_for_no_response_after_its_timeout(caplog: pytest.LogCaptureFixture) -> None:
+    with simulated(1, config={"acks": 0}) as simulation:
+        simulation.producer.send("t", b"value")
+        simulation.run_until_idle()
+        simulation.network.held.add(1)
+        closed_at = simulation.clock()
+        simulation.producer.close(timeout=1.0)
+
+        assert simulation.clock() - closed_at == pytest.approx(1.0)
+    assert "could not confirm" not in caplog.text
 
 
 @pytest.mark.rule("network.acks-0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import re
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -614,6 +615,8 @@ def test_the_line_about_slow_batches_is_about_the_slowest(caplog: pytest.LogCapt
         True,
         True,
     ]
+    others = [re.findall(r"; (\d+) other slow batch", line) for line in lines]
+    assert others == [["0"], ["3"], ["0"]]  # the first batch, too, which was pending in the first line
 
 
 def test_slow_batches_share_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:

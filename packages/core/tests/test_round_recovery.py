@@ -291,6 +291,26 @@ def test_a_failing_select_costs_its_rounds_and_no_record(failures: int, caplog: 
     assert "the I/O thread works again after" in caplog.text
 
 
+def test_a_failed_round_ends_the_attempt_that_it_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows is time in the queue: the record waits for the next round, and not for the broker's answer."""
+
+    def fail(*_arguments: Any) -> None:
+        raise Fault("while the request is written")
+
+    with simulated(1) as simulation:
+        InterruptedProducer(simulation, Breaker(0))  # with rounds as the I/O thread runs them
+        with monkeypatch.context() as faulty:
+            faulty.setattr(simulation.sender._client, "send", fail)
+            delivery = simulation.producer.send("t", b"v")
+            simulation.round()
+        failed_at = simulation.clock()
+        simulation.run_until_idle()
+
+        [lost, last] = delivery.story().tries
+        assert lost.answered_at == failed_at
+        assert last.response == "acknowledged at offset 0"
+
+
 def test_a_round_that_fails_after_it_was_given_up_repairs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with simulated(1) as simulation:
         recovered: list[BaseException] = []

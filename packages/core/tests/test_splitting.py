@@ -109,6 +109,22 @@ def test_a_large_batch_is_reduced_to_its_target_at_once() -> None:
     assert {part.count for part in parts[:-1]} == {6}
 
 
+@pytest.mark.parametrize("large", ["key", "value", "header"])
+def test_no_part_is_larger_than_the_limit_whatever_makes_it_large(large: str) -> None:
+    many = bytes(200)
+    row: NewRecord = {
+        "key": (many, None, (), 0, None),
+        "value": (None, many, (), 0, None),
+        "header": (None, None, (("h", many),), 0, None),
+    }[large]
+    batch, sealer = sealed_batch([row] * 20)
+
+    parts, most = split(batch, sealer, target=1_000)
+
+    assert most == 1_000
+    assert max(part.columns.size_estimate() for part in parts) <= most
+
+
 def test_two_records_become_two_parts() -> None:
     batch, sealer = sealed_batch(values_of(2))
 

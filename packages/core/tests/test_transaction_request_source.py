@@ -215,6 +215,52 @@ def test_an_abort_drops_the_offsets_of_its_transaction() -> None:
     assert not setup.state.offsets
 
 
+def test_expired_offsets_have_the_error_of_their_own_last_request() -> None:
+    """Other requests were answered since: those that look for the coordinator, for instance."""
+    setup = initialized()
+    setup.requests._delivery_timeout = 25.0
+    setup.manager.begin_transaction()
+    setup.manager.send_offsets(OFFSETS)
+    setup.state.offsets.first.created_at = setup.now
+    partition = TxnOffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.NOT_COORDINATOR)
+    topic = TxnOffsetCommitResponseTopic(name="in", partitions=[partition])
+    setup.answer(setup.next(), TxnOffsetCommitResponse(topics=[topic]))
+    setup.next()  # a coordinator is found; it gets the offsets, and does not answer
+    setup.next()  # too late
+
+    assert "(25 s): NOT_COORDINATOR" in str(setup.manager.cause)
+
+
+def test_only_a_prepared_transaction_is_given_to_another_process() -> None:
+    setup = initialized()
+    assert setup.manager.prepared is None
+    setup.begin()
+    assert setup.manager.prepared is None
+
+    setup.manager.prepare()
+    setup.manager.all_records_queued()
+    setup.next()
+
+    prepared = setup.manager.prepared
+    assert prepared is not None
+    assert (prepared.transactional_id, prepared.producer_id) == ("x", 5)
+
+
+def test_a_failure_that_was_interrupted_fails_the_offsets_later() -> None:
+    """Between the note of the failure and the end of the offsets."""
+    setup = initialized()
+    setup.manager.begin_transaction()
+    sent = setup.manager.send_offsets(OFFSETS)
+    setup.state.cause = AbortableTransactionError("a record has failed")
+    setup.state.transition_to(State.ABORTABLE_ERROR)
+    assert not sent.ended
+
+    setup.state.recover()
+
+    with pytest.raises(AbortableTransactionError, match="a record has failed"):
+        sent.claim()
+
+
 def test_close_drops_the_offsets_of_the_open_transaction() -> None:
     setup = initialized()
     setup.manager.begin_transaction()

@@ -234,6 +234,23 @@ def test_with_transaction_v1_sequences_continue_across_transactions() -> None:
         assert (entry.epoch, [written.first for written in entry.batches]) == (0, [0, 1, 2])
 
 
+def test_a_broker_that_has_forgotten_the_producer_gets_numbers_from_0() -> None:
+    """Brokers before 2.4 forget it with its records, as when they are older than the topic's retention."""
+    with simulated(cluster=cluster_of(1), transactional_id="x", config=ONE_BY_ONE) as simulation:
+        simulation.cluster.older_logs = True
+        producer = begun(simulation)
+        producer.send("t", b"deleted", partition=0)
+        producer.commit_transaction()
+        topic = simulation.cluster.topics["t"]
+        topic.delete_records(0, len(topic.log_of(0).entries), forgets=True)
+        with producer.transaction():
+            producer.send("t", b"kept", partition=0)
+        [entry] = topic.producers[0].entries.values()
+
+        assert committed(simulation)[-1] == b"kept"
+        assert (entry.epoch, [written.first for written in entry.batches]) == (0, [0])
+
+
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (0, 1)])
 def test_a_changed_transaction_version_is_used_from_the_next_one_on(before: int, after: int) -> None:
     with simulated(cluster=cluster_of(before), transactional_id="x") as simulation:

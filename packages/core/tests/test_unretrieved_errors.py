@@ -309,6 +309,22 @@ def test_errors_that_are_given_up_after_the_close_are_counted_once_each(caplog: 
     assert [record.getMessage().split(" failed")[0] for record in caplog.records] == [": 1 record", ": 1 record"]
 
 
+def test_errors_that_a_report_did_not_take_are_logged_after_it() -> None:
+    """As after Ctrl-C in a flush: the I/O thread, which logs them, may have nothing else to do for hours."""
+    woken: list[str] = []
+    records = UnretrievedErrors(wake=lambda: woken.append("woken"))
+    with records.reporting():
+        pass
+    assert woken == []
+
+    with records.reporting():
+        drop(records, "t")
+        assert records.due_at() == float("inf")
+        woken.clear()
+    assert woken == ["woken"]
+    assert records.due_at() < float("inf")
+
+
 def test_errors_of_a_closes_report_are_not_logged_with_later_ones(caplog: pytest.LogCaptureFixture) -> None:
     records = UnretrievedErrors(wake=lambda: None)
     records.hold()
