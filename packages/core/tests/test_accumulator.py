@@ -30,6 +30,7 @@ from ottla.errors import (
 from ottla.interfaces import Columns, TopicView
 from ottla.network.cluster import NO_LEADER, Cluster
 from ottla.recordbatch.record_limits import OBJECT_COST
+from ottla.recordbatch.sealed_records import SealedRecords
 
 ONE = cluster_of(1)
 HANG_GUARD = 20.0
@@ -539,6 +540,26 @@ def test_lingering_batches_fill_the_requests_of_all_brokers() -> None:
     assert [len(drained[node]) for node in (1, 2)] == [FILL_REQUEST_TO, FILL_REQUEST_TO]
 
 
+def test_a_lingering_batch_that_fails_during_a_drain_is_not_drained() -> None:
+    """Another thread may fail what is queued while a batch before it is compressed, without the lock."""
+    queues = Queues(linger=10.0, batch_size=1_000)
+    queues.append(partition=0)
+    queues.clock.advance(10.0)  # so that this one is ready, and the next one lingers
+    lingering = queues.append(partition=1)
+    queues.append(bytes(5_000), partition=2)
+    seal = queues.accumulator._drained.seal
+
+    def seal_meanwhile(batch: ProducerBatch, node: int) -> SealedRecords:
+        if batch.partition == 2:
+            queues.accumulator.fail_queued(NetworkError("refused"))
+        return seal(batch, node)
+
+    queues.accumulator._drained.seal = seal_meanwhile
+
+    assert [batch.partition for batch in drain(queues, cluster_of(1, 1, 1))] == [0, 2]
+    assert "refused" in str(lingering.exception())
+
+
 @pytest.mark.rule("accumulator.put-back.head", "accumulator.order.retry")
 def test_a_requeued_batch_is_drained_before_those_behind_it() -> None:
     queues = Queues(linger=0.0, batch_size=500)
@@ -716,6 +737,18 @@ def test_the_memory_of_a_large_batch_grows_by_a_quarter_if_little_is_free() -> N
 
     assert len(factors) > 6
     assert all(1.2 < factor < 1.3 for factor in factors[-3:])
+
+
+@pytest.mark.rule("producer.send.wakes")
+def test_a_record_that_fills_a_batch_alone_waits_for_no_other_linger() -> None:
+    queues = Queues(linger=10.0, batch_size=1_000)
+    queues.append(partition=0)
+    queues.accumulator.ready(ONE, queues.clock())
+    woken = queues.wakes
+
+    queues.append(bytes(5_000), partition=1)
+
+    assert queues.wakes == woken + 1
 
 
 @pytest.mark.rule("producer.send.wakes")

@@ -267,6 +267,13 @@ def test_a_flush_without_a_thread_does_not_wait_for_a_plugin_that_hangs(
     assert len(no_threads) == 2
 
 
+def test_a_flush_that_a_plugin_keeps_from_the_records_is_not_over() -> None:
+    with simulated(1) as simulation:
+        with plugin_that_hangs(simulation):
+            assert not simulation.accumulator.flushes.flush(0.05)
+        assert simulation.accumulator.flushes.flush(0.05)
+
+
 @pytest.mark.parametrize("timeout", [None, 30, 0])
 def test_a_producer_closes_where_no_thread_is_left(no_threads: list[str], timeout: float | None) -> None:
     with simulated(1, config={"linger.ms": 60_000}) as simulation:

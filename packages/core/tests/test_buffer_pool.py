@@ -358,6 +358,25 @@ def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
 
 
 @pytest.mark.rule("pool.untaken")
+def test_a_loop_that_takes_memory_again_has_its_place_in_the_line() -> None:
+    pool = make_pool()
+    pool.reserve(90, timeout=0)
+    assert pool.try_reserve(10)
+    overdue, taken, other = of_loop(pool, 1, 30), of_loop(pool, 1, 30), of_loop(pool, 2, 30)
+    behind, last = of_loop(pool, 1, 30), of_loop(pool, 2, 30)
+    pool.release(30)
+    served_at = pool._untaken[overdue]
+    pool.release(30)
+    pool.pass_on_untaken(served_at + TAKEN_WITHIN)
+    assert other.served.is_set
+
+    assert pool.take(taken, Claim())
+    pool.release(30)
+
+    assert (behind.served.is_set, last.served.is_set) == (True, False)
+
+
+@pytest.mark.rule("pool.untaken")
 def test_only_one_waiter_has_a_part_of_its_memory() -> None:
     """Otherwise two of them hold all memory in parts, and nothing is in flight that would give more."""
     pool = make_pool()

@@ -74,6 +74,17 @@ def test_a_transaction_maybe_known_to_a_coordinator_blocks_its_epoch() -> None:
     assert lost.start().end(**ENDS_V1).complete(uncertain=False).begin(1).can_start
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_transaction_that_has_ended_is_not_ended_again(version: int) -> None:
+    """Also if its completion is interrupted: brokers would refuse another end, and the producer would fail."""
+    begun = of_version(version).start().after_lost_response().after_lost_commit().call_fenced()
+    ended = begun.end(next_epoch_assigned=version >= 2)
+
+    assert not ended.needs_end
+    assert not ended.maybe_committed
+    assert not ended.called_fenced
+
+
 def test_a_lost_commit_concerns_one_transaction_only() -> None:
     lost = of_version(2).start().after_lost_commit().call_fenced()
     ended, completed = lost.end(next_epoch_assigned=True), lost.complete(uncertain=False)

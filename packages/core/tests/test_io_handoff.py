@@ -97,6 +97,24 @@ def test_a_waiting_thread_sends_the_record_and_gets_its_outcome() -> None:
     assert simulation.log() == [b"value"]
 
 
+def test_the_io_thread_rests_only_while_it_has_nothing_to_do() -> None:
+    with simulated(1, linger_ms=1_000) as simulation:
+        own = _handoff(simulation)
+        simulation.producer.send("t", b"v")
+        assert not own._idle()  # a record waits for others
+        simulation.run_until_idle()
+        simulation.pass_time(1.0)
+        assert own._idle()
+
+        simulation.network.held.add(1)
+        simulation.metadata.request_update()
+        simulation.pass_time(1.0)
+        assert not own._idle()  # a broker has not answered yet
+        simulation.network.held.clear()
+        simulation.pass_time(1.0)
+        assert own._idle()
+
+
 def test_a_waiting_thread_retries_a_record_at_a_new_leader() -> None:
     with simulated(0, 1) as simulation, _resting(simulation):
         simulation.cluster.topics["t"].leaders[0] = 1

@@ -52,3 +52,21 @@ def test_records_that_get_their_partition_late_stay_behind(put_back: str) -> Non
     queue.put_first(before)
 
     assert [batch is before for batch in queue.batches] == [True, False]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_records_with_keys_count_as_queued_in_their_partition(begun: bool) -> None:
+    """A partitioner that prefers short queues would otherwise fill those that records with keys go to."""
+    topic = TopicQueues("t")
+    topic.reach(1)
+    topic.view = TopicView(partitions=1, available=[0], queued_bytes=topic.queued_bytes)
+    [queue] = topic.queues
+    if begun:
+        queue.begin(batch_of(b"before", partition=0, now=5.0))
+    unassigned = batch_of(b"later", partition=UNASSIGNED, now=6.0)
+    unassigned.close()
+
+    PARTITIONER.repartition(topic, unassigned, begin)
+
+    assert queue.open is not None
+    assert topic.queued_bytes == [queue.open.columns.memory()]

@@ -549,6 +549,24 @@ def test_acks_0_records_are_confirmed_by_a_later_response() -> None:
 
 
 @pytest.mark.rule("network.acks-0")
+def test_a_broker_that_reads_slowly_is_asked_to_confirm_afterwards() -> None:
+    """Another request, in the middle of one that is being written, would be read as a part of it."""
+    machine = machine_of(1)
+    make_ready(machine)
+    send_unanswered(machine)
+    asked = len(machine.cluster.brokers[1].requests)
+    in_flight = machine.client._connections[1].in_flight
+    in_flight.writing = True
+    assert machine.client.flush_unacknowledged(machine.clock())
+    assert not in_flight.asked_to_confirm
+
+    in_flight.writing = False
+    assert machine.client.flush_unacknowledged(machine.clock())
+    rounds(machine, 3)
+    assert machine.cluster.brokers[1].requests[asked:] == [("ApiVersions", 0)]
+
+
+@pytest.mark.rule("network.acks-0")
 def test_a_response_to_an_ordinary_request_confirms_as_well() -> None:
     machine = machine_of(1)
     make_ready(machine)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from machine import columns
 from ottla.accumulator.batch import ProducerBatch
 from ottla.accumulator.sealing import Sealer
 from ottla.errors import UnsupportedVersionError
+from ottla.interfaces import Buffer, Compressor
 from ottla.protocol import PRODUCE
 from ottla.sender.produce_messages import produce_request
 from ottla_testkit.simulation import SimulatedCluster
@@ -97,6 +100,32 @@ def test_a_request_that_was_never_written_leaves_nothing_maybe_written() -> None
         assert not error.possibly_persisted
         assert following.result(0).offset == 1
         assert {entry.epoch for entry in topic.producers[0].entries.values()} == {0}
+
+
+class Zstd:
+    """Says it is zstd, and saves bytes."""
+
+    codec_id = 4
+
+    def compress(self, _chunks: Sequence[Buffer], *, level: int | None) -> bytes:
+        return b"x"
+
+    def decompress(self, buffer: Buffer, *, limit: int) -> bytes:
+        return bytes(buffer)
+
+
+@pytest.mark.parametrize(("compressor", "floor"), [(None, 3), (Zstd(), 7)])
+def test_zstd_is_sent_with_no_version_of_brokers_that_do_not_know_it(compressor: Compressor | None, floor: int) -> None:
+    batches = []
+    for each in (None, compressor):
+        batch = ProducerBatch(topic="t", partition=len(batches), columns=columns(10_000), now=0.0)
+        batch.append(None, bytes(1_000), (), 0, None)
+        batch.sealed = Sealer(each).seal(batch, 1)
+        batches.append(batch)
+
+    request = produce_request(batches, acks=-1, timeout=2.5, topic_ids={}, on_complete=lambda _: None)
+
+    assert request.floor == floor
 
 
 def test_a_request_names_the_time_that_the_broker_has_for_it() -> None:

@@ -107,6 +107,18 @@ def test_records_that_the_broker_does_not_name_fail_because_of_others() -> None:
 
 
 @pytest.mark.rule("batch.record-errors")
+def test_a_batch_that_is_refused_as_a_whole_blames_no_other_record() -> None:
+    machine = edited_machine({0: refused({}, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
+    deliveries = [machine.send(b"%d" % number) for number in range(2)]
+
+    machine.run_until_idle()
+
+    for delivery in deliveries:
+        assert "TOPIC_AUTHORIZATION_FAILED" in str(delivery.exception())
+        assert "other record" not in str(delivery.exception())
+
+
+@pytest.mark.rule("batch.record-errors")
 def test_the_error_of_a_batch_has_the_reason_of_its_refused_records() -> None:
     machine = edited_machine({0: refused({0: "no key", 1: "no key"})})
     for _ in range(2):

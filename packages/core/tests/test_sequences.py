@@ -871,6 +871,27 @@ def test_lost_requests_for_a_producer_id_come_less_and_less_often() -> None:
     assert waits[-1] >= 2 * waits[0]
 
 
+def test_a_lost_request_is_repeated_although_one_before_it_failed() -> None:
+    """The failure was that of earlier records; those that wait now have only the time of the next attempt."""
+    source = ProducerIdRequestSource(
+        sequences=Sequences(client_id="c"), backoff=Backoff(initial=1.0, maximum=60.0), client_id="c"
+    )
+    denied = source.next_request(0.0, all_complete=lambda: False)
+    assert denied is not None
+    source.begin(denied)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    source.on_response(denied, InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1), 0.0)
+    assert source.cause is not None
+    assert source.next_request(10.0, all_complete=lambda: True) is None  # the records that were queued fail
+
+    lost = source.next_request(20.0, all_complete=lambda: False)
+    assert lost is not None
+    source.begin(lost)
+    source.on_disconnect(lost, LOST, 20.0)
+
+    assert 20.0 < source.due_at() < 22.0
+
+
 def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
     sequences = numbered()
     known(sequences, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import attrs
 import pytest
@@ -104,6 +105,19 @@ def test_a_connection_that_worked_is_replaced_after_the_first_backoff() -> None:
         machine.client.poll(1.0, machine.clock())
         assert machine.client.ready_at(1, machine.clock()) == pytest.approx(machine.clock() + 0.05)
         deliver(machine, partitions=1)
+
+
+@pytest.mark.rule("network.connect.short")
+@pytest.mark.parametrize("counted", ["short_lives", "session.short_sessions"])
+def test_the_second_short_connection_in_a_row_is_the_first_to_wait(counted: str) -> None:
+    connection = serving_machine(1).client._connections[1]
+    owner, _, name = counted.rpartition(".")
+    attempts = []
+    for number in range(4):
+        setattr(attrgetter(owner)(connection) if owner else connection, name, number)
+        attempts.append(connection.attempts)
+
+    assert attempts == [0, 0, 1, 2]
 
 
 @pytest.mark.rule("network.connect.short")

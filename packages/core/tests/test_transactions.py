@@ -1067,6 +1067,7 @@ def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
             "this user may not read topic 'in', and therefore not commit the offset",
         ),
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, "the offset of topic 'in', partition 0, for group 'g' has more metadata"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "It was for group 'g'"),
     ],
 )
 def test_a_refused_offset_only_fails_its_transaction(version: int, code: ErrorCode, words: str) -> None:
