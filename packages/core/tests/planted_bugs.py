@@ -230,10 +230,10 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["faultless"],
     ),
-    "memory of calls that wait at close lost": PlantedBug(
+    "memory of a call that has waited is free, too": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                self._free += waiter.size - waiter.missing\n",
-        after="",
+        before="                waiter.held, self._free = waiter.size, remaining\n",
+        after="                waiter.held = waiter.size\n",
         kinds=["crowded"],
     ),
     "memory of a failed batch kept": PlantedBug(
@@ -248,21 +248,21 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["faultless"],
     ),
-    "memory collected by a call that gave up is lost": PlantedBug(
+    "memory of a call that leaves as it is served is lost": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                self._serve(collected)\n",
-        after="                pass\n",
+        before="                self._free += waiter.held\n",
+        after="",
         kinds=["crowded"],
     ),
     "waiting call not served on release": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self._serve(size)\n        if",
-        after="            self._free += size\n        if",
+        before="            self._serve()\n        if",
+        after="        if",
         kinds=["crowded"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self.leave(waiter, claim)\n            raise\n\n    def join_queue",
+        before="            self.leave(waiter)\n            raise\n\n    def join_queue",
         after="            raise\n\n    def join_queue",
         kinds=["interrupted"],
     ),
@@ -416,7 +416,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "memory that comes as a task gives up is lost": PlantedBug(
         module="accumulator.record_appender",
         before="            wait.give_up(before=waited, limit=limit.name)  # memory",
-        after="            self._pool.take(wait._waiter, Claim())  # memory",
+        after="            wait.take(Claim()) or wait.give_up(before=waited, limit=limit.name)  # memory",
         kinds=["tasks"],
     ),
     "table overtakes the unassigned batch": PlantedBug(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import TAKEN_WITHIN, BufferPool, Claim, MemoryWaiter
+from ottla.concurrency import io_threads
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 HANG_GUARD = 30.0
@@ -298,11 +300,16 @@ def test_a_waiter_that_leaves_has_the_next_one_notified() -> None:
     assert notified == [True]
 
 
-def of_loop(pool: BufferPool, owner: int, size: int, *, first: bool = False) -> MemoryWaiter:
+def of_loop(pool: BufferPool, owner: int, size: int) -> MemoryWaiter:
     """A waiter for a task of an event loop."""
-    waiter = pool.join_queue(size, first=first)
+    waiter = pool.join_queue(size)
     waiter.owner = owner
     return waiter
+
+
+def late(pool: BufferPool) -> None:
+    """Have a round of the I/O thread, long after all that is served now."""
+    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
 
 
 @pytest.mark.rule("pool.untaken")
@@ -318,29 +325,89 @@ def test_memory_that_a_task_does_not_take_goes_to_another_loop() -> None:
     assert now < pool.pass_on_untaken(now) <= now + TAKEN_WITHIN
     assert not other.served.is_set
 
-    pool.pass_on_untaken(now + 2 * TAKEN_WITHIN)
+    late(pool)
     assert other.served.is_set  # before the tasks of the loop that does not run
     assert not behind.served.is_set
+    assert pool.try_reserve(40)  # and the rest is for any call
+    pool.release(40)
     for each in (blocked, behind, other):
         pool.leave(each)
     assert pool.free == 100
 
 
 @pytest.mark.rule("pool.untaken")
-def test_a_task_that_has_lost_its_memory_is_the_first_to_get_some() -> None:
+def test_tasks_that_have_lost_their_memory_are_the_first_to_get_some() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
-    blocked, behind, other = of_loop(pool, 1, 100), of_loop(pool, 1, 100), of_loop(pool, 2, 100)
+    lost = [of_loop(pool, 1, 50) for _ in range(2)]
+    behind, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
     pool.release(100)
-    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
+    late(pool)
 
-    assert not pool.take(blocked, Claim())
-    again = of_loop(pool, 1, 100, first=True)
     claim = Claim()
+    assert not pool.take(lost[0], claim)
     assert pool.take(other, claim)
-    pool.release(claim.held)
+    pool.release(50)
+    assert [each.served.is_set for each in (*lost, behind)] == [True, False, False]
+    pool.release(50)
+    assert [each.served.is_set for each in (*lost, behind)] == [True, True, False]
 
-    assert (again.served.is_set, behind.served.is_set) == (True, False)
+
+@pytest.mark.rule("pool.untaken")
+def test_a_task_that_takes_its_memory_as_others_get_it_waits_on() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
+    pool.release(100)
+    note_running, claim = pool._note_running, Claim()
+
+    def note_and_pass_on(owner: int) -> None:
+        note_running(owner)
+        late(pool)
+
+    pool._note_running = note_and_pass_on  # type: ignore[method-assign]
+    assert not pool.take(blocked, claim)
+    pool._note_running = note_running  # type: ignore[method-assign]
+    pool.notify(blocked, lambda: None)
+    pool.leave(other)
+
+    assert pool.take(blocked, claim)
+    assert claim.held == 100
+
+
+@pytest.mark.rule("pool.untaken")
+@pytest.mark.parametrize("sign", ["take", "leave", "notify", "time-out", "join"])
+def test_any_call_shows_that_an_event_loop_runs_again(sign: str) -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, behind, other = of_loop(pool, 1, 50), of_loop(pool, 1, 50), of_loop(pool, 2, 100)
+    pool.release(50)
+    late(pool)
+    assert not other.served.is_set
+
+    match sign:
+        case "take":
+            assert pool.take(blocked, Claim())  # its turn has come again, and enough is free
+        case "leave":
+            pool.leave(blocked)
+        case "notify":
+            pool.notify(blocked, lambda: None)
+        case "time-out":
+            pool.accept_min_bytes(blocked)
+        case "join":
+            with of_running_loop(1):
+                pool.join_queue(1)
+    pool.release(50)
+
+    assert behind.served.is_set  # in its turn again, before the other loop
+    assert not other.served.is_set
+
+
+@contextmanager
+def of_running_loop(owner: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ottla.accumulator.buffer_pool._owner", lambda: owner)
+        yield
 
 
 @pytest.mark.rule("pool.untaken")
@@ -351,60 +418,44 @@ def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
     waiters = [of_loop(pool, 1, 50) for _ in range(10)]
     pool.release(100)
 
-    pool.pass_on_untaken(pool._clock() + 10 * TAKEN_WITHIN)
+    late(pool)
 
     assert [each.served.is_set for each in waiters] == [True, True, *[False] * 8]
     assert pool.take(waiters[0], Claim())
 
 
 @pytest.mark.rule("pool.untaken")
-def test_a_loop_that_takes_memory_again_has_its_place_in_the_line() -> None:
-    pool = make_pool()
-    pool.reserve(90, timeout=0)
-    assert pool.try_reserve(10)
-    overdue, taken, other = of_loop(pool, 1, 30), of_loop(pool, 1, 30), of_loop(pool, 2, 30)
-    behind, last = of_loop(pool, 1, 30), of_loop(pool, 2, 30)
-    pool.release(30)
-    served_at = pool._untaken[overdue]
-    pool.release(30)
-    pool.pass_on_untaken(served_at + TAKEN_WITHIN)
-    assert other.served.is_set
-
-    assert pool.take(taken, Claim())
-    pool.release(30)
-
-    assert (behind.served.is_set, last.served.is_set) == (True, False)
-
-
-@pytest.mark.rule("pool.untaken")
-def test_only_one_waiter_has_a_part_of_its_memory() -> None:
-    """Otherwise two of them hold all memory in parts, and nothing is in flight that would give more."""
-    pool = make_pool()
+@pytest.mark.parametrize("on_io_thread", [False, True])
+def test_the_io_thread_watches_memory_that_other_threads_free(on_io_thread: bool) -> None:
+    woken: list[str] = []
+    pool = BufferPool(100, wake=lambda: woken.append("woken"))
     pool.reserve(100, timeout=0)
-    partly = of_loop(pool, 1, 80)
-    pool.release(60)
-    first = of_loop(pool, 2, 70, first=True)
+    of_loop(pool, 1, 50)
+    of_loop(pool, 2, 100)
+    if on_io_thread:  # it calls `pass_on_untaken` itself
+        io_threads.enter()
+    try:
+        pool.release(50)
+    finally:
+        io_threads.leave()
 
-    pool.release(40)
-
-    assert (first.served.is_set, partly.served.is_set) == (True, False)
-    pool.leave(first)
-    assert partly.served.is_set
-    pool.leave(partly)
-    assert pool.free == 100
+    assert woken == ([] if on_io_thread else ["woken"])
 
 
 def test_a_task_that_has_lost_its_memory_learns_of_the_close() -> None:
-    pool = make_pool()
+    pool, notified = make_pool(), list[str]()
     pool.reserve(100, timeout=0)
-    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 1)
+    blocked, behind, other = of_loop(pool, 1, 100), of_loop(pool, 1, 100), of_loop(pool, 2, 1)
+    pool.notify(behind, lambda: notified.append("behind"))
     pool.release(100)
-    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
+    late(pool)
     pool.leave(other)
     pool.close(ProducerClosedError("closed"))
 
-    with pytest.raises(ProducerClosedError):
-        pool.take(blocked, Claim())
+    assert notified == ["behind"]
+    for each in (blocked, behind):
+        with pytest.raises(ProducerClosedError):
+            pool.take(each, Claim())
     assert pool.free == 100
 
 

@@ -248,7 +248,7 @@ def test_memory_that_other_records_take_first_is_waited_for_again(monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(BatchMemory, "extend", others_are_quicker)
-        missing = queues.pool._waiters[0].missing
+        missing = next(iter(queues.pool._waiters)).size - queues.pool._free
         first._batch.held_bytes -= missing  # as if it was sealed and needs less
         queues.pool.release(missing)
         wait_until(lambda: batch.closed and queues.pool.waiting, timeout=HANG_GUARD)

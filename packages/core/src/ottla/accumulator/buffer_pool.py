@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 import attrs
 
+from ottla.concurrency import io_threads
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import Latch, SignalSafeLock
 from ottla.errors import BufferExhaustedError, OttlaError
@@ -43,18 +46,17 @@ class Claim:
 class MemoryWaiter:
     """A place in the line for memory. `served` is set once it has its bytes, or when the pool is closed.
 
-    `min_bytes` are enough when the time for the wait is over.
+    `min_bytes`, if given, are enough when the time for the wait is over.
     """
 
     size: int
-    missing: int
-    min_bytes: int
+    min_bytes: int | None
+    since: float
     served: Latch
-    since: float = 0.0
     owner: int = 0
     """The event loop, or else the thread, whose task has to take the bytes; 0: a thread waits itself."""
-    lost: bool = False
-    """Whether the task did not take them in time, and others have them."""
+    held: int | None = None
+    """The bytes that it has and that were not taken yet."""
     notify: Callable[[], object] | None = None
 
 
@@ -74,15 +76,13 @@ class BufferPool:
         self._counters = (counters or Counters()).producer
         self._clock = environment.clock
         self._free = capacity
-        self._waiters: deque[MemoryWaiter] = deque()
+        self._waiters: OrderedDict[MemoryWaiter, None] = OrderedDict()
         self._to_notify: deque[MemoryWaiter] = deque()
         """Waiters that were served or refused, and whose callbacks are due."""
         self._untaken: dict[MemoryWaiter, float] = {}
-        """Waiters of tasks that have all their bytes, and since when."""
-        self._collecting: MemoryWaiter | None = None
-        """The only waiter that may have a part of its bytes."""
-        self._absent: set[int] = set()
-        """Event loops whose tasks did not take their bytes in time; others are served first until they run again."""
+        """Waiters of tasks that have their bytes, and since when."""
+        self._parked: dict[int, list[MemoryWaiter]] = {}
+        """The waiters of event loops whose tasks did not take their bytes in time, until such a loop runs again."""
         self._environment = environment
         self._guard = SignalSafeLock(environment)
         self._lock = self._guard.raw  # for threads and blocks in which no signal handler runs
@@ -94,8 +94,8 @@ class BufferPool:
 
     @property
     def free(self) -> int:
-        """Bytes that are not held; those that a waiter has collected so far count as held."""
-        return self._free
+        """Bytes that are not held. Those that have come free for the first in line count as held."""
+        return 0 if self._waiters else self._free
 
     @property
     def waiting(self) -> int:
@@ -105,10 +105,8 @@ class BufferPool:
     @property
     def longest_wait(self) -> object | None:
         """An object that identifies the longest wait, the same until that wait ends, or None if no thread waits."""
-        try:
-            return self._waiters[0]
-        except IndexError:
-            return None
+        with self._lock:
+            return self._first
 
     @property
     def refusals(self) -> int:
@@ -167,29 +165,29 @@ class BufferPool:
         another exception interrupts the call.
         """
         claim = claim or Claim()
-        waiter = self._waiter(size, min_bytes)
+        waiter = MemoryWaiter(size, min_bytes, self._clock(), Latch(self._environment))
         try:
             if self._take_or_join_queue(waiter, claim):
                 return
-            waiter.since = self._clock()
             on_wait()
             waiter.served.wait(timeout)
-            self.accept_min_bytes(waiter)
-            self._end_wait(waiter, claim, waited=self._clock() - waiter.since, before=waited, limit=limit)
+            if not self.accept_min_bytes(waiter):
+                self.give_up(waiter, before=waited, limit=limit)
+            self.take(waiter, claim)
         except BaseException:  # perhaps interrupted: no caller is left to take what the waiter would get
-            self.leave(waiter, claim)
+            self.leave(waiter)
             raise
 
-    def join_queue(self, size: int, *, min_bytes: int | None = None, first: bool = False) -> MemoryWaiter:
-        """Begin to wait for *size* bytes without blocking, *first* of all if the call has lost its bytes.
+    def join_queue(self, size: int, *, min_bytes: int | None = None) -> MemoryWaiter:
+        """Begin to wait for *size* bytes without blocking. End it with `take` or `leave`, or the bytes are lost.
 
-        End it with `take` or `leave`, or the bytes are lost. The same event loop has to call `take`.
+        The same event loop has to call `take`.
         """
-        waiter = self._waiter(size, min_bytes)
-        waiter.since, waiter.owner = self._clock(), _owner()
+        waiter = MemoryWaiter(size, min_bytes, self._clock(), Latch(self._environment), _owner())
         claim = Claim()
-        if self._take_or_join_queue(waiter, claim, first=first):
-            waiter.missing = 0
+        self._note_running(waiter.owner)
+        if self._take_or_join_queue(waiter, claim):
+            waiter.held = claim.held
             waiter.served.set()
         return waiter
 
@@ -203,34 +201,38 @@ class BufferPool:
             served = waiter.served.is_set
         if served:
             callback()
+        self._note_running(waiter.owner)  # last: a waiter that was parked before would miss its callback
 
     def accept_min_bytes(self, waiter: MemoryWaiter) -> bool:
-        """Let a wait whose time is over be served by what it has collected, and return False if that is not enough."""
+        """Let a wait whose time is over be served by what has come free, and return False if that is not enough."""
+        self._note_running(waiter.owner)
         with self._guard:
-            collected = waiter.size - waiter.missing
-            if waiter.missing and waiter in self._waiters and collected >= waiter.min_bytes:
-                self._waiters.remove(waiter)
-                if self._collecting is waiter:
-                    self._collecting = None
-                waiter.size, waiter.missing = collected, 0
+            enough = waiter.min_bytes
+            if self._first is waiter and enough is not None and self._free >= enough:
+                del self._waiters[waiter]
+                waiter.held, self._free = self._free, 0
                 waiter.served.set()
             return waiter.served.is_set
 
     def take(self, waiter: MemoryWaiter, claim: Claim) -> bool:
-        """Move a waiter's bytes to *claim*. Return False if it did not take them in time, and others have them.
+        """Move a waiter's bytes to *claim*. Return False if it has none, or others have those that it had.
 
-        Raises BufferExhaustedError if bytes are missing, or the `refusal`.
+        Raises the `refusal` of a closed pool.
         """
         try:
-            if waiter.owner in self._absent or waiter.lost:
-                with self._guard:
-                    self._absent.discard(waiter.owner)
-                    if waiter.lost and self._refusal is None:
-                        return False
-            self._end_wait(waiter, claim, waited=self._clock() - waiter.since)
-            return True
+            self._note_running(waiter.owner)
+            with self._guard:
+                self._untaken.pop(waiter, None)
+                if waiter.held is not None:
+                    self._counters.memory_waits.add(self._clock() - waiter.since)
+                    claim.held, waiter.held = waiter.held, None
+                    return True
+                if self._refusal is None:
+                    return False
+                failure = self._failure(waiter)
+            raise failure
         except BaseException:
-            self.leave(waiter, claim)
+            self.leave(waiter)
             raise
 
     def pass_on_untaken(self, now: float) -> float:
@@ -241,47 +243,47 @@ class BufferPool:
         if not (self._waiters and self._untaken):
             return float("inf")
         with self._guard:
-            overdue = []
-            next_at = float("inf")
-            for waiter, since in self._untaken.items():
-                if since + TAKEN_WITHIN > now:
-                    next_at = since + TAKEN_WITHIN
+            late = set()
+            for waiter, served_at in self._untaken.items():
+                if served_at + TAKEN_WITHIN > now:
                     break
-                overdue.append(waiter)
+                late.add(waiter.owner)
             # Tasks of one loop do not get it from each other: it takes all of it in its next turn.
-            owners = {waiter.owner for waiter in overdue}
-            if overdue and any(each.owner not in owners for each in self._waiters):
-                self._absent |= owners
-                for waiter in overdue:
-                    del self._untaken[waiter]
-                    waiter.missing, waiter.lost = waiter.size, True
-                self._serve(sum(waiter.size for waiter in overdue))
-            if overdue and self._untaken:
-                next_at = min(next_at, now + TAKEN_WITHIN)
+            if late and any(waiter.owner not in late for waiter in self._waiters):
+                self._park(late)
+            next_at = next(iter(self._untaken.values()), float("inf")) + TAKEN_WITHIN
         self._notify_due()
-        return next_at
+        return next_at if next_at > now else now + TAKEN_WITHIN
 
     def give_up(self, waiter: MemoryWaiter, *, before: float, limit: str) -> None:
         """End a wait whose time is over: raise BufferExhaustedError, or the `refusal`.
 
-        Returns if the waiter was served meanwhile; then it keeps its bytes for `take`.
+        Returns if the waiter was served meanwhile; then it keeps its bytes for `take`. The error reports the seconds of
+        other waits *before*.
         """
-        waited = self._clock() - waiter.since
         try:
             with self._guard:
-                if not waiter.missing:
+                if waiter.held is not None:
                     return
-                failure = self._failure(waiter, waited=waited, before=before, limit=limit)
+                failure = self._failure(waiter, before=before, limit=limit)
             raise failure
         except BaseException:
             self.leave(waiter)
             raise
 
-    def _waiter(self, size: int, min_bytes: int | None) -> MemoryWaiter:
-        latch = Latch(self._environment)
-        return MemoryWaiter(size=size, missing=size, min_bytes=size if min_bytes is None else min_bytes, served=latch)
+    def leave(self, waiter: MemoryWaiter) -> None:
+        """Leave the line and return the bytes, unless `take` has moved them to a claim."""
+        self._note_running(waiter.owner)
+        with self._guard:
+            self._untaken.pop(waiter, None)
+            self._waiters.pop(waiter, None)
+            if waiter.held is not None:
+                self._free += waiter.held
+                waiter.held = None
+            self._serve()
+        self._notify_due()
 
-    def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim, *, first: bool = False) -> bool:
+    def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise unshared(self._refusal)
@@ -289,19 +291,15 @@ class BufferPool:
                 self._free -= waiter.size
                 claim.held = waiter.size
                 return True
-            self._absent.discard(waiter.owner)
-            if first:
-                self._waiters.appendleft(waiter)
-            else:
-                self._waiters.append(waiter)
+            self._waiters[waiter] = None
             self.short = True
-            self._serve(0)
             return False
 
     def release(self, size: int) -> None:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
-            self._serve(size)
+            self._free += size
+            self._serve()
         if self._to_notify:
             try:
                 self._notify_due()
@@ -312,59 +310,64 @@ class BufferPool:
         """Make reservations raise *refusal* from now on, also waiting ones; held memory may still be released."""
         with self._guard:
             self._refusal = refusal
-            ended = tuple(self._waiters)
-            for waiter in ended:
-                self._free += waiter.size - waiter.missing
-                waiter.missing = waiter.size
+            for waiter in (*self._waiters, *chain.from_iterable(self._parked.values())):
                 waiter.served.set()
                 self._to_notify.append(waiter)
             self._waiters.clear()
-            self._collecting = None
+            self._parked.clear()
         self._notify_due()
 
-    def _serve(self, size: int) -> None:
-        """Give *size* more bytes to the waiters, in their order; `_to_notify` has those that have all bytes now.
+    @property
+    def _first(self) -> MemoryWaiter | None:
+        """The waiter whose turn it is. Under the lock."""
+        return next(iter(self._waiters), None)
 
-        If the system's memory ends there, a later call serves the rest: the bytes are free by then, and only once.
+    def _serve(self) -> None:
+        """Give the free bytes to the waiters in their order, to each all or none; `_to_notify` has those that got them.
+
+        If the system's memory ends there, a later call serves the rest.
         """
-        self._free += size
         try:
-            while self._waiters and self._free > 0:
-                waiter = self._next_waiter()
-                given = min(waiter.missing, self._free)
-                waiter.missing, self._free = waiter.missing - given, self._free - given
-                if not waiter.missing:
-                    if waiter.owner:
-                        self._untaken[waiter] = self._clock()
-                    self._collecting = None
-                    self._to_notify.append(waiter)
-                    if waiter is self._waiters[0]:
-                        self._waiters.popleft()
-                    else:
-                        self._waiters.remove(waiter)
-                    waiter.served.set()
+            while (waiter := self._first) is not None and waiter.size <= self._free:
+                remaining, now = self._free - waiter.size, self._clock()
+                self._to_notify.append(waiter)
+                if waiter.owner:
+                    self._untaken[waiter] = now
+                # From here on no step fails.
+                del self._waiters[waiter]
+                waiter.held, self._free = waiter.size, remaining
+                waiter.served.set()
         except MemoryError:
             pass
 
-    def _next_waiter(self) -> MemoryWaiter:
-        """The first that waits, of those whose event loop is not absent if there are any.
+    def _park(self, owners: set[int]) -> None:
+        """Take the waiters of event loops that do not run out of the line, and free what they have not taken."""
+        lost = [(waiter, Latch(self._environment)) for waiter in self._untaken if waiter.owner in owners]
+        waiters = [*(waiter for waiter, _latch in lost), *self._waiters]
+        parked = {owner: [waiter for waiter in waiters if waiter.owner == owner] for owner in owners}
+        self._waiters = OrderedDict.fromkeys(waiter for waiter in self._waiters if waiter.owner not in owners)
+        self._parked |= parked
+        for waiter, latch in lost:
+            del self._untaken[waiter]
+            self._free += waiter.size
+            waiter.held, waiter.served = None, latch
+        self._serve()
 
-        The part that another one has collected is freed: two of them could hold all memory in parts.
-        """
-        waiter = self._waiters[0]
-        if self._absent:
-            waiter = next((each for each in self._waiters if each.owner not in self._absent), waiter)
-        before = self._collecting
-        if before is not waiter:
-            if before is not None:
-                self._free += before.size - before.missing
-                before.missing = before.size
-            self._collecting = waiter
-        return waiter
+    def _note_running(self, owner: int) -> None:
+        """Put the waiters of an event loop that was late, and runs, into the line again, in the order of arrival."""
+        if owner not in self._parked:
+            return
+        with self._guard:
+            waiters = sorted([*self._waiters, *self._parked.get(owner, ())], key=attrgetter("since"))
+            self._waiters = OrderedDict.fromkeys(waiters)
+            self._parked.pop(owner, None)
+            self._serve()
+        self._notify_due()
 
     def _notify_due(self) -> None:
         """Call the callbacks that are due. One for which the system has no memory is due again at a later call."""
-        for _ in range(len(self._to_notify)):
+        due = len(self._to_notify)
+        for _ in range(due):
             try:
                 waiter = self._to_notify.popleft()
             except IndexError:  # other threads call the rest
@@ -374,25 +377,12 @@ class BufferPool:
                     waiter.notify()
             except MemoryError:
                 self._to_notify.append(waiter)
+        if due and self._untaken and self._waiters and not io_threads.on_io_thread():
+            self._wake()  # the I/O thread watches those that were served
 
-    def _end_wait(
-        self, waiter: MemoryWaiter, claim: Claim, *, waited: float, before: float = 0.0, limit: str = "max.block.ms"
-    ) -> None:
-        """Move the waiter's bytes to *claim* if it got all of them; else raise BufferExhaustedError, or the `refusal`.
-
-        Does not block. The error reports the seconds *waited*, and those of other waits *before*.
-        """
-        with self._guard:
-            self._untaken.pop(waiter, None)
-            if not waiter.missing:
-                self._counters.memory_waits.add(waited)
-                claim.held, waiter.missing = waiter.size, waiter.size
-                return
-            failure = self._failure(waiter, waited=waited, before=before, limit=limit)
-        raise failure
-
-    def _failure(self, waiter: MemoryWaiter, *, waited: float, before: float, limit: str) -> OttlaError:
+    def _failure(self, waiter: MemoryWaiter, *, before: float = 0.0, limit: str = "") -> OttlaError:
         """Count a wait that fails, and return its error. Under the lock."""
+        waited = self._clock() - waiter.since
         self._counters.memory_waits.add(waited)
         if self._refusal is not None:
             return unshared(self._refusal)
@@ -400,26 +390,10 @@ class BufferPool:
         self._counters.memory_refusals.add(1)
         earlier = f" after {before:.3f} s of other waits of this call" if before >= _REPORTED_WAIT else ""
         return BufferExhaustedError(
-            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self._free} of "
+            f"no memory for {waiter.size} bytes within {limit}: waited {waited:.3f} s{earlier}, {self.free} of "
             f"buffer.memory={self.capacity} bytes free; the others are held by records that brokers have not "
             "acknowledged: a broker cannot be reached, is slow or limits this client, or more is sent than brokers take"
         )
-
-    def leave(self, waiter: MemoryWaiter, claim: Claim | None = None) -> None:
-        """Leave the line and return the collected bytes, unless the claim has them by now."""
-        with self._guard:
-            self._untaken.pop(waiter, None)
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-            if self._collecting is waiter:
-                self._collecting = None
-            if claim is None or not claim.held:
-                collected = waiter.size - waiter.missing
-                waiter.missing = waiter.size
-                self._serve(collected)
-        self._notify_due()
-        if self._untaken and self._waiters:
-            self._wake()  # the I/O thread watches those that were served
 
 
 def _owner() -> int:

@@ -51,16 +51,18 @@ class MemoryWait:
     the record is not to be sent any more, call `cancel`, which returns that memory.
     """
 
-    __slots__ = ("_pool", "_waiter", "began_at", "queue", "transaction")
+    __slots__ = ("_pool", "_waiter", "queue", "transaction")
 
-    def __init__(
-        self, pool: BufferPool, needed: MemoryNeeded, now: float, transaction: int, *, first: bool = False
-    ) -> None:
+    def __init__(self, pool: BufferPool, needed: MemoryNeeded, transaction: int) -> None:
         self._pool = pool
-        self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes, first=first)
+        self._waiter = pool.join_queue(needed.size, min_bytes=needed.min_bytes)
         self.queue = needed.queue
-        self.began_at = now
         self.transaction = transaction
+
+    @property
+    def began_at(self) -> float:
+        """The time at which it began."""
+        return self._waiter.since
 
     @property
     def ready(self) -> bool:
@@ -86,13 +88,13 @@ class MemoryWait:
     def take(self, claim: Claim) -> bool:
         """End the wait: move its memory to *claim*. Does not block.
 
-        Return False if others have the memory, because it was not taken in time. Raises BufferExhaustedError if the
-        wait did not get all its memory, or the refusal of a closed pool.
+        Return False if it has none: others may have what was not taken in time. Then the wait goes on. Raises the
+        refusal of a closed pool.
         """
         return self._pool.take(self._waiter, claim)
 
     def give_up(self, *, before: float, limit: str) -> None:
-        """End a wait that is not ready: raises what `take` would. Returns if it has just become ready.
+        """End a wait that is not ready: raises BufferExhaustedError, or as `take`. Returns if it has just become ready.
 
         The error reports the seconds that the call waited *before*, for metadata, and names their *limit*.
         """
@@ -212,23 +214,19 @@ class RecordAppender(ABC):
             transaction = wait.transaction
         elif transaction is None:
             transaction = self._permission.transaction
-        lost_memory = False
         while True:
             if wait is None:
                 with self._lock:
                     placed = self._place(topic, partition, record, charge, transaction, event_loop)
                 if not isinstance(placed, MemoryNeeded):
                     return placed
-                wait = MemoryWait(self._pool, placed, self._clock(), transaction, first=lost_memory)
+                wait = MemoryWait(self._pool, placed, transaction)
                 if not wait.ready:
                     self._wake()
-            if not wait.ready:
-                return wait
             with self._claim() as claim:
-                lost_memory = not wait.take(claim)
-                found = None
-                if not lost_memory:
-                    found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
+                if not wait.take(claim):
+                    return wait
+                found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:
                     note_wait(found, 0.0, seconds)
