@@ -140,7 +140,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "lost response counts as not written": PlantedBug(
         module="sender.produce_response_handler",
-        before="            batch.response_lost = True\n            batch.note_maybe_written()\n        if isinstance",
+        before="            batch.note_maybe_written(response_lost=True)\n        if isinstance",
         after="            batch.response_lost = True\n        if isinstance",
         kinds=["expiring"],
     ),
@@ -254,10 +254,10 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="",
         kinds=["crowded"],
     ),
-    "waiting call not served on release": PlantedBug(
+    "memory that is given back is not free": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self._serve()\n        if",
-        after="        if",
+        before="            self._free += size\n            self._serve()\n",
+        after="            self._serve()\n",
         kinds=["crowded"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(

@@ -23,12 +23,13 @@ from ottla.errors import (
     TransactionAbortedError,
 )
 from ottla.interfaces import Encoded
+from ottla.protocol import ProduceRequest, ProduceResponse
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.transactions import SharedTransaction
-from ottla_testkit.simulation import AfterAppend, SimulatedCluster
+from ottla_testkit.simulation import AfterAppend, SimulatedBroker, SimulatedCluster
 from simulated_producer import Simulated, simulated
 
 pytestmark = pytest.mark.unmeasured
@@ -117,6 +118,33 @@ def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) ->
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         )
 
+        assert delivery.exception() is None
+        assert simulation.log() == [b"first", b"second"]
+
+
+@pytest.mark.rule("sender.answer.doubt")
+def test_a_doubt_is_over_with_a_response_without_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    incomplete: list[ProduceResponse] = []
+
+    def edit(broker: SimulatedBroker, _request: ProduceRequest, response: ProduceResponse) -> ProduceResponse:
+        [[partition]] = (topic.partition_responses for topic in response.responses)
+        if partition.error_code == ErrorCode.NONE and partition.base_offset and len(incomplete) < 45:
+            incomplete.append(response)
+            response.responses[0].partition_responses = []
+            if len(incomplete) == 45:  # for longer than the doubt
+                broker.codes += (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,)
+        return response
+
+    monkeypatch.setattr(SimulatedBroker, "edit", edit)
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        delivery = second_after(
+            simulation,
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        )
+
+        assert len(incomplete) == 45
         assert delivery.exception() is None
         assert simulation.log() == [b"first", b"second"]
 

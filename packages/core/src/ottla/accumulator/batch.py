@@ -138,9 +138,10 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         """
         return self.in_flight or self.maybe_written
 
-    def note_maybe_written(self) -> None:
-        """Note that the last attempt may have reached the append."""
+    def note_maybe_written(self, *, response_lost: bool = False) -> None:
+        """Note that the last attempt may have reached the append; *response_lost*: it ended without a response."""
         self.maybe_written = True
+        self.response_lost |= response_lost
         place = (self.last_node, self.leader_epoch)
         if place not in self.maybe_at:
             self.maybe_at = (*self.maybe_at, place)

@@ -80,8 +80,7 @@ class ProduceResponseHandler:
         """
         batch.doubted_at = None
         if written:
-            batch.response_lost = True
-            batch.note_maybe_written()
+            batch.note_maybe_written(response_lost=True)
         if isinstance(error, UnsupportedVersionError):
             return failed(batch, error, now)
         self._metadata.request_update()
@@ -93,13 +92,12 @@ class ProduceResponseHandler:
         """Handle the partition's part of a response, which is None if the response leaves the partition out."""
         if isinstance(response, Acknowledged):
             return without_time_of_repeat(batch, response) if batch.maybe_written else response
-        if response is None:
-            batch.response_lost = True
-            batch.note_maybe_written()
-            return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
-        if batch.sequence is not None and response.code in SEQUENCE_ERRORS:
+        if response is not None and batch.sequence is not None and response.code in SEQUENCE_ERRORS:
             return self._on_sequence_error(batch, response, now)
         batch.doubted_at = None
+        if response is None:
+            batch.note_maybe_written(response_lost=True)
+            return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
         if response.code not in REFUSED_BEFORE_APPEND:
             batch.note_maybe_written()
         error = BrokerError(response.code, response.message)

@@ -155,8 +155,7 @@ class Sender:
         self._sequences.recover()
         for batch in reversed(lost):  # each is put at the front of its queue
             if batch.attempts:
-                batch.response_lost = True
-                batch.note_maybe_written()
+                batch.note_maybe_written(response_lost=True)
             batch.mark_returned(now)
             if not batch.attempts:  # it had not left yet
                 self._accumulator.requeue(batch, error, now)
