@@ -22,13 +22,12 @@ LOST: Final = ConnectionFailedError("reset")
 
 @attrs.frozen(kw_only=True)
 class Known:
-    """What is known of a connection; as of one that failed with `failure` once, and was never ready."""
+    """What is known of a connection; as of one that failed with `failure` once."""
 
     failure: OttlaError | None = LOST
     failures: int = 1
     failed_at: float = 10.0
     stage: Stage = Stage.DISCONNECTED
-    reached: bool = False
     refusal: OttlaError | None = None
 
 
@@ -45,7 +44,7 @@ def connections_of(*known: Known | None) -> tuple[Connections, Sequence[Broker]]
         if each is not None:
             connection = connections.of(broker)
             connection.stage, connection.failures, connection.failed_at = each.stage, each.failures, each.failed_at
-            connection.last_failure, connection.reached, connection.refusal = each.failure, each.reached, each.refusal
+            connection.last_failure, connection.refusal = each.failure, each.refusal
     return connections, brokers
 
 
@@ -61,13 +60,10 @@ def connections_of(*known: Known | None) -> tuple[Connections, Sequence[Broker]]
         ([UNUSED, UNUSED], None),
         ([REFUSED_ONE, Known(failures=0, failure=None)], None),
         ([REFUSED_ONE, Known(stage=Stage.CONNECTING)], None),
-        ([REFUSED_ONE, Known(reached=True)], None),
-        ([Known(failure=REFUSED, reached=True), LOST_ONE], None),
-        ([Known(failure=REFUSED, reached=True), Known(failure=REFUSED, reached=True)], None),
         ([], None),
     ],
 )
-def test_a_client_is_refused_by_all_if_each_failed_and_none_was_ready(
+def test_a_client_is_refused_by_all_if_each_failed_and_one_refused_it(
     known: Sequence[Known | None], error: SecurityError | None
 ) -> None:
     connections, brokers = connections_of(*known)

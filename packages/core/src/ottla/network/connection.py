@@ -48,7 +48,6 @@ class Connection:
     failed_setups: int = 0
     failed_at: float = float("-inf")  # when the last of its addresses failed, since the broker last answered
     last_failure: OttlaError | None = None
-    reached: bool = False  # it was ready once
     answered: bool = False  # it answered ApiVersions once
     retry_at: float = float("-inf")
     setup_deadline: float = float("inf")
@@ -168,7 +167,6 @@ class Connection:
         self.refusal = self.refusal_so_far = None
         self.failed_setups = 0
         self.received_any = False
-        self.reached = True
         self.addresses = ()
         if self.address is not None:
             self.silent.discard(self.address.target)

@@ -185,14 +185,14 @@ class ConnectionCloser:
         explained = self.with_remedy(connection, error)
         self._log.failed(connection, explained, now)
         self._metadata.note(explained)  # it is what is known of a broker that a rebootstrap forgets
-        self._fail_fatally_if_refused(connection, error, now)
-
-    def _fail_fatally_if_refused(self, connection: Connection, error: OttlaError, now: float) -> None:
-        """Report a fatal error to waiting callers if no server ever accepted us and all of them refuse us."""
         final = isinstance(error, ProtocolMismatchError | SecurityError) or (
             isinstance(error, NameResolutionError) and error.final
         )
         connection.note_failure(error, now, final=final)
+        self._fail_fatally_if_refused()
+
+    def _fail_fatally_if_refused(self) -> None:
+        """Report a fatal error to waiting callers if no server ever accepted us and all of them refuse us."""
         if self._connections.accepted:
             return
         refusal = self._connections.refusal_of_all(self._metadata.cluster.brokers.values())

@@ -112,19 +112,17 @@ class Connections:
 
         If one has refused the login or certificate, it is enough that the others failed: they would refuse it, too.
         """
-        refusals = [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
-        trust = next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
-        if trust is not None and self.none_left(brokers):
-            return trust
-        return refusals[-1] if refusals and None not in refusals else None
+        refusals = self._refusals(brokers)
+        everywhere = refusals[-1] if refusals and None not in refusals else None
+        return self.refused_by_all(brokers) or everywhere
 
     def refused_by_all(self, brokers: Collection[Broker]) -> SecurityError | None:
-        """A security error if each of these brokers failed, none was ever ready, and one failed with it; else None."""
-        connections = [self._by_node.get(broker.id) for broker in brokers]
-        if not self.none_left(brokers) or any(c is not None and c.reached for c in connections):
-            return None
-        refusals = [c.refusal for c in connections if c is not None]
-        return next((refusal for refusal in refusals if isinstance(refusal, SecurityError)), None)
+        """A security error if each of these brokers failed, and one failed with it; else None."""
+        trust = next((refusal for refusal in self._refusals(brokers) if isinstance(refusal, SecurityError)), None)
+        return trust if self.none_left(brokers) else None
+
+    def _refusals(self, brokers: Collection[Broker]) -> list[OttlaError | None]:
+        return [c.refusal if (c := self._by_node.get(broker.id)) is not None else None for broker in brokers]
 
     def gone(self, brokers: Collection[Broker]) -> list[Connection]:
         """The connections whose broker is not among these, or has another address among them."""
