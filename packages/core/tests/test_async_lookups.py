@@ -20,6 +20,7 @@ from ottla.aio.lookups import MAX_THREADS, USED_WITHIN, LookupsOfTasks
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.errors import NotPreparedError, SerializationError
 from ottla.interfaces import Header
+from ottla.plugins.serializer_lookups import Lookup
 from ottla_testkit.manual_clock import ManualClock
 from simulated_producer import Simulated, simulated
 
@@ -327,5 +328,34 @@ def test_a_thread_that_is_taken_over_is_counted_once() -> None:
     lookups._end(running)
     assert waiting.granted.happened
     for use in (*used, waiting):
+        lookups._end(use)
+    assert not lookups._threads
+
+
+def test_a_task_that_has_lost_its_thread_makes_no_lookup_without_one() -> None:
+    """Else a loop that was blocked for long would begin hundreds at once."""
+    clock, registry = ManualClock(), Registry()
+    registry.open.set()
+    lookups = LookupsOfTasks(Environment(clock=clock))
+    lookup = Lookup(serializer=registry, what="a value", topic="t", data=1, headers=())
+    pending: Any = SimpleNamespace(
+        limit=SimpleNamespace(seconds=60.0), advance=lambda: lookup, begin_lookup=lambda _lookup, waited: 60.0 - waited
+    )
+    place = (id(registry), "t")
+    used = [lookups._ask(place) for _ in range(MAX_THREADS)]
+
+    async def main() -> object:
+        task = asyncio.create_task(lookups.step_after(lookup, pending, started_at=asyncio.get_running_loop().time()))
+        await asyncio.sleep(0)
+        running = lookups._ask(place)
+        lookups._end(used[0])  # the task has its thread, but no turn before another one takes that
+        clock.advance(USED_WITHIN)
+        lookups._take_unused(running)
+        used[0] = running
+        return await task
+
+    assert asyncio.run(main()) is lookup
+    assert not registry.lookups
+    for use in used:
         lookups._end(use)
     assert not lookups._threads

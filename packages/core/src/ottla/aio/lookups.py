@@ -73,9 +73,9 @@ class LookupsOfTasks:
                 if not await self._is_granted(use, remaining):
                     pending.begin_lookup(lookup, waited=pending.limit.seconds)  # raises
                 step = pending.advance()
-                if not isinstance(step, Lookup) or _place(step) != use.place:
+                if use.over or not isinstance(step, Lookup) or _place(step) != use.place:
                     self._end(use)
-                    return step
+                    return step  # perhaps a lookup for which the task asks once more: another one has its thread
                 lookup = step
             seconds = pending.begin_lookup(lookup, waited=loop.time() - started_at)
         except BaseException:
