@@ -252,13 +252,13 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         module="accumulator.buffer_pool",
         before="                self._free += waiter.held\n",
         after="",
-        kinds=["crowded"],
+        kinds=["tasks"],
     ),
     "memory that is given back is not free": PlantedBug(
         module="accumulator.buffer_pool",
         before="            self._free += size\n            self._serve()\n",
         after="            self._serve()\n",
-        kinds=["crowded"],
+        kinds=["faultless"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(
         module="accumulator.buffer_pool",
