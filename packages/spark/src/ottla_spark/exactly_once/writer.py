@@ -157,7 +157,7 @@ class BatchWriter(PlannedWriter):
                 end_superseded(self._settings)
             raise
         except BatchNotCommittedError:
-            self.abort([None])  # also those of other attempts, which no later batch may find
+            self._abort_left_open()  # also those of other attempts, which no later batch may find
             raise
 
     def clean_up(self, tasks: RunningTasks) -> None:
@@ -166,10 +166,10 @@ class BatchWriter(PlannedWriter):
         Spark stops them seconds after it has reported the failure. One that it kills after its first record and before
         its check of the lease ends nothing itself.
         """
-        self.abort([None])
+        self._abort_left_open()
         if tasks.count():
             running = tasks.await_end(TASKS_END_WITHIN)
-            self.abort([None])
+            self._abort_left_open()
             if running:
                 _log.warning(
                     "%d tasks of %s, which failed, still run after %.0f s; a transaction that Spark makes them leave "
@@ -179,7 +179,7 @@ class BatchWriter(PlannedWriter):
                     TASKS_END_WITHIN,
                 )
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def _abort_left_open(self) -> None:
         """Abort the transactions of the failed job, which readers would wait for. An error is only logged."""
         assert self._task_plan is not None, "a job begins with a plan"
         with _logging_failed_aborts(self._what), self.cluster() as cluster:
