@@ -349,6 +349,27 @@ def test_records_of_a_cancelled_abort_fail_neither_flush_nor_close(method: str, 
 
 
 @pytest.mark.rule("producer.close.left-abort")
+def test_records_of_an_abort_that_ran_out_of_time_do_not_fail_flush() -> None:
+    with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
+
+        async def main(producer: AsyncProducer) -> None:
+            producer.begin_transaction()
+            delivery = await producer.send("t", b"aborted")
+            simulation.network.holding = True
+            with pytest.raises(TransactionTimeoutError):
+                await producer.abort_transaction(0)
+            while not delivery.done():
+                await asyncio.sleep(0)
+
+            assert (await producer.flush(0)).failed == 1
+
+            simulation.network.holding = False
+            await producer.abort_transaction()
+
+        in_a_loop(simulation, main)
+
+
+@pytest.mark.rule("producer.close.left-abort")
 def test_a_cancelled_abort_that_failed_leaves_its_errors_to_flush() -> None:
     with simulated(1, config=CONFIG | {"linger.ms": 1_000}) as simulation:
 

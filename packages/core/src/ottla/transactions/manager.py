@@ -153,15 +153,8 @@ class TransactionManager:
 
     @property
     def left_abort(self) -> bool:
-        """Whether the last call was an abort that did not fail, and whose caller was cancelled before its end."""
-        result = self._state.result
-        return (
-            result is not None
-            and result.method == "abort_transaction"
-            and result.unclaimed
-            and not result.required
-            and result.error is None
-        )
+        """Whether the last call was an abort that did not fail, and whose result no caller has got yet."""
+        return self._state.repeated("abort_transaction") is not None
 
     def prepare(self) -> TransactionalRequestResult:
         """Refuse further records. Does not block: the result ends once all records are written.
