@@ -223,9 +223,11 @@ class RecordAppender(ABC):
                 wait = MemoryWait(self._pool, placed, transaction)
                 if not wait.ready:
                     self._wake()
+            if not wait.ready:
+                return wait
             with self._claim() as claim:
                 if not wait.take(claim):
-                    return wait
+                    return wait  # others have its memory
                 found = self._append_with(claim, wait.queue, record, charge, transaction, event_loop)
             if found is not None:
                 if (seconds := self._clock() - wait.began_at) > SHORTEST:

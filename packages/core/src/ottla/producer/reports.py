@@ -28,7 +28,8 @@ def reports_of(accumulator: RecordAccumulator, transactions: Transactions | None
     """The function that takes the reports of a producer.
 
     Records of a transaction that its program aborted are no undelivered ones, even if no caller gets the abort's result
-    because its task was cancelled, or its time ran out. Nor are those of a transaction whose commit or abort has raised its failure.
+    because its task was cancelled, or its time ran out. Nor are those of a transaction whose commit or abort has raised
+    its failure.
     """
     if transactions is None:
         return accumulator.report
