@@ -155,22 +155,21 @@ class TransactionRequestSource:
             if state.state is State.FATAL_ERROR:
                 return
             initializing = state.state is State.INITIALIZING
+            starts = request.kind is CoordinatorRequestKind.INITIALIZE
             if request.kind is CoordinatorRequestKind.COMMIT_OFFSETS and state.state in CAN_FAIL:
                 what = "a consumer's group metadata needs brokers of 2.5 or later; with older ones pass the group's id"
                 state.transition_to_abortable(UnsupportedVersionError(f"{what} alone: {error}"))
-            elif request.kind is CoordinatorRequestKind.FIND_COORDINATOR and initializing:
-                state.refuse(UnsupportedVersionError(f"{_TOO_OLD}: {error}"))
-            elif request.kind is not CoordinatorRequestKind.INITIALIZE:
-                state.transition_to_fatal(error)
-            elif initializing and (self._two_phase or state.keep_prepared):
+            elif initializing and starts and (self._two_phase or state.keep_prepared):
                 what = "transaction.two.phase.commit.enable=true" if self._two_phase else "keep_prepared=True"
                 why = f"{what} needs brokers that offer InitProducerId 6 (KIP-939)"
                 state.refuse(UnsupportedVersionError(f"{why}: {error}"))
             elif initializing:
                 state.refuse(UnsupportedVersionError(f"{_TOO_OLD}: {error}"))
-            else:
+            elif starts:
                 why = "the producer needs another epoch, which brokers before 2.5 assign only to a new producer"
                 state.transition_to_fatal(UnsupportedVersionError(f"{why}: {error}"))
+            else:
+                state.transition_to_fatal(error)
 
     def fail_fatally(self, error: OttlaError) -> None:
         """Fail a waiting `init_transactions`; after initialization, the producer goes on in spite of the error."""
