@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from ottla.accumulator.buffer_pool import TAKEN_WITHIN, BufferPool, Claim, MemoryWaiter
 from ottla.concurrency import io_threads
+from ottla.concurrency.environment import Environment
 from ottla.errors import BufferExhaustedError, ProducerClosedError
 
 HANG_GUARD = 30.0
@@ -401,6 +403,27 @@ def test_any_call_shows_that_an_event_loop_runs_again(sign: str) -> None:
 
     assert behind.served.is_set  # in its turn again, before the other loop
     assert not other.served.is_set
+
+
+@pytest.mark.rule("pool.untaken", "pool.fair")
+def test_an_event_loop_that_runs_again_has_its_places_in_the_line() -> None:
+    clock = count(1.0)
+    pool = BufferPool(100, environment=Environment(clock=lambda: next(clock)))
+    pool.reserve(100, timeout=0)
+    blocked, others = of_loop(pool, 1, 100), [of_loop(pool, 2, 100) for _ in range(2)]
+    behind = of_loop(pool, 1, 100)
+    pool.release(100)
+    late(pool)
+    served: list[MemoryWaiter] = []
+
+    pool.notify(blocked, lambda: None)
+    for _ in range(4):
+        [waiter] = (each for each in (blocked, *others, behind) if each.held is not None)
+        assert pool.take(waiter, Claim())
+        served.append(waiter)
+        pool.release(100)
+
+    assert served == [others[0], blocked, others[1], behind]
 
 
 @contextmanager
