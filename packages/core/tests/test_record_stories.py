@@ -130,6 +130,21 @@ def test_a_leader_that_moves_is_named() -> None:
         assert any("NOT_LEADER_OR_FOLLOWER" in event.text for event in story.events)
 
 
+def test_the_only_broker_that_hangs_is_no_missing_leader() -> None:
+    with simulated(1, request_timeout_ms=1_000, delivery_timeout_ms=5_000) as simulation:
+        sent(simulation)
+        simulation.run_until_idle()
+        simulation.network.freeze(1)
+        delivery = sent(simulation)
+        simulation.pass_time(6.0)
+
+        kinds = {cause.kind for cause in delivery.story().causes}
+        assert main_cause(delivery)[0] is WaitKind.BOOTSTRAP
+        assert WaitKind.NO_LEADER not in kinds
+        assert "broker 1: broker 1" not in str(delivery.story())
+        assert "for a bootstrap server to answer, after every known broker was lost" in str(delivery.story())
+
+
 def test_a_record_that_expires_waited_for_its_new_leader() -> None:
     with simulated(1, 2) as simulation:
         sent(simulation)

@@ -52,6 +52,10 @@ class Obstacles:
             return None
         return wait_of(connection, now) or ((WaitKind.METADATA, str(node)) if self._metadata_updater.due(now) else None)
 
+    def waits_for_leaders(self) -> WaitKind:
+        """What partitions without a leader wait for: while all brokers are lost, no leader can be known."""
+        return WaitKind.BOOTSTRAP if self._context.metadata.cluster.bootstrap else WaitKind.NO_LEADER
+
     def quota(self, node: int, now: float) -> OttlaError | None:
         """An error that describes a broker's throttling because of a quota; None if it does not throttle."""
         connection = self._context.connections.get(node)

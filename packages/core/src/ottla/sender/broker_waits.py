@@ -31,7 +31,7 @@ class BrokerWaits:
                 kind, detail = found
                 waiting[node] = lasting(kind, now, node=node, detail=detail)
         for topic in ready.leaderless:
-            waiting[topic] = lasting(WaitKind.NO_LEADER, now, topic=topic)
+            waiting[topic] = lasting(self._client.obstacles.waits_for_leaders(), now, topic=topic)
         self._journal.update(now, waiting)
 
     def woke_late(self, until: float, now: float) -> None:

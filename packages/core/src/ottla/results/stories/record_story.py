@@ -147,7 +147,7 @@ class RecordStory(ValueMethods):
             before = attempt.number
             yield attempt.sent_at, f"sent to broker {attempt.node}, attempt {attempt.number}"
             if attempt.answered_at is not None:
-                yield attempt.answered_at, f"broker {attempt.node}: {attempt.response}"
+                yield attempt.answered_at, _after(f"broker {attempt.node}", attempt.response)
         yield self.until, self.outcome
 
     def __str__(self) -> str:
@@ -172,5 +172,9 @@ class RecordStory(ValueMethods):
 
 def _short(broker: str, response: str) -> str:
     """A response without its explanation, after the broker's name if it does not begin with that."""
-    text = response.partition(": ")[0]
-    return (text if text.startswith(f"{broker} ") else f"{broker}: {text}")[:120]
+    return _after(broker, response.partition(": ")[0])[:120]
+
+
+def _after(broker: str, text: str) -> str:
+    """A text after the broker's name, if it does not begin with that."""
+    return text if text.startswith(f"{broker} ") else f"{broker}: {text}"

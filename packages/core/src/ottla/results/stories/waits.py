@@ -33,6 +33,7 @@ class WaitKind(enum.Enum):
     NAME = "the name of broker {} to be looked up"
     CONNECTION = "a connection to broker {}"
     NO_LEADER = "the partition to have a leader"
+    BOOTSTRAP = "a bootstrap server to answer, after every known broker was lost"
     METADATA = "metadata, before a request to broker {}"
     BUSY = "broker {} to answer earlier requests (max.in.flight.requests.per.connection)"
     ORDER = "the outcome of earlier batches of the partition, or for a producer id"
