@@ -142,7 +142,38 @@ def test_unused_java_keys_cause_one_warning(caplog: pytest.LogCaptureFixture) ->
 
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage().endswith(": metrics.recording.level, ssl.truststore.location")
+    assert ": metrics.recording.level, ssl.truststore.location" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ({"sasl.jaas.config": "x"}, "PLAINTEXT: set it to SASL_SSL or SASL_PLAINTEXT if brokers want a login"),
+        (
+            {"sasl.jaas.config": "x", "security.protocol": "SSL"},
+            "SSL: set it to SASL_SSL or SASL_PLAINTEXT if brokers want a login",
+        ),
+        ({"ssl.truststore.location": "x"}, "PLAINTEXT: set it to SSL or SASL_SSL if brokers use TLS"),
+        (
+            {"ssl.truststore.location": "x", "security.protocol": "SASL_PLAINTEXT"},
+            "SASL_PLAINTEXT: set it to SSL or SASL_SSL if brokers use TLS",
+        ),
+    ],
+)
+def test_unused_keys_of_a_login_or_of_tls_name_the_protocol(
+    settings: dict[str, str], hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ConfigDraft.read({**SERVERS, **settings}).finish()
+
+    [record] = caplog.records
+    assert record.getMessage().endswith(f"; security.protocol is {hint}")
+
+
+def test_other_unused_keys_have_no_hint_at_the_protocol(caplog: pytest.LogCaptureFixture) -> None:
+    ConfigDraft.read({**SERVERS, "metrics.recording.level": 3}).finish()
+
+    [record] = caplog.records
+    assert record.getMessage().endswith(": metrics.recording.level")
 
 
 def test_keys_of_an_unchosen_installed_plugin_are_in_the_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -245,5 +245,15 @@ class ConfigDraft:
         if unused := [key for key in unused if key not in later]:
             _log.warning(
                 "these configuration keys have no effect, because no part or plugin in use reads them: %s",
-                ", ".join(f"{key} (not chosen: {owners[key]})" if key in owners else key for key in sorted(unused)),
+                ", ".join(f"{key} (not chosen: {owners[key]})" if key in owners else key for key in sorted(unused))
+                + self._hint_of_protocol(unused),
             )
+
+    def _hint_of_protocol(self, unused: Collection[str]) -> str:
+        """The usual mistake behind unused keys of a login or of TLS: security.protocol was left out."""
+        protocol = self.config.connection.security_protocol
+        if not protocol.sasl and any(key.startswith("sasl.") for key in unused):
+            return f"; security.protocol is {protocol}: set it to SASL_SSL or SASL_PLAINTEXT if brokers want a login"
+        if protocol.transport != "ssl" and any(key.startswith("ssl.") for key in unused):
+            return f"; security.protocol is {protocol}: set it to SSL or SASL_SSL if brokers use TLS"
+        return ""
