@@ -762,6 +762,19 @@ def test_options_that_do_not_fit_are_wrong_usage(
     assert "sesame" not in result.output
 
 
+@pytest.mark.parametrize("others", [[], ["second.csv"]])
+def test_a_file_in_place_of_the_topic_is_wrong_usage(
+    others: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("first.csv", *others):
+        Path(name).write_bytes(b"id\n1\n")
+    result = CliRunner().invoke(ottla, ["send", "first.csv", *others, "--bootstrap-servers", "localhost:9"])
+
+    assert result.exit_code == USAGE
+    assert "first.csv is a file, and the first argument is the topic" in " ".join(result.output.split())
+
+
 def packed(kind: str) -> bytes:
     """A file of lines, in another form."""
     table, sink = pa.table({"value": ["a", "b"]}), pa.BufferOutputStream()

@@ -56,6 +56,12 @@ _FORMATS_OF_NAMES: Final = {
 _DELIMITERS_OF_NAMES: Final = {".tsv": "\t"}
 
 
+def check_no_file(topic: str) -> None:
+    """Raise InputError if the topic was forgotten, so that the first file stands in its place."""
+    if Path(topic).suffix.lower() in _FORMATS_OF_NAMES and Path(topic).is_file():
+        raise InputError(f"{topic} is a file, and the first argument is the topic: ottla send TOPIC {topic}")
+
+
 @attrs.frozen(kw_only=True)
 class Block:
     """Records of an input from the one with the number *first*, which counts from 0. *size* is in bytes."""

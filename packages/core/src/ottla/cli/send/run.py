@@ -12,7 +12,7 @@ import click
 from ottla import Producer
 from ottla.cli.send.columns import PARTS, InputError, Parts
 from ottla.cli.send.counts import Counts
-from ottla.cli.send.inputs import STDIN, Input
+from ottla.cli.send.inputs import STDIN, Input, check_no_file
 from ottla.cli.send.lines import encodable
 from ottla.cli.send.plain import Ending, send_all
 from ottla.cli.send.progress import progress_of
@@ -37,6 +37,7 @@ class Job:
     @classmethod
     def of(cls, topic: str, names: Sequence[str], choices: Mapping[str, Any], *, progress_seconds: float = 0.0) -> Self:
         """Make the job from the command's options. Raises InputError for those that do not fit together."""
+        check_no_file(topic)
         if choices["constants"] and choices["headers"]:
             raise InputError("--headers and --header exclude each other")
         for text in (*choices["constants"], *choices.values()):
