@@ -32,7 +32,9 @@ def not_available(
         why = "no broker answered" + (f"; {setup}" if setup else "")
     else:
         why = "its metadata has not arrived yet, and the call does not wait for it"
-    error = TopicUnavailableError(f"topic {topic!r} was not available within {limit.name} ({limit.seconds:g} s): {why}")
+    # Without a wait the limit explains nothing, and is 0 in a MockProducer whatever the settings say.
+    state = f"was not available within {limit.name} ({limit.seconds:g} s)" if limit.seconds > 0 else "is not available"
+    error = TopicUnavailableError(f"topic {topic!r} {state}: {why}")
     error.__cause__ = cause
     return error
 
