@@ -85,6 +85,12 @@ def test_a_refused_cell_of_a_column_is_one_printable_line(text: str) -> None:
     assert len(str(caught.value)) <= 300
 
 
+@pytest.mark.parametrize(("data", "kind"), [(b"x", "bytes"), ("{}", "str"), ([], "list")])
+def test_data_that_is_no_dict_is_refused_with_the_name_of_its_record(data: Any, kind: str) -> None:
+    said = f"it is {data!r} of type {kind}, expected a dict with the fields of R"
+    assert refusal(avro("int"), data) == f"it does not fit its Avro schema: {said}"
+
+
 def test_a_long_value_does_not_hide_the_type_that_avro_expects() -> None:
     said = str(refusal(avro(["null", "int"]), {"v": "x" * 5000}))
     assert said.startswith("it does not fit its Avro schema: R.v is 'xxx")

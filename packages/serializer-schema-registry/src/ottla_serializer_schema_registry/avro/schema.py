@@ -159,9 +159,14 @@ def _reason(error: Any) -> str:
     """Why data does not fit: what fastavro says, with the data quoted and short."""
     found = "None" if error.datum is None else f"{printable(repr(error.datum), limit=MOST_SHOWN)}"
     kind = "" if error.datum is None else f" of type {type(error.datum).__name__}"
-    kind_of_schema = str(error.schema).replace(LOGICAL_TYPE, "decimal")
-    where = printable(str(error.field), limit=MOST_SHOWN)
-    return f"{where} is {found}{kind}, expected {printable(kind_of_schema, limit=MOST_SHOWN)}"
+    where = printable(str(error.field), limit=MOST_SHOWN) or "it"
+    return f"{where} is {found}{kind}, expected {printable(_expected(error.schema), limit=MOST_SHOWN)}"
+
+
+def _expected(schema: Any) -> str:
+    if isinstance(schema, Mapping) and schema["type"] == "record":
+        return f"a dict with the fields of {schema['name']}"
+    return str(schema).replace(LOGICAL_TYPE, "decimal")
 
 
 def parsed_schema(

@@ -22,10 +22,9 @@ class StringSerializer:
             return None
         if isinstance(data, str):
             return data.encode()
-        raise TypeError(
-            f"a {self.part} for topic {topic!r} is {type(data).__name__}, not str; make it a string first, "
-            f"or set {self.part}.serializer=bytes to send bytes as they are"
-        )
+        is_bytes = isinstance(data, bytes | bytearray | memoryview)
+        remedy = f"set {self.part}.serializer=bytes to send bytes as they are" if is_bytes else "make it a string first"
+        raise TypeError(f"it is {type(data).__name__}, not str; {remedy}")
 
 
 @hookimpl
