@@ -34,7 +34,7 @@ def show_transactions(found: FoundTransactions[TransactionListing], prefix: str)
         out.print(Text(_NONE.format(prefix)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("transactional id", "state", "epoch", "wrote to", "what happens to it", _OFFSETS):
+    for title in ("transactional id", "state", "producer id/epoch", "wrote to", "what happens to it", _OFFSETS):
         table.add_column(title, overflow="fold")
     now_ms = time.time_ns() // 1_000_000
     for each in found:
