@@ -130,10 +130,6 @@ class Surroundings:
         self.names["spark"] = spark = self.request.getfixturevalue("spark")
         self.names["df"] = spark.range(5)
 
-    def keyboard(self) -> None:
-        """Input in which Enter is pressed at once."""
-        self.names["input"] = lambda _prompt: ""
-
     def cluster(self) -> None:
         self.names["kafka"] = self.request.getfixturevalue("documented")
 
@@ -220,7 +216,6 @@ GIVEN: Final[Mapping[str, Callable[[Surroundings], None]]] = {
     "orders": Surroundings.orders,
     "spark": Surroundings.spark,
     "spark session": Surroundings.spark,
-    "input": Surroundings.keyboard,
     "kafka": Surroundings.cluster,
     "tmp_path": Surroundings.folder_of_the_test,
     "MyTransport": Surroundings.transport,
@@ -352,11 +347,12 @@ def test_most_blocks_are_run() -> None:
 
 
 def test_the_tutorial_creates_every_topic_that_it_uses() -> None:
-    programs = [block.text for block in ALL if block.page == "docs/tutorial.md" and block.language == "python"]
-    [maker] = [text for text in programs if "create_topic" in text]
+    blocks = [block for block in ALL if block.page == "docs/tutorial.md"]
+    programs = [block.text for block in blocks if block.language == "python"]
+    [maker] = [block.text for block in blocks if "python -m ottla_testkit" in block.text]
     sent_to = {name for text in programs for found in SENT_TO.findall(text) for name in found if name}
 
-    assert sent_to - {"odrers"} == {name for name in TOPICS if f'"{name}"' in maker}
+    assert sent_to - {"odrers"} == set(re.findall(r"--topic (\w+):3", maker))
 
 
 def module_of(chain: Sequence[Block]) -> str:
