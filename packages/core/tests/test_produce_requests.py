@@ -116,7 +116,7 @@ class Zstd:
 
 @pytest.mark.parametrize(("compressor", "floor"), [(None, 3), (Zstd(), 7)])
 def test_zstd_is_sent_with_no_version_of_brokers_that_do_not_know_it(compressor: Compressor | None, floor: int) -> None:
-    batches = []
+    batches: list[ProducerBatch] = []
     for each in (None, compressor):
         batch = ProducerBatch(topic="t", partition=len(batches), columns=columns(10_000), now=0.0)
         batch.append(None, bytes(1_000), (), 0, None)
