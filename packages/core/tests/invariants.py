@@ -231,7 +231,8 @@ class Arrivals:
         # An isolated broker does not know that another one leads by now, and has the batches. Outdated metadata of
         # brokers before 2.8, which has no epochs, names it again.
         leads = arrival.broker == topic.leaders[partition]
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._one_by_one and leads:
+        refused = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if refused and self._one_by_one and leads and not _is_late_copy(arrival):
             raise Violation(
                 f"{topic.name}-{partition}: number {batch.sequence} of epoch {batch.epoch} is not the next one, and no "
                 f"batch before it was lost"
@@ -256,6 +257,11 @@ class Arrivals:
         if not self._arrived.isdisjoint(names):
             raise Violation(f"a batch with record {names[0]} was sent again without a fault")
         self._arrived.update(names)
+
+
+def _is_late_copy(arrival: BatchArrival) -> bool:
+    """Return whether the log has the batch: its connection was slow, and has ended for the producer since."""
+    return arrival.batch.records[0].value in {record.value for record in arrival.records}
 
 
 class LeaderEpochs:
