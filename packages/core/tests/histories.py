@@ -242,6 +242,7 @@ class Run:
         misread = [what for broker in simulation.cluster.brokers.values() for what in broker.misunderstood]
         if misread or simulation.cluster.corrupt:
             raise Violation(f"brokers did not understand requests: {[*misread, *simulation.cluster.corrupt]}")
+        self._check_foreign()
         hang_ups = sum(broker.hang_ups for broker in simulation.cluster.brokers.values())
         if hang_ups and not plan.faults and not self._sessions_may_end_early:
             raise Violation(f"brokers have closed {hang_ups} connections because of an unexpected request")
@@ -255,6 +256,13 @@ class Run:
             + len(plan.faults),
         )
         return self.network.trace.digest
+
+    def _check_foreign(self) -> None:
+        """Check that no other cluster, to which an address has led, has got anything."""
+        for cluster in self.simulation.cluster.foreign:
+            logs = [log for topic in cluster.topics.values() for log in topic.log.values()]
+            if any(logs) or cluster.transactions.ids:
+                raise Violation("another cluster has got records or transactions")
 
     def note(self, line: str) -> None:
         """Add a line to the story."""

@@ -37,6 +37,7 @@ from ottla_testkit.simulation.planned_faults import (
     Fault,
     FaultyRequests,
     FencedProducer,
+    ForeignBroker,
     ForgottenIds,
     ForgottenProducers,
     FrozenBroker,
@@ -291,6 +292,8 @@ class Kind:
     """Whether brokers are upgraded one after the other while records flow, and learn of new features one by one."""
     unaware: bool = False
     """Whether coordinators that were frozen and replaced go on, and answer from what they knew before."""
+    misdirected: bool = False
+    """Whether the address of a broker leads to another cluster for a while."""
     succeeded: bool = False
     """Whether another producer goes on with the transactional id of one that can do nothing more."""
     confirmed: bool = True
@@ -436,6 +439,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "rolling": Kind(rolling=True, patient=True),
     "staggered": Kind(rolling=True, succeeded=True, transactional=True, patient=True),
     "unaware": Kind(unaware=True, succeeded=True, transactional=True, patient=True),
+    "misdirected": Kind(misdirected=True, transactional=True, patient=True),
 }
 SEEDS_APART: Final = 16
 """The random numbers of equal kinds are so far apart: the number of the first kinds, so that others change no plan."""
@@ -484,7 +488,7 @@ def plan(name: str, seed: int) -> Plan:
         plugin=plugin,
     )
     if kind.replaced:
-        planned = attrs.evolve(planned, min_insync=None, versions=_naming_clusters(planned))
+        planned = attrs.evolve(planned, min_insync=None, versions=_naming_replaced(planned))
     elif kind.slow:
         timeout = chance.choice((500, 1_500, 4_000))
         planned = attrs.evolve(planned, config={**config, "transaction.timeout.ms": timeout})
@@ -496,6 +500,8 @@ def plan(name: str, seed: int) -> Plan:
     # The last draws: plans of before have them, too, and are otherwise the same.
     elif kind.transactional and not kind.tasks and not kind.writers and chance.happens(0.25):
         planned = attrs.evolve(planned, gives_up=True, config={**config, "max.block.ms": 300})
+    if kind.misdirected:
+        planned = attrs.evolve(planned, versions=_naming_clusters(planned, FIRST_WITH_CLUSTER_ID))
     if kind.rolling:
         planned = _with_upgrades(planned, chance.fork())
     if chance.happens(0.5):  # else it has a name of its own, as a load balancer
@@ -503,10 +509,13 @@ def plan(name: str, seed: int) -> Plan:
     return planned
 
 
-def _naming_clusters(planned: Plan) -> Sequence[Mapping[int, int]]:
+def _naming_replaced(planned: Plan) -> Sequence[Mapping[int, int]]:
     """The versions of a plan, with metadata in which its clusters have different ids, or their topics."""
     replaced = next(fault for fault in planned.faults if isinstance(fault, ReplacedCluster))
-    least = FIRST_WITH_TOPIC_IDS if replaced.id is None else FIRST_WITH_CLUSTER_ID
+    return _naming_clusters(planned, FIRST_WITH_TOPIC_IDS if replaced.id is None else FIRST_WITH_CLUSTER_ID)
+
+
+def _naming_clusters(planned: Plan, least: int) -> Sequence[Mapping[int, int]]:
     return [
         {key: max(newest, least) if key == METADATA.key else newest for key, newest in each.items()}
         for each in planned.versions
@@ -805,6 +814,9 @@ def _faults(kind: Kind, chance: Chance) -> Sequence[Fault]:
                 ForgottenIds(at=chance.uniform(0.0, 6.0), transactional_id=TRANSACTIONAL_ID, lost=lost)
                 for _ in range(chance.choice((1, 2, 5)))
             ]
+        if kind.misdirected:
+            makers += [_moved_coordinator, *_PRESENT[:1]] * 4
+            faults += [_foreign(chance) for _ in range(chance.choice((1, 2, 4)))]
         if kind.unaware:
             faults += _replaced_coordinators(chance)
         if kind.upgraded:
@@ -906,6 +918,17 @@ def _unconfirmed(chance: Chance, at: float) -> Fault:
         broker=_broker(chance),
         request=chance.choice(LOGGED_REQUESTS),
         code=chance.choice((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)),
+    )
+
+
+def _foreign(chance: Chance) -> Fault:
+    broker = chance.choice(BROKERS[1:])
+    return ForeignBroker(
+        at=chance.uniform(1.0, 6.0),
+        seconds=chance.choice((0.3, 1.5, 4.0)),
+        broker=broker,
+        next_leader=chance.choice([other for other in BROKERS if other != broker]),
+        id="another cluster",
     )
 
 

@@ -594,15 +594,15 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="        if False:\n",
         kinds=["disowned"],
     ),
+    "requests of a transaction go to an unknown cluster": PlantedBug(
+        module="network.connection_opener",
+        before="(connection.unchecked and self._metadata.checks_before_all)",
+        after="False",
+        kinds=["misdirected"],
+    ),
     "a transaction ends where its partitions are not confirmed": PlantedBug(
         module="transactions.confirmations",
         before="        if partitions:\n",
-        after="        if False:\n",
-        kinds=["unaware"],
-    ),
-    "a refusal by an outdated coordinator counts": PlantedBug(
-        module="transactions.response_action_handler",
-        before="        if self._may_be_outdated(request, error):\n",
         after="        if False:\n",
         kinds=["unaware"],
     ),

@@ -323,6 +323,8 @@ class SimulatedCluster:
     """The consumer groups that have members, or have had some."""
     deleted: list[SimulatedTopic] = attrs.field(factory=list)
     """Topics that no longer exist, with what was written to them."""
+    foreign: list[SimulatedCluster] = attrs.field(factory=list)
+    """Other clusters to which an address of a broker has led."""
     corrupt: list[CorruptBatchError] = attrs.field(factory=list)
     """Why brokers have refused bytes that are not a record batch."""
     telemetry: SimulatedTelemetry | None = None

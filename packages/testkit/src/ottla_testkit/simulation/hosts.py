@@ -23,6 +23,8 @@ class SimulatedHosts:
         """Hosts with a certificate that the client does not trust, and the error of the handshake."""
         self.frozen: set[int] = set()
         """Brokers that read nothing. Their systems still accept connections."""
+        self.foreign: dict[int, SimulatedBroker] = {}
+        """Brokers of other clusters, to which the addresses of these brokers lead."""
         self.broker_idle = float("inf")
         """Seconds after which brokers close unused connections."""
         self._cluster = cluster
@@ -33,6 +35,8 @@ class SimulatedHosts:
         """Return the broker behind a name."""
         brokers = self._cluster.brokers
         node_id = int(host.removeprefix("broker-")) if host.startswith("broker-") else self._cluster.seed
+        if node_id in self.foreign:
+            return self.foreign[node_id]
         return next(iter(brokers.values())) if node_id is None else brokers[node_id]
 
     def connect(self, link: Link, host: str, port: int) -> None:

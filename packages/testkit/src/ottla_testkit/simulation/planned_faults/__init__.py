@@ -10,7 +10,7 @@ from ottla_testkit.simulation.planned_faults.brokers import (
     UnlistedBroker,
     UpgradedBroker,
 )
-from ottla_testkit.simulation.planned_faults.clusters import ReplacedCluster
+from ottla_testkit.simulation.planned_faults.clusters import ForeignBroker, ReplacedCluster
 from ottla_testkit.simulation.planned_faults.connections import (
     CutConnections,
     DistantBroker,
@@ -57,6 +57,7 @@ __all__ = [
     "Fault",
     "FaultyRequests",
     "FencedProducer",
+    "ForeignBroker",
     "ForgottenIds",
     "ForgottenProducers",
     "FrozenBroker",

@@ -1,4 +1,4 @@
-"""The fault of a whole cluster: its brokers are set up again."""
+"""Faults of whole clusters: their brokers are set up again, or the address of one is another cluster's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import attrs
 
 from ottla.protocol import PRODUCE
 from ottla.recordbatch.parsed_batches import Record, RecordBatch
+from ottla_testkit.simulation.brokers import SimulatedCluster
+from ottla_testkit.simulation.planned_faults.brokers import CrashedBroker
 from ottla_testkit.simulation.planned_faults.fault import Fault
 from ottla_testkit.simulation.produce_requests import FIRST_THAT_ADDS
 from ottla_testkit.simulation.simulation import Simulation
@@ -66,6 +68,35 @@ class ReplacedCluster(Fault):
                 topic.append(
                     partition, batch_of_one(b"%d:%d:" % (OTHER, number), producer_id=other, epoch=0, sequence=number)
                 )
+
+
+@attrs.frozen(kw_only=True)
+class ForeignBroker(CrashedBroker):
+    """A broker is down, and its address is that of another cluster's only broker, which has the same id and topics.
+
+    What comes there is in `cluster.foreign` of the simulated cluster. Not for the first broker, whose address programs
+    may have as bootstrap server.
+    """
+
+    id: str
+
+    def begin(self, simulation: Simulation) -> None:
+        super().begin(simulation)
+        cluster = simulation.cluster
+        other = SimulatedCluster.of(self.broker)
+        other.id, other.transaction_version = self.id, cluster.transaction_version
+        other.features_epoch = cluster.features_epoch + 1
+        other.sources = dict(cluster.sources)
+        other.brokers[self.broker].versions = dict(cluster.brokers[self.broker].versions)
+        for topic in cluster.topics.values():
+            other.create(topic.name, *[self.broker] * len(topic.leaders))
+        cluster.foreign.append(other)
+        simulation.network.hosts.foreign[self.broker] = other.brokers[self.broker]
+
+    def end(self, simulation: Simulation) -> None:
+        simulation.network.hosts.foreign.pop(self.broker, None)
+        simulation.network.cut(self.broker)
+        super().end(simulation)
 
 
 def batch_of_one(value: bytes, *, producer_id: int = -1, epoch: int = -1, sequence: int = -1) -> RecordBatch:
