@@ -149,6 +149,26 @@ def test_a_doubt_is_over_with_a_response_without_the_partition(monkeypatch: pyte
         assert simulation.log() == [b"first", b"second"]
 
 
+def test_a_doubt_is_over_with_a_lost_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was between the two answers that lack batches is not known."""
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        broker = simulation.cluster.brokers[1]
+        simulation.producer.send("t", b"first")
+        simulation.run_until_idle()
+        broker.codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+        delivery = simulation.producer.send("t", b"second")
+        simulation.run_until(lambda: delivery._place()[0].doubted_at is not None)
+        broker.silent = True
+        simulation.pass_time(40.0)  # for longer than the doubt
+        broker.codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        broker.silent = False
+        simulation.run_until_idle()
+
+        assert delivery.exception() is None
+        assert simulation.log() == [b"first", b"second"]
+
+
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:
     """It is sent again; if it is refused then, readers may have got it before it was deleted."""
     with simulated(1, config=ONE_BY_ONE) as simulation:

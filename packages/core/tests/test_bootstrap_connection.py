@@ -240,11 +240,14 @@ def test_a_broker_that_has_a_connection_keeps_it() -> None:
 
 
 @pytest.mark.rule("metadata.bootstrap.kept")
-@pytest.mark.parametrize(("topic", "expected"), [("t", Stage.READY), ("new", Stage.DISCONNECTED)])
-def test_no_connection_is_kept_whose_metadata_has_only_new_topics(topic: str, expected: Stage) -> None:
+@pytest.mark.parametrize(
+    ("checks", "topic", "expected"),
+    [(True, "t", Stage.READY), (True, "new", Stage.DISCONNECTED), (False, "new", Stage.READY)],
+)
+def test_no_connection_is_kept_whose_metadata_has_only_new_topics(checks: bool, topic: str, expected: Stage) -> None:
     """The cluster may have been set up again with its id, and another connection is asked for topics that are known."""
     machine = machine_beginning_at("broker-1", 1)
-    machine.metadata.checks_clusters = True
+    machine.metadata.checks_clusters = checks
     machine.cluster.create("new", 1)
     machine.metadata._used_at.clear()
     machine.metadata.use(topic, machine.clock())

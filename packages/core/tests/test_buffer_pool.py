@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.accumulator import buffer_pool
 from ottla.accumulator.buffer_pool import TAKEN_WITHIN, BufferPool, Claim, MemoryWaiter
 from ottla.concurrency import io_threads
 from ottla.concurrency.environment import Environment
 from ottla.errors import BufferExhaustedError, ProducerClosedError
+from ottla_testkit.manual_clock import ManualClock
 
 HANG_GUARD = 30.0
 
@@ -445,6 +448,136 @@ def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
 
     assert [each.served.is_set for each in waiters] == [True, True, *[False] * 8]
     assert pool.take(waiters[0], Claim())
+
+
+@pytest.mark.rule("pool.untaken")
+def test_memory_that_a_task_has_taken_is_not_passed_on() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    quick, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
+    pool.release(100)
+    claim = Claim()
+    assert pool.take(quick, claim)
+
+    pool.pass_on_untaken(pool._clock() + 10 * TAKEN_WITHIN)
+    assert not other.served.is_set
+
+    pool.leave(other)
+    pool.release(claim.held)
+    assert pool.free == 100
+
+
+@pytest.mark.rule("pool.untaken")
+def test_memory_of_a_task_that_has_left_is_passed_on_once() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    cancelled, other, behind = of_loop(pool, 1, 60), of_loop(pool, 2, 60), of_loop(pool, 3, 60)
+    pool.release(60)
+    pool.leave(cancelled)
+    assert other.served.is_set
+
+    pool.take(other, Claim())
+    pool.pass_on_untaken(pool._clock() + 10 * TAKEN_WITHIN)
+    assert not behind.served.is_set
+
+
+@pytest.mark.rule("pool.untaken")
+def test_a_task_learns_of_memory_that_was_passed_on_to_it() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    _blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
+    woken: list[str] = []
+    pool.notify(other, lambda: woken.append("woken"))
+    pool.release(100)
+    assert woken == []
+
+    pool.pass_on_untaken(pool._clock() + 2 * TAKEN_WITHIN)
+    assert woken == ["woken"]
+
+
+@pytest.mark.rule("pool.untaken")
+def test_the_memory_that_was_given_first_is_checked_first() -> None:
+    clock = ManualClock()
+    pool = BufferPool(100, environment=Environment(clock=clock))
+    pool.reserve(100, timeout=0)
+    for owner in (1, 2, 3):
+        of_loop(pool, owner, 30)
+    for _ in range(2):
+        pool.release(30)
+        clock.advance(0.1)
+
+    assert pool.pass_on_untaken(clock()) == clock() - 0.2 + TAKEN_WITHIN
+
+
+@pytest.mark.rule("pool.untaken")
+def test_untaken_memory_that_no_other_waits_for_needs_no_check() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    waiter = of_loop(pool, 1, 100)
+    assert pool.pass_on_untaken(pool._clock()) == float("inf")
+
+    pool.release(100)
+    assert waiter.served.is_set
+    assert pool.pass_on_untaken(pool._clock() + 10 * TAKEN_WITHIN) == float("inf")
+
+
+def test_memory_that_is_enough_at_the_end_of_a_wait_is_counted_once() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    partly = pool.join_queue(80, min_bytes=50)
+    pool.release(60)
+    assert pool.accept_min_bytes(partly)
+    following = pool.join_queue(90)
+    pool.release(40)
+    assert not following.served.is_set
+
+    claim = Claim()
+    assert pool.take(partly, claim)
+    pool.release(claim.held)
+    assert following.served.is_set
+    pool.leave(following)
+    assert pool.free == 100
+
+
+def test_waiters_that_a_close_has_refused_get_no_memory() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    refused = pool.join_queue(100)
+    pool.close(ProducerClosedError("closed"))
+
+    pool.release(100)
+
+    assert pool.free == 100
+    with pytest.raises(ProducerClosedError):
+        pool.take(refused, Claim())
+    assert pool.free == 100
+
+
+def test_the_tasks_of_a_loop_and_those_of_a_thread_each_belong_together() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    owners: list[int] = []
+
+    def join() -> None:
+        owners.append(pool.join_queue(1).owner)
+
+    async def join_twice() -> None:
+        join()
+        join()
+
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    for loop in loops:
+        loop.run_until_complete(join_twice())
+    join()
+    thread = threading.Thread(target=join)
+    thread.start()
+    thread.join()
+    for loop in loops:
+        loop.close()
+
+    first, same, second, _same, ours, other = owners
+    assert first == same
+    assert len({first, second, ours, other}) == 4
 
 
 @pytest.mark.rule("pool.untaken")

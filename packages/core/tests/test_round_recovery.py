@@ -304,6 +304,8 @@ def test_a_failed_round_ends_the_attempt_that_it_had_begun(monkeypatch: pytest.M
             delivery = simulation.producer.send("t", b"v")
             simulation.round()
         failed_at = simulation.clock()
+        batch = delivery._place()[0]
+        assert (batch.response_lost, batch.maybe_written) == (True, True)
         simulation.run_until_idle()
 
         [lost, last] = delivery.story().tries

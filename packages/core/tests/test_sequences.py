@@ -871,6 +871,32 @@ def test_lost_requests_for_a_producer_id_come_less_and_less_often() -> None:
     assert waits[-1] >= 2 * waits[0]
 
 
+@pytest.mark.rule("metadata.again.other")
+@pytest.mark.parametrize("use", ["unused", "used", "older than the connection"])
+def test_only_an_unused_id_from_before_a_connection_is_requested_again(use: str) -> None:
+    """One that batches have would make them lose their numbers; one that came over this connection is the cluster's."""
+    sequences = Sequences(client_id="c")
+    source = ProducerIdRequestSource(sequences=sequences, backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
+    request = source.next_request(5.0, all_complete=lambda: False)
+    assert request is not None
+    source.begin(request)
+    source.on_response(request, InitProducerIdResponse(producer_id=FIRST.id, producer_epoch=FIRST.epoch), 5.0)
+    if use == "used":
+        leave(sequences, batch())
+
+    source.renew_unused(4.0 if use == "older than the connection" else 6.0)
+
+    assert (sequences.producer_id_and_epoch is None) == (use == "unused")
+
+
+def test_an_id_that_was_never_requested_is_not_in_question() -> None:
+    source = ProducerIdRequestSource(sequences=Sequences(), backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
+
+    source.renew_unused(1.0)
+
+    assert source.next_request(1.0, all_complete=lambda: False) is not None
+
+
 def test_a_lost_request_is_repeated_although_one_before_it_failed() -> None:
     """The failure was that of earlier records; those that wait now have only the time of the next attempt."""
     source = ProducerIdRequestSource(

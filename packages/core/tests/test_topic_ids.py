@@ -29,6 +29,16 @@ def test_other_ids_on_an_older_connection_are_of_new_topics() -> None:
     assert not learned(topic("t", 1)).update([topic("t", 2)], now=12.0, connected_at=9.0)
 
 
+def test_ids_are_compared_with_those_of_the_same_topics_if_there_are_any() -> None:
+    ids = TopicIds()
+    compared = []
+    for name in ("t", "u", "t"):
+        ids.update([topic(name, 1)], now=10.0, connected_at=5.0)
+        compared.append(ids.compared)
+
+    assert compared == [True, False, True]
+
+
 def test_one_topic_that_has_kept_its_id_is_enough() -> None:
     ids = learned(topic("t", 1), topic("u", 2))
 
