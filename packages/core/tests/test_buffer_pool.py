@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.accumulator import buffer_pool
 from ottla.accumulator.buffer_pool import TAKEN_WITHIN, BufferPool, Claim, MemoryWaiter
 from ottla.concurrency import io_threads
 from ottla.concurrency.environment import Environment
