@@ -47,7 +47,7 @@ def test_a_cluster_set_up_again_with_only_new_topics_gets_their_records() -> Non
 
 
 @pytest.mark.rule("metadata.again.topics")
-def test_a_topic_that_is_created_again_while_another_is_new_is_no_other_cluster() -> None:
+def test_a_topic_created_again_while_another_is_new_is_no_other_cluster() -> None:
     histories.run("reshaped", 137_700)
 
 
@@ -65,7 +65,7 @@ def test_a_transaction_that_may_have_begun_keeps_its_protocol() -> None:
     histories.run("upgraded", 134_493)
 
 
-def test_an_internal_error_of_a_coordinator_that_no_call_sees_excuses_records() -> None:
+def test_an_internal_error_of_a_coordinator_excuses_records() -> None:
     histories.run("marked", 132_228)
 
 

@@ -209,7 +209,7 @@ def test_records_of_a_new_topic_are_in_the_cluster_that_has_no_other(pause: floa
 
 
 @pytest.mark.rule("metadata.again.only-new")
-def test_new_topics_beside_others_need_no_new_producer_id() -> None:
+def test_new_topics_of_a_known_cluster_need_no_new_producer_id() -> None:
     living = cluster("first")
     with (
         SocketBroker(living.brokers[1]).serving() as servers,

@@ -119,7 +119,7 @@ def test_the_next_transaction_has_nothing_to_confirm(confirmed: Confirmations) -
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionErrorAction.ABORTABLE),
     ],
 )
-def test_what_cannot_be_added_again_does_not_stop_the_end(
+def test_a_part_that_cannot_be_added_again_does_not_stop_the_end(
     confirmed: Confirmations, code: ErrorCode, action: TransactionErrorAction
 ) -> None:
     failure = RequestFailed(action, BrokerError(code))

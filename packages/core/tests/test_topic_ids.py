@@ -69,7 +69,7 @@ def test_a_topic_that_an_older_connection_has_is_of_the_same_cluster() -> None:
 
 
 @pytest.mark.rule("metadata.again.only-new")
-def test_a_response_shows_its_cluster_by_a_known_topic_or_an_old_connection() -> None:
+def test_a_response_shows_its_cluster_by_a_known_topic_or_its_connection() -> None:
     ids = learned(topic("t", 1))
     assert ids.compared
 
