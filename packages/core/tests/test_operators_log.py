@@ -13,7 +13,7 @@ import pytest
 from another_thread import Meanwhile
 
 from machine import Machine
-from ottla.accumulator.buffer_pool import BufferPool, Claim
+from ottla.accumulator.buffer_pool import BufferPool
 from ottla.concurrency.environment import Environment
 from ottla.errors import (
     BufferExhaustedError,
@@ -461,7 +461,7 @@ def test_a_refusal_has_the_time_of_its_wait(waited: float, said: str, caplog: py
     waiter = pool.join_queue(100)
     clock.advance(waited)
     with suppress(BufferExhaustedError):
-        pool.take(waiter, Claim())
+        pool.give_up(waiter, before=0.0, limit="timeout")
 
     BufferMemoryLog(pool, client_id="test").note(clock())
 
