@@ -250,14 +250,14 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "memory of a call that leaves as it is served is lost": PlantedBug(
         module="accumulator.buffer_pool",
-        before="                self._free += waiter.held\n",
-        after="",
+        before="            self._serve(held)\n",
+        after="            self._serve(0)\n",
         kinds=["tasks"],
     ),
     "memory that is given back is not free": PlantedBug(
         module="accumulator.buffer_pool",
-        before="            self._free += size\n            self._serve()\n",
-        after="            self._serve()\n",
+        before="            self._serve(size)\n",
+        after="            self._serve(0)\n",
         kinds=["faultless"],
     ),
     "interrupted call keeps its place in line for memory": PlantedBug(

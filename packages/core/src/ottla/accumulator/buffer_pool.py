@@ -277,10 +277,8 @@ class BufferPool:
         with self._guard:
             self._untaken.pop(waiter, None)
             self._waiters.pop(waiter, None)
-            if waiter.held is not None:
-                self._free += waiter.held
-                waiter.held = None
-            self._serve()
+            held, waiter.held = waiter.held or 0, None
+            self._serve(held)
         self._notify_due()
 
     def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
@@ -298,8 +296,7 @@ class BufferPool:
     def release(self, size: int) -> None:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
         with self._lock:
-            self._free += size
-            self._serve()
+            self._serve(size)
         if self._to_notify:
             try:
                 self._notify_due()
@@ -322,17 +319,21 @@ class BufferPool:
         """The waiter whose turn it is. Under the lock."""
         return next(iter(self._waiters), None)
 
-    def _serve(self) -> None:
-        """Give the free bytes to the waiters in their order, to each all or none; `_to_notify` has those that got them.
+    def _serve(self, size: int) -> None:
+        """Give *size* more bytes to the waiters, in their order, to each all or none; `_to_notify` has those served.
 
-        If the system's memory ends there, a later call serves the rest.
+        If the system's memory ends there, a later call serves the rest: the bytes are free by then, and only once.
         """
+        self._free += size
         try:
-            while (waiter := self._first) is not None and waiter.size <= self._free:
-                remaining, now = self._free - waiter.size, self._clock()
+            while self._waiters:
+                waiter = next(iter(self._waiters))
+                remaining = self._free - waiter.size
+                if remaining < 0:
+                    return
                 self._to_notify.append(waiter)
                 if waiter.owner:
-                    self._untaken[waiter] = now
+                    self._untaken[waiter] = self._clock()
                 # From here on no step fails.
                 del self._waiters[waiter]
                 waiter.held, self._free = waiter.size, remaining
@@ -351,7 +352,7 @@ class BufferPool:
             del self._untaken[waiter]
             self._free += waiter.size
             waiter.held, waiter.served = None, latch
-        self._serve()
+        self._serve(0)
 
     def _note_running(self, owner: int) -> None:
         """Put the waiters of an event loop that was late, and runs, into the line again, in the order of arrival."""
@@ -361,7 +362,7 @@ class BufferPool:
             waiters = sorted([*self._waiters, *self._parked.get(owner, ())], key=attrgetter("since"))
             self._waiters = OrderedDict.fromkeys(waiters)
             self._parked.pop(owner, None)
-            self._serve()
+            self._serve(0)
         self._notify_due()
 
     def _notify_due(self) -> None:
