@@ -357,26 +357,107 @@ def test_tasks_that_have_lost_their_memory_are_the_first_to_get_some() -> None:
     assert [each.served.is_set for each in (*lost, behind)] == [True, True, False]
 
 
+class LateGuard:
+    """The lock of a pool; the I/O thread gets it first, and takes tasks out of the line that are late."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool, self._guard = pool, pool._guard
+        pool._guard = self  # type: ignore[assignment]
+
+    def __enter__(self) -> None:
+        if self._pool._guard is self:
+            self._pool._guard = self._guard
+            late(self._pool)
+        self._guard.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._guard.__exit__(*error)  # type: ignore[arg-type]
+
+
 @pytest.mark.rule("pool.untaken")
 def test_a_task_that_takes_its_memory_as_others_get_it_waits_on() -> None:
     pool = make_pool()
     pool.reserve(100, timeout=0)
     blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
     pool.release(100)
-    note_running, claim = pool._note_running, Claim()
+    claim = Claim()
 
-    def note_and_pass_on(owner: int) -> None:
-        note_running(owner)
-        late(pool)
-
-    pool._note_running = note_and_pass_on  # type: ignore[method-assign]
+    LateGuard(pool)
     assert not pool.take(blocked, claim)
-    pool._note_running = note_running  # type: ignore[method-assign]
-    pool.notify(blocked, lambda: None)
+    assert other.held == 60
     pool.leave(other)
 
     assert pool.take(blocked, claim)
     assert claim.held == 100
+
+
+@pytest.mark.rule("pool.untaken", "pool.balance")
+def test_a_task_that_leaves_as_others_get_its_memory_has_no_place() -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
+    pool.release(100)
+
+    LateGuard(pool)
+    pool.leave(blocked)
+    assert other.held == 60
+    pool.leave(other)
+    with of_running_loop(1):
+        pool.join_queue(1)  # which would take a place that is left over into the line again
+
+    assert (pool.free, pool.waiting) == (99, 0)
+
+
+@pytest.mark.rule("pool.untaken")
+@pytest.mark.parametrize("call", ["notify", "join", "time-out"])
+def test_tasks_that_lose_their_memory_as_one_calls_stay_in_the_line(call: str) -> None:
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
+    pool.release(100)
+
+    LateGuard(pool)
+    match call:
+        case "notify":
+            pool.notify(blocked, lambda: None)
+        case "join":
+            with of_running_loop(1):
+                pool.join_queue(1)
+        case "time-out":
+            assert not pool.accept_min_bytes(blocked)
+    pool.leave(other)
+
+    assert blocked.held == 100
+
+
+@pytest.mark.rule("pool.untaken")
+@pytest.mark.parametrize("call", ["take", "leave", "notify", "join", "time-out"])
+def test_the_io_thread_learns_of_tasks_that_wait_again(call: str) -> None:
+    """An open batch that has the memory leaves without linger only if a round of the I/O thread finds them."""
+    woken: list[str] = []
+    pool = BufferPool(100, wake=lambda: woken.append("woken"))
+    pool.reserve(100, timeout=0)
+    blocked, _behind, other = of_loop(pool, 1, 100), of_loop(pool, 1, 100), of_loop(pool, 2, 100)
+    pool.release(100)
+    late(pool)
+    assert pool.take(other, Claim())
+    pool.short = False
+    woken.clear()
+
+    match call:
+        case "take":
+            assert not pool.take(blocked, Claim())
+        case "leave":
+            pool.leave(blocked)
+        case "notify":
+            pool.notify(blocked, lambda: None)
+        case "join":
+            with of_running_loop(1):
+                pool.join_queue(1)
+        case "time-out":
+            assert not pool.accept_min_bytes(blocked)
+
+    assert (woken, pool.short) == (["woken"], True)
 
 
 @pytest.mark.rule("pool.untaken")

@@ -185,7 +185,6 @@ class BufferPool:
         """
         waiter = MemoryWaiter(size, min_bytes, self._clock(), Latch(self._environment), _owner())
         claim = Claim()
-        self._note_running(waiter.owner)
         if self._take_or_join_queue(waiter, claim):
             waiter.held = claim.held
             waiter.served.set()
@@ -199,20 +198,25 @@ class BufferPool:
         with self._guard:
             waiter.notify = callback
             served = waiter.served.is_set
+            rejoined = self._rejoin(waiter.owner)
         if served:
             callback()
-        self._note_running(waiter.owner)  # last: a waiter that was parked before would miss its callback
+        if rejoined:
+            self._notify_due(rejoined=True)
 
     def accept_min_bytes(self, waiter: MemoryWaiter) -> bool:
         """Let a wait whose time is over be served by what has come free, and return False if that is not enough."""
-        self._note_running(waiter.owner)
         with self._guard:
+            rejoined = self._rejoin(waiter.owner)
             enough = waiter.min_bytes
             if self._first is waiter and enough is not None and self._free >= enough:
                 del self._waiters[waiter]
                 waiter.held, self._free = self._free, 0
                 waiter.served.set()
-            return waiter.served.is_set
+            enough_now = waiter.served.is_set
+        if rejoined:
+            self._notify_due(rejoined=True)
+        return enough_now
 
     def take(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         """Move a waiter's bytes to *claim*. Return False if it has none, or others have those that it had.
@@ -220,17 +224,19 @@ class BufferPool:
         Raises the `refusal` of a closed pool.
         """
         try:
-            self._note_running(waiter.owner)
             with self._guard:
+                rejoined = self._rejoin(waiter.owner)
                 self._untaken.pop(waiter, None)
+                taken = waiter.held is not None
+                failure = None if taken or self._refusal is None else self._failure(waiter)
                 if waiter.held is not None:
                     self._counters.memory_waits.add(self._clock() - waiter.since)
                     claim.held, waiter.held = waiter.held, None
-                    return True
-                if self._refusal is None:
-                    return False
-                failure = self._failure(waiter)
-            raise failure
+            if rejoined:
+                self._notify_due(rejoined=True)
+            if failure is not None:
+                raise failure
+            return taken
         except BaseException:
             self.leave(waiter)
             raise
@@ -273,25 +279,29 @@ class BufferPool:
 
     def leave(self, waiter: MemoryWaiter) -> None:
         """Leave the line and return the bytes, unless `take` has moved them to a claim."""
-        self._note_running(waiter.owner)
         with self._guard:
+            rejoined = self._rejoin(waiter.owner)
             self._untaken.pop(waiter, None)
             self._waiters.pop(waiter, None)
             held, waiter.held = waiter.held or 0, None
             self._serve(held)
-        self._notify_due()
+        self._notify_due(rejoined=rejoined)
 
     def _take_or_join_queue(self, waiter: MemoryWaiter, claim: Claim) -> bool:
         with self._guard:
             if self._refusal is not None:
                 raise unshared(self._refusal)
-            if not self._waiters and waiter.size <= self._free:
+            rejoined = self._rejoin(waiter.owner)
+            taken = not self._waiters and waiter.size <= self._free
+            if taken:
                 self._free -= waiter.size
                 claim.held = waiter.size
-                return True
-            self._waiters[waiter] = None
-            self.short = True
-            return False
+            else:
+                self._waiters[waiter] = None
+                self.short = True
+        if rejoined:
+            self._notify_due(rejoined=True)
+        return taken
 
     def release(self, size: int) -> None:
         """Give *size* bytes back, all or, if the system has no memory, none. Call it in a deferred block."""
@@ -354,31 +364,38 @@ class BufferPool:
             waiter.held, waiter.served = None, latch
         self._serve(0)
 
-    def _note_running(self, owner: int) -> None:
-        """Put the waiters of an event loop that was late, and runs, into the line again, in the order of arrival."""
-        if owner not in self._parked:
-            return
-        with self._guard:
-            waiters = sorted([*self._waiters, *self._parked.get(owner, ())], key=attrgetter("since"))
-            self._waiters = OrderedDict.fromkeys(waiters)
-            self._parked.pop(owner, None)
-            self._serve(0)
-        self._notify_due()
+    def _rejoin(self, owner: int) -> bool:
+        """Put the waiters of an event loop that was late, and runs, into the line again, in the order of arrival.
 
-    def _notify_due(self) -> None:
-        """Call the callbacks that are due. One for which the system has no memory is due again at a later call."""
+        Return whether there are any; then call `_notify_due` without the lock. Under the lock of the call that
+        shows that the loop runs: in between, the I/O thread could take the loop out of the line.
+        """
+        if owner not in self._parked:
+            return False
+        waiters = sorted([*self._waiters, *self._parked[owner]], key=attrgetter("since"))
+        self._waiters = OrderedDict.fromkeys(waiters)
+        del self._parked[owner]
+        self.short = True
+        self._serve(0)
+        return True
+
+    def _notify_due(self, *, rejoined: bool = False) -> None:
+        """Call the callbacks that are due. One for which the system has no memory is due again at a later call.
+
+        *rejoined*: an event loop is in the line again. Without its waiters, no open batch had to leave without linger.
+        """
         due = len(self._to_notify)
         for _ in range(due):
             try:
                 waiter = self._to_notify.popleft()
             except IndexError:  # other threads call the rest
-                return
+                break
             try:
                 if waiter.notify is not None:
                     waiter.notify()
             except MemoryError:
                 self._to_notify.append(waiter)
-        if due and self._untaken and self._waiters and not io_threads.on_io_thread():
+        if rejoined or (due and self._untaken and self._waiters and not io_threads.on_io_thread()):
             self._wake()  # the I/O thread watches those that were served
 
     def _failure(self, waiter: MemoryWaiter, *, before: float = 0.0, limit: str = "") -> OttlaError:
