@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.protocol import Message
+from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions import ConsumerGroupMetadata
-from ottla.transactions.confirmations import Confirmations
+from ottla.transactions.confirmations import BELIEVED_AFTER, Confirmations
 from ottla.transactions.response_actions import GroupAdded, PartitionsAdded, RequestFailed, TransactionEnded
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn
 from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
+from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
 from ottla_testkit.simulation.planned_faults import (
     CutConnections,
     MovedGroupCoordinator,
@@ -82,6 +87,54 @@ def test_an_outdated_coordinator_ends_no_transaction(version: int, *, commit: bo
     assert cluster.transactions.committed_offsets == ({("g", "in", 0): 3} if offset else {})
 
 
+@pytest.mark.rule("producer.transactions.end-confirmed")
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_an_outdated_coordinator_without_the_topic_ends_nothing(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it knows of topics and rights is as old as what it knows of transactions."""
+    answer = OutdatedCoordinator.answer
+
+    def without_topic(
+        self: OutdatedCoordinator, message: Message[Any, Any], transactional_id: str, ask: Callable[..., Any]
+    ) -> Any:
+        refuses = message is ADD_PARTITIONS_TO_TXN
+        return ask(self.current, code) if refuses else answer(self, message, transactional_id, ask)
+
+    monkeypatch.setattr(OutdatedCoordinator, "answer", without_topic)
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.transaction_version = 1
+    cluster.create("t", 1)
+    simulation = Simulation(cluster, seed=1)
+    simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
+    end_at = 9.0 + ROUND_TRIP * 0.25
+    plan(
+        simulation,
+        [
+            ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=2.0),
+            CutConnections(at=end_at, broker=2, graceful=False),
+            UnreachableBroker(at=end_at, seconds=1.0, broker=2, black_hole=False),
+        ],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0, **IMPATIENT})
+
+    def program() -> None:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"1", timestamp_ms=1).result()
+        simulation.sleep(3.0 - simulation.clock())
+        cluster.create("new", 1)
+        producer.begin_transaction()
+        producer.send("new", b"2", timestamp_ms=1).result()
+        simulation.sleep(9.0 - simulation.clock())
+        producer.commit_transaction()
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.topics["new"].committed(0) == [b"2"]
+
+
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:
     return AddPartitionsToTxn("x", WHO, partitions)
 
@@ -90,8 +143,8 @@ def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:
 def confirmed() -> Confirmations:
     """A transaction of two partitions and a group, which broker 1 has confirmed."""
     confirmations = Confirmations()
-    assert confirmations.note(adding(*BOTH), PartitionsAdded(BOTH), 1)
-    assert confirmations.note(AddOffsetsToTxn("x", WHO, "g"), GroupAdded(), 1)
+    assert confirmations.note(adding(*BOTH), PartitionsAdded(BOTH), 1, 0.0)
+    assert confirmations.note(AddOffsetsToTxn("x", WHO, "g"), GroupAdded(), 1, 0.0)
     return confirmations
 
 
@@ -100,13 +153,13 @@ def test_another_coordinator_confirms_everything_again(confirmed: Confirmations)
     assert confirmed.elsewhere(None) == ((), ())
     assert confirmed.elsewhere(2) == (BOTH, ["g"])
 
-    confirmed.note(adding(("t", 1)), PartitionsAdded([("t", 1)]), 2)
+    confirmed.note(adding(("t", 1)), PartitionsAdded([("t", 1)]), 2, 0.0)
     assert confirmed.elsewhere(2) == ([("t", 0)], ["g"])
     assert confirmed.elsewhere(1) == ([("t", 1)], [])
 
 
 def test_the_next_transaction_has_nothing_to_confirm(confirmed: Confirmations) -> None:
-    confirmed.note(SimpleNamespace(), TransactionEnded(None), 1)  # type: ignore[arg-type]
+    confirmed.note(SimpleNamespace(), TransactionEnded(None), 1, 0.0)  # type: ignore[arg-type]
 
     assert confirmed.elsewhere(2) == ([], [])
 
@@ -115,7 +168,6 @@ def test_the_next_transaction_has_nothing_to_confirm(confirmed: Confirmations) -
     ("code", "action"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, TransactionErrorAction.RETRY),
-        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, TransactionErrorAction.FATAL),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TransactionErrorAction.ABORTABLE),
     ],
 )
@@ -123,15 +175,32 @@ def test_a_part_that_cannot_be_added_again_does_not_stop_the_end(
     confirmed: Confirmations, code: ErrorCode, action: TransactionErrorAction
 ) -> None:
     failure = RequestFailed(action, BrokerError(code))
+    add_group = AddOffsetsToTxn("x", WHO, "g")
 
-    assert confirmed.note(adding(("u", 0)), failure, 1)  # it was not added before, so this is its failure
-    assert not confirmed.note(adding(("t", 0)), failure, 2)
-    assert not confirmed.note(AddOffsetsToTxn("x", WHO, "g"), failure, 2)
+    assert confirmed.note(adding(("u", 0)), failure, 1, 0.0) is failure  # it was not added before: its own failure
+    for request in (adding(("t", 0)), add_group):  # perhaps the coordinator is outdated
+        again = confirmed.note(request, failure, 2, 5.0)
+        assert again == RequestFailed(TransactionErrorAction.REFIND, failure.error)
+    assert confirmed.elsewhere(2) == (BOTH, ["g"])
+    for request in (adding(("t", 0)), add_group):
+        assert confirmed.note(request, failure, 2, 5.0 + BELIEVED_AFTER) is None
     assert confirmed.elsewhere(2) == ([("t", 1)], [])
+
+    confirmed.note(SimpleNamespace(), TransactionEnded(None), 2, 9.0)  # type: ignore[arg-type]
+    confirmed.note(adding(("t", 0)), PartitionsAdded([("t", 0)]), 1, 9.0)
+    assert confirmed.note(adding(("t", 0)), failure, 2, 9.0) is not None  # the next transaction has its own time
+
+
+def test_a_coordinator_without_the_transaction_is_believed_at_once(confirmed: Confirmations) -> None:
+    """It refuses the end with the same code."""
+    forgotten = RequestFailed(TransactionErrorAction.FATAL, BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+
+    assert confirmed.note(adding(("t", 0)), forgotten, 2, 0.0) is None
+    assert confirmed.elsewhere(2) == ([("t", 1)], ["g"])
 
 
 def test_a_busy_coordinator_is_asked_again(confirmed: Confirmations) -> None:
     busy = RequestFailed(TransactionErrorAction.RETRY, BrokerError(ErrorCode.CONCURRENT_TRANSACTIONS))
 
-    assert confirmed.note(adding(*BOTH), busy, 2)
+    assert confirmed.note(adding(*BOTH), busy, 2, 0.0) is busy
     assert confirmed.elsewhere(2) == (BOTH, ["g"])

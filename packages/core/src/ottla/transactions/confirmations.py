@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from ottla.errors import BrokerError, ErrorCode
+from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.offsets import TopicPartition
 from ottla.transactions.response_actions import (
@@ -28,8 +28,11 @@ from ottla.transactions.response_actions import (
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn
 
-_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-"""Codes of a coordinator that does not know a topic, or has forgotten the whole transaction."""
+BELIEVED_AFTER: Final = 3.0
+"""Seconds after which a coordinator that refuses to add something once more is believed.
+
+One that was replaced, and has not noticed it, does not know topics and rights that are as new as the transaction.
+"""
 
 
 @attrs.define(eq=False)
@@ -38,12 +41,15 @@ class Confirmations:
 
     _partitions: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _groups: dict[str, int] = attrs.field(factory=dict, init=False)
+    _refused_at: float | None = attrs.field(default=None, init=False)
 
-    def note(self, request: CoordinatorRequest, action: ResponseAction, node: int | None) -> bool:
-        """Note the response of a broker, which is the coordinator as far as is known.
+    def note(
+        self, request: CoordinatorRequest, action: ResponseAction, node: int | None, now: float
+    ) -> ResponseAction | None:
+        """Note the response of a broker, which is the coordinator as far as is known; return the action to apply.
 
-        Return False if something cannot be added once more. The transaction is then ended without it, as it may have
-        ended already.
+        It is None if something cannot be added once more. The transaction is then ended without it, as it may have
+        ended already. But first the coordinator is looked up again, and asked for a while.
         """
         match action:
             case PartitionsAdded(partitions=partitions) if node is not None:
@@ -53,11 +59,17 @@ class Confirmations:
             case TransactionEnded() | ProducerIdAssigned():
                 self._partitions.clear()
                 self._groups.clear()
-            case RequestFailed() if _is_refused(action):
-                return not self._forget(request)
+                self._refused_at = None
+            case RequestFailed(error=error) if _is_refused(action) and self._has_any(request):
+                if self._refused_at is None:
+                    self._refused_at = now
+                if now < self._refused_at + BELIEVED_AFTER and not _is_forgotten(error):
+                    return RequestFailed(TransactionErrorAction.REFIND, error)
+                self._forget(request)
+                return None
             case _:
                 pass
-        return True
+        return action
 
     def elsewhere(self, node: int | None) -> tuple[Sequence[TopicPartition], Sequence[str]]:
         """Return the partitions and groups that another broker than this one has confirmed; none if it is not known."""
@@ -74,15 +86,27 @@ class Confirmations:
             return AddPartitionsToTxn(*who, partitions)
         return AddOffsetsToTxn(*who, groups[0]) if groups else end
 
-    def _forget(self, request: CoordinatorRequest) -> bool:
-        """Forget what a request was to add, and return whether it was confirmed before."""
+    def _has_any(self, request: CoordinatorRequest) -> bool:
+        """Return whether something that a request is to add was confirmed before."""
         if isinstance(request, AddPartitionsToTxn):
-            return any([self._partitions.pop(partition, None) is not None for partition in request.partitions])
-        return isinstance(request, AddOffsetsToTxn) and self._groups.pop(request.key, None) is not None
+            return not self._partitions.keys().isdisjoint(request.partitions)
+        return isinstance(request, AddOffsetsToTxn) and request.key in self._groups
+
+    def _forget(self, request: CoordinatorRequest) -> None:
+        if isinstance(request, AddPartitionsToTxn):
+            for partition in request.partitions:
+                self._partitions.pop(partition, None)
+        elif isinstance(request, AddOffsetsToTxn):
+            self._groups.pop(request.key, None)
+
+
+def _is_forgotten(error: OttlaError) -> bool:
+    """Return whether the coordinator does not know the transaction, whose end it then refuses, too."""
+    return isinstance(error, BrokerError) and error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def _is_refused(failure: RequestFailed) -> bool:
     """Return whether what a request adds does not exist any more, or may not be used."""
     error = failure.error
-    unknown = isinstance(error, BrokerError) and error.code in _UNKNOWN
-    return unknown or failure.action is TransactionErrorAction.ABORTABLE
+    unknown = isinstance(error, BrokerError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return unknown or _is_forgotten(error) or failure.action is TransactionErrorAction.ABORTABLE

@@ -125,8 +125,12 @@ class TransactionRequestSource:
         with self._state.lock:
             self._in_flight = None
             if self._state.state is not State.FATAL_ERROR:
-                action = request.handle(response)
-                if self._confirmations.note(request, action, self._coordinators.node(request)):
+                action = self._confirmations.note(
+                    request, request.handle(response), self._coordinators.node(request), now
+                )
+                if action is None:
+                    self._retries.succeed(request.kind)
+                else:
                     self._action_handler.apply(action, request, now)
 
     def on_disconnect(
