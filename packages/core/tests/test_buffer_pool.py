@@ -361,11 +361,12 @@ class LateGuard:
     """The lock of a pool; the I/O thread gets it first, and takes tasks out of the line that are late."""
 
     def __init__(self, pool: BufferPool) -> None:
-        self._pool, self._guard = pool, pool._guard
+        self._pool, self._guard, self._round_is_due = pool, pool._guard, True
         pool._guard = self  # type: ignore[assignment]
 
     def __enter__(self) -> None:
-        if self._pool._guard is self:
+        if self._round_is_due:
+            self._round_is_due = False
             self._pool._guard = self._guard
             late(self._pool)
         self._guard.__enter__()
