@@ -32,8 +32,8 @@ def test_other_ids_on_an_older_connection_are_of_new_topics() -> None:
 def test_ids_are_compared_with_those_of_the_same_topics_if_there_are_any() -> None:
     ids = TopicIds()
     compared = []
-    for name in ("t", "u", "t"):
-        ids.update([topic(name, 1)], now=10.0, connected_at=5.0)
+    for at, name in ((10.0, "t"), (20.0, "u"), (30.0, "t")):
+        ids.update([topic(name, 1)], now=at, connected_at=at - 5.0)
         compared.append(ids.compared)
 
     assert compared == [True, False, True]
