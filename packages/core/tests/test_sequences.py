@@ -889,6 +889,30 @@ def test_only_an_unused_id_from_before_a_connection_is_requested_again(use: str)
     assert (sequences.producer_id_and_epoch is None) == (use == "unused")
 
 
+@pytest.mark.rule("metadata.again.only-new")
+@pytest.mark.parametrize("opened_at", [4.0, 6.0])
+def test_a_batch_in_flight_keeps_its_id_while_others_get_a_new_one(opened_at: float) -> None:
+    sequences = Sequences(client_id="c")
+    source = ProducerIdRequestSource(sequences=sequences, backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
+    request = source.next_request(5.0, all_complete=lambda: False)
+    assert request is not None
+    source.begin(request)
+    source.on_response(request, InitProducerIdResponse(producer_id=FIRST.id, producer_epoch=FIRST.epoch), 5.0)
+    in_flight, other = batch(), batch(partition=1)
+    leave(sequences, in_flight)
+
+    source.renew(opened_at)
+
+    assert (sequences.producer_id_and_epoch is None) == (opened_at > 5.0)  # an older connection asked the same cluster
+    if opened_at > 5.0:
+        assert not sequences.may_leave(other)
+        sequences.take_producer_id(OTHER)
+    leave(sequences, other)
+    ids = [each.sequence and each.sequence.producer_id_and_epoch for each in (in_flight, other)]
+    assert ids == [FIRST, OTHER if opened_at > 5.0 else FIRST]
+    assert sequences.may_leave(in_flight)  # again, if its connection is lost
+
+
 def test_an_id_that_was_never_requested_is_not_in_question() -> None:
     source = ProducerIdRequestSource(sequences=Sequences(), backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
 
