@@ -361,7 +361,8 @@ class Run:
         ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
         fenced = any(isinstance(fault, ending) for fault in self.faults)
         fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
-        fenced |= self.simulation.cluster.refused_by_outdated > 0 and "PRODUCER_FENCED" in str(error)
+        if self.simulation.cluster.refused_by_outdated:  # it does not know a newer epoch, or even the transactional id
+            fenced |= any(code in str(error) for code in ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"))
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
 
