@@ -116,6 +116,9 @@ SUCCESSORS: Final = 20
 WALL_CLOCK: Final = 1_000_000.0
 """The time of brokers when a history begins: later than the timestamps of its records, which are their numbers."""
 
+_OF_OUTDATED: Final = ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
+"""Codes of a coordinator that does not know the newest epoch, the transactional id, or the open transaction."""
+
 FAR: Final = 0.05
 """Seconds of a round trip with which a request in ten parts may take longer than `request.timeout.ms`."""
 
@@ -361,8 +364,8 @@ class Run:
         ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
         fenced = any(isinstance(fault, ending) for fault in self.faults)
         fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
-        if self.simulation.cluster.refused_by_outdated:  # it does not know a newer epoch, or even the transactional id
-            fenced |= any(code in str(error) for code in ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"))
+        if self.simulation.cluster.refused_by_outdated:
+            fenced |= any(code in str(error) for code in _OF_OUTDATED)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
 
