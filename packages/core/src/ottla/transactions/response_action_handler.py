@@ -118,7 +118,7 @@ class ResponseActionHandler:
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
         if self._may_be_outdated(request, error):
-            state.current = state.current.call_fenced()
+            state.current = state.current.after_refused_commit()
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
@@ -155,7 +155,7 @@ class ResponseActionHandler:
         says the same if the producer is fenced, or its transaction was aborted.
         """
         refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED
-        return refused and _commits(request) and request.txn_v2 and not self._state.current.called_fenced
+        return refused and _commits(request) and request.txn_v2 and not self._state.current.commit_refused
 
     def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
         """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.
