@@ -68,6 +68,7 @@ class Setup:
         )
         self.requests.note_level(version)
         self.now = 0.0
+        self.coordinator = 1
 
     def next(self, *, all_complete: bool = True) -> CoordinatorRequest | None:
         """The next request, which is in flight from now on; coordinators are found on the way."""
@@ -76,7 +77,7 @@ class Setup:
             self.requests.begin(request)
             if not isinstance(request, FindCoordinator):
                 return request
-            self.requests.on_response(request, FindCoordinatorResponse(node_id=1), self.now)
+            self.requests.on_response(request, FindCoordinatorResponse(node_id=self.coordinator), self.now)
         return None
 
     def answer(self, request: CoordinatorRequest | None, response: object) -> None:
@@ -555,6 +556,35 @@ def test_a_prepared_transaction_that_was_kept_is_ended_by_a_request() -> None:
 
     assert isinstance(end, EndTxn)
     assert (end.commit, end.txn_v2) == (True, True)
+
+
+@pytest.mark.rule("producer.transactions.end-confirmed")
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_prepared_transaction_is_not_added_once_more(prepared: bool) -> None:
+    """Another process may have ended it: it would be a new one."""
+    setup = initialized(version=1)
+    setup.begin()
+    setup.answer(
+        setup.next(),
+        AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                AddPartitionsToTxnTopicResult(
+                    name="t", results_by_partition=[AddPartitionsToTxnPartitionResult(partition_index=0)]
+                )
+            ]
+        ),
+    )
+    if prepared:
+        setup.manager.prepare()
+        setup.manager.all_records_queued()
+        assert setup.next() is None
+        setup.claim()
+    setup.end(commit=True)
+    end = setup.next()
+    setup.coordinator = 2
+    setup.answer(end, EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR))
+
+    assert isinstance(setup.next(), EndTxn if prepared else AddPartitionsToTxn)
 
 
 @pytest.mark.parametrize("keep_prepared", [True, False])
