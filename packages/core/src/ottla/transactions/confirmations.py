@@ -39,8 +39,7 @@ One that was replaced, and has not noticed it, does not know topics and rights t
 class Confirmations:
     """The partitions and groups of the open transaction, with the broker that has confirmed each last."""
 
-    _partitions: dict[TopicPartition, int] = attrs.field(factory=dict, init=False)
-    _groups: dict[str, int] = attrs.field(factory=dict, init=False)
+    _confirmed_by: dict[TopicPartition | str, int] = attrs.field(factory=dict, init=False)
     _refused_at: float | None = attrs.field(default=None, init=False)
 
     def note(
@@ -51,21 +50,22 @@ class Confirmations:
         It is None if something cannot be added once more. The transaction is then ended without it, as it may have
         ended already. But first the coordinator is looked up again, and asked for a while.
         """
+        again = [part for part in _parts(request) if part in self._confirmed_by]
         match action:
             case PartitionsAdded(partitions=partitions) if node is not None:
-                self._partitions.update(dict.fromkeys(partitions, node))
-            case GroupAdded() if node is not None and isinstance(request, AddOffsetsToTxn):
-                self._groups[request.key] = node
+                self._confirmed_by.update(dict.fromkeys(partitions, node))
+            case GroupAdded() if node is not None:
+                self._confirmed_by.update(dict.fromkeys(_parts(request), node))
             case TransactionEnded() | ProducerIdAssigned():
-                self._partitions.clear()
-                self._groups.clear()
+                self._confirmed_by.clear()
                 self._refused_at = None
-            case RequestFailed(error=error) if _is_refused(action) and self._has_any(request):
+            case RequestFailed(error=error) if again and _is_refused(action):
                 if self._refused_at is None:
                     self._refused_at = now
                 if now < self._refused_at + BELIEVED_AFTER and not _is_forgotten(error):
                     return RequestFailed(TransactionErrorAction.REFIND, error)
-                self._forget(request)
+                for part in again:
+                    del self._confirmed_by[part]
                 return None
             case _:
                 pass
@@ -75,8 +75,8 @@ class Confirmations:
         """Return the partitions and groups that another broker than this one has confirmed; none if it is not known."""
         if node is None:
             return (), ()
-        partitions = [partition for partition, by in self._partitions.items() if by != node]
-        return partitions, [group for group, by in self._groups.items() if by != node]
+        parts = [part for part, by in self._confirmed_by.items() if by != node]
+        return [part for part in parts if not isinstance(part, str)], [part for part in parts if isinstance(part, str)]
 
     def before(self, end: EndTxn, node: int | None) -> CoordinatorRequest:
         """Return the request that ends the transaction at a broker, or one that has to come before it."""
@@ -86,18 +86,12 @@ class Confirmations:
             return AddPartitionsToTxn(*who, partitions)
         return AddOffsetsToTxn(*who, groups[0]) if groups else end
 
-    def _has_any(self, request: CoordinatorRequest) -> bool:
-        """Return whether something that a request is to add was confirmed before."""
-        if isinstance(request, AddPartitionsToTxn):
-            return not self._partitions.keys().isdisjoint(request.partitions)
-        return isinstance(request, AddOffsetsToTxn) and request.key in self._groups
 
-    def _forget(self, request: CoordinatorRequest) -> None:
-        if isinstance(request, AddPartitionsToTxn):
-            for partition in request.partitions:
-                self._partitions.pop(partition, None)
-        elif isinstance(request, AddOffsetsToTxn):
-            self._groups.pop(request.key, None)
+def _parts(request: CoordinatorRequest) -> Sequence[TopicPartition | str]:
+    """The partitions that a request adds to a transaction, or its group."""
+    if isinstance(request, AddPartitionsToTxn):
+        return request.partitions
+    return (request.key,) if isinstance(request, AddOffsetsToTxn) else ()
 
 
 def _is_forgotten(error: OttlaError) -> bool:
