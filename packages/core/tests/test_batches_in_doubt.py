@@ -79,14 +79,25 @@ def move_out_of_reach(simulation: Simulated) -> None:
 # Without transactions
 
 
-def second_after(simulation: Simulated, *codes: int | AfterAppend) -> Delivery:
-    """The second record's delivery, whose attempts get these answers; the first record is acknowledged."""
+def sent_second(simulation: Simulated, *codes: int | AfterAppend) -> Delivery:
+    """The second record's delivery, whose attempts will get these answers; the first record is acknowledged."""
     simulation.producer.send("t", b"first")
     simulation.run_until_idle()
     simulation.cluster.brokers[1].codes += codes
-    delivery = simulation.producer.send("t", b"second")
+    return simulation.producer.send("t", b"second")
+
+
+def second_after(simulation: Simulated, *codes: int | AfterAppend) -> Delivery:
+    """The same once its attempts have got them."""
+    delivery = sent_second(simulation, *codes)
     simulation.run_until_idle()
     return delivery
+
+
+@pytest.fixture
+def _doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers that refuse a batch for its number may not be the leader of its partition."""
+    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
 
 
 @pytest.mark.rule("sender.answer.doubt")
@@ -106,9 +117,9 @@ def test_a_batch_that_another_leader_may_have_waits_for_it(doubted: bool, monkey
 
 
 @pytest.mark.rule("sender.answer.doubt")
-def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("_doubted")
+def test_a_doubt_is_over_with_another_answer() -> None:
     """Else the next broker that was replaced unnoticed would be believed at once."""
-    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
     with simulated(1, config=ONE_BY_ONE) as simulation:
         delivery = second_after(
             simulation,
@@ -123,6 +134,7 @@ def test_a_doubt_is_over_with_another_answer(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.usefixtures("_doubted")
 def test_a_doubt_is_over_with_a_response_without_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     incomplete: list[ProduceResponse] = []
 
@@ -136,7 +148,6 @@ def test_a_doubt_is_over_with_a_response_without_the_partition(monkeypatch: pyte
         return response
 
     monkeypatch.setattr(SimulatedBroker, "edit", edit)
-    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
     with simulated(1, config=ONE_BY_ONE) as simulation:
         delivery = second_after(
             simulation,
@@ -149,15 +160,15 @@ def test_a_doubt_is_over_with_a_response_without_the_partition(monkeypatch: pyte
         assert simulation.log() == [b"first", b"second"]
 
 
-def test_a_doubt_is_over_with_a_lost_response(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.usefixtures("_doubted")
+def test_a_doubt_is_over_with_a_lost_response() -> None:
     """What was between the two answers that lack batches is not known."""
-    monkeypatch.setattr(ProducerBatch, "has_newest_leader", lambda _batch: False)
     with simulated(1, config=ONE_BY_ONE) as simulation:
         broker = simulation.cluster.brokers[1]
-        simulation.producer.send("t", b"first")
-        simulation.run_until_idle()
-        broker.codes += [AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-        delivery = simulation.producer.send("t", b"second")
+        delivery = sent_second(
+            simulation, AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
         simulation.run_until(lambda: delivery._place()[0].doubted_at is not None)
         broker.silent = True
         simulation.pass_time(40.0)  # for longer than the doubt

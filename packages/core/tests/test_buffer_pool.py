@@ -26,6 +26,13 @@ def make_pool(capacity: int = 100) -> BufferPool:
     return BufferPool(capacity)
 
 
+def full_pool() -> BufferPool:
+    """A pool whose 100 bytes are all taken."""
+    pool = make_pool()
+    pool.reserve(100, timeout=0)
+    return pool
+
+
 class Waiting:
     """A thread that waits for memory; `ended` once it has it or was refused."""
 
@@ -129,8 +136,7 @@ def test_a_flexible_reservation_below_its_minimum_gets_nothing() -> None:
 
 @pytest.mark.rule("pool.some", "pool.overtake")
 def test_a_flexible_reservation_never_overtakes_a_waiter() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     waiter = Waiting(pool, 50)
 
     assert pool.reserve_some(min_bytes=0, max_bytes=1) == 0
@@ -142,8 +148,7 @@ def test_a_flexible_reservation_never_overtakes_a_waiter() -> None:
 
 @pytest.mark.rule("pool.fair")
 def test_the_longest_waiter_is_served_first_even_for_more_memory() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     served: list[int] = []
     large = Waiting(pool, 80, log=served)
     small = Waiting(pool, 10, log=served)
@@ -161,8 +166,7 @@ def test_the_longest_waiter_is_served_first_even_for_more_memory() -> None:
 
 @pytest.mark.rule("pool.close")
 def test_close_refuses_present_and_future_waiters() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     waiter = Waiting(pool, 1)
 
     pool.close(ProducerClosedError("closed"))
@@ -175,8 +179,7 @@ def test_close_refuses_present_and_future_waiters() -> None:
 
 @pytest.mark.rule("pool.close")
 def test_reserved_memory_may_be_released_after_close() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     pool.close(ProducerClosedError("closed"))
 
     pool.release(100)
@@ -318,8 +321,7 @@ def late(pool: BufferPool) -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_memory_that_a_task_does_not_take_goes_to_another_loop() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     blocked, behind = of_loop(pool, 1, 100), of_loop(pool, 1, 100)
     other = of_loop(pool, 2, 60)
     pool.release(100)
@@ -341,8 +343,7 @@ def test_memory_that_a_task_does_not_take_goes_to_another_loop() -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_tasks_that_have_lost_their_memory_are_the_first_to_get_some() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     lost = [of_loop(pool, 1, 50) for _ in range(2)]
     behind, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
     pool.release(100)
@@ -377,8 +378,7 @@ class LateGuard:
 
 @pytest.mark.rule("pool.untaken")
 def test_a_task_that_takes_its_memory_as_others_get_it_waits_on() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
     pool.release(100)
     claim = Claim()
@@ -394,8 +394,7 @@ def test_a_task_that_takes_its_memory_as_others_get_it_waits_on() -> None:
 
 @pytest.mark.rule("pool.untaken", "pool.balance")
 def test_a_task_that_leaves_as_others_get_its_memory_has_no_place() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
     pool.release(100)
 
@@ -412,8 +411,7 @@ def test_a_task_that_leaves_as_others_get_its_memory_has_no_place() -> None:
 @pytest.mark.rule("pool.untaken")
 @pytest.mark.parametrize("call", ["notify", "join", "time-out"])
 def test_tasks_that_lose_their_memory_as_one_calls_stay_in_the_line(call: str) -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
     pool.release(100)
 
@@ -464,8 +462,7 @@ def test_the_io_thread_learns_of_tasks_that_wait_again(call: str) -> None:
 @pytest.mark.rule("pool.untaken")
 @pytest.mark.parametrize("sign", ["take", "leave", "notify", "time-out", "join"])
 def test_any_call_shows_that_an_event_loop_runs_again(sign: str) -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     blocked, behind, other = of_loop(pool, 1, 50), of_loop(pool, 1, 50), of_loop(pool, 2, 100)
     pool.release(50)
     late(pool)
@@ -520,8 +517,7 @@ def of_running_loop(owner: int) -> Iterator[None]:
 @pytest.mark.rule("pool.untaken")
 def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
     """Ten thousand of them need longer than half a second for one turn, and would take turns for ever."""
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     waiters = [of_loop(pool, 1, 50) for _ in range(10)]
     pool.release(100)
 
@@ -533,8 +529,7 @@ def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_memory_that_a_task_has_taken_is_not_passed_on() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     quick, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
     pool.release(100)
     claim = Claim()
@@ -550,8 +545,7 @@ def test_memory_that_a_task_has_taken_is_not_passed_on() -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_memory_of_a_task_that_has_left_is_passed_on_once() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     cancelled, other, behind = of_loop(pool, 1, 60), of_loop(pool, 2, 60), of_loop(pool, 3, 60)
     pool.release(60)
     pool.leave(cancelled)
@@ -564,8 +558,7 @@ def test_memory_of_a_task_that_has_left_is_passed_on_once() -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_a_task_learns_of_memory_that_was_passed_on_to_it() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     _blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 100)
     woken: list[str] = []
     pool.notify(other, lambda: woken.append("woken"))
@@ -592,8 +585,7 @@ def test_the_memory_that_was_given_first_is_checked_first() -> None:
 
 @pytest.mark.rule("pool.untaken")
 def test_untaken_memory_that_no_other_waits_for_needs_no_check() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     waiter = of_loop(pool, 1, 100)
     assert pool.pass_on_untaken(pool._clock()) == float("inf")
 
@@ -603,8 +595,7 @@ def test_untaken_memory_that_no_other_waits_for_needs_no_check() -> None:
 
 
 def test_memory_that_is_enough_at_the_end_of_a_wait_is_counted_once() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     partly = pool.join_queue(80, min_bytes=50)
     pool.release(60)
     assert pool.accept_min_bytes(partly)
@@ -621,8 +612,7 @@ def test_memory_that_is_enough_at_the_end_of_a_wait_is_counted_once() -> None:
 
 
 def test_waiters_that_a_close_has_refused_get_no_memory() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     refused = pool.join_queue(100)
     pool.close(ProducerClosedError("closed"))
 
@@ -635,8 +625,7 @@ def test_waiters_that_a_close_has_refused_get_no_memory() -> None:
 
 
 def test_the_tasks_of_a_loop_and_those_of_a_thread_each_belong_together() -> None:
-    pool = make_pool()
-    pool.reserve(100, timeout=0)
+    pool = full_pool()
     owners: list[int] = []
 
     def join() -> None:

@@ -871,16 +871,22 @@ def test_lost_requests_for_a_producer_id_come_less_and_less_often() -> None:
     assert waits[-1] >= 2 * waits[0]
 
 
-@pytest.mark.rule("metadata.again.other")
-@pytest.mark.parametrize("use", ["unused", "used", "older than the connection"])
-def test_only_an_unused_id_from_before_a_connection_is_requested_again(use: str) -> None:
-    """One that batches have would make them lose their numbers; one that came over this connection is the cluster's."""
+def with_first_id() -> tuple[Sequences, ProducerIdRequestSource]:
+    """The numbers of a producer that has requested its id at 5.0, and the source of the request."""
     sequences = Sequences(client_id="c")
     source = ProducerIdRequestSource(sequences=sequences, backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
     request = source.next_request(5.0, all_complete=lambda: False)
     assert request is not None
     source.begin(request)
     source.on_response(request, InitProducerIdResponse(producer_id=FIRST.id, producer_epoch=FIRST.epoch), 5.0)
+    return sequences, source
+
+
+@pytest.mark.rule("metadata.again.other")
+@pytest.mark.parametrize("use", ["unused", "used", "older than the connection"])
+def test_only_an_unused_id_from_before_a_connection_is_requested_again(use: str) -> None:
+    """One that batches have would make them lose their numbers; one that came over this connection is the cluster's."""
+    sequences, source = with_first_id()
     if use == "used":
         leave(sequences, batch())
 
@@ -892,12 +898,7 @@ def test_only_an_unused_id_from_before_a_connection_is_requested_again(use: str)
 @pytest.mark.rule("metadata.again.only-new")
 @pytest.mark.parametrize("opened_at", [4.0, 6.0])
 def test_a_batch_in_flight_keeps_its_id_while_others_get_a_new_one(opened_at: float) -> None:
-    sequences = Sequences(client_id="c")
-    source = ProducerIdRequestSource(sequences=sequences, backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
-    request = source.next_request(5.0, all_complete=lambda: False)
-    assert request is not None
-    source.begin(request)
-    source.on_response(request, InitProducerIdResponse(producer_id=FIRST.id, producer_epoch=FIRST.epoch), 5.0)
+    sequences, source = with_first_id()
     in_flight, other = batch(), batch(partition=1)
     leave(sequences, in_flight)
 
