@@ -26,6 +26,7 @@ from ottla.interfaces import Encoded
 from ottla.protocol import ProduceRequest, ProduceResponse
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.recordbatch.objects import ObjectColumns
+from ottla.sender.leader_doubts import DOUBT_SECONDS, LeaderDoubts
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.transactions import SharedTransaction
@@ -169,7 +170,7 @@ def test_a_doubt_is_over_with_a_lost_response() -> None:
         delivery = sent_second(
             simulation, AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         )
-        simulation.run_until(lambda: delivery._place()[0].doubted_at is not None)
+        simulation.run_until(lambda: not broker.codes and not delivery._batch.in_flight)
         broker.silent = True
         simulation.pass_time(40.0)  # for longer than the doubt
         broker.codes.append(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -178,6 +179,67 @@ def test_a_doubt_is_over_with_a_lost_response() -> None:
 
         assert delivery.exception() is None
         assert simulation.log() == [b"first", b"second"]
+
+
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.usefixtures("_doubted")
+def test_attempts_of_a_doubt_are_not_limited_by_retries() -> None:
+    with simulated(1, config=ONE_BY_ONE, retries=1) as simulation:
+        delivery = second_after(
+            simulation,
+            AfterAppend(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3,
+        )
+
+        assert delivery.exception() is None
+        assert simulation.log() == [b"first", b"second"]
+
+
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.usefixtures("_doubted")
+def test_a_doubt_asks_for_the_leader() -> None:
+    with simulated(1, config=ONE_BY_ONE) as simulation:
+        sent_second(simulation, ErrorCode.NOT_ENOUGH_REPLICAS, *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3)
+        known = simulation.metadata.cluster
+        simulation.run_until(lambda: len(simulation.cluster.brokers[1].codes) == 3)
+        assert simulation.metadata.cluster is known
+        simulation.run_until_idle()
+
+        assert simulation.metadata.cluster is not known
+
+
+@pytest.mark.rule("sender.answer.doubt")
+@pytest.mark.usefixtures("_doubted")
+def test_the_parts_of_a_batch_wait_for_another_leader_once() -> None:
+    with simulated(1, linger_ms=10) as simulation:
+        simulation.producer.send("t", b"before")
+        simulation.run_until_idle()
+        broker = simulation.cluster.brokers[1]
+        broker.codes += [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            *[ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 200,
+        ]
+        parts = [simulation.producer.send("t", b"%d" % number * 50) for number in range(6)]
+        started = simulation.clock()
+        simulation.run_until(lambda: all(part.done() for part in parts))
+
+        assert len({part._place()[0] for part in parts}) > 1
+        assert all(failure(part).possibly_persisted for part in parts)
+        assert DOUBT_SECONDS <= simulation.clock() - started < 2 * DOUBT_SECONDS
+
+
+@pytest.mark.rule("sender.answer.doubt")
+def test_another_broker_that_lacks_a_batch_is_another_doubt() -> None:
+    doubts = LeaderDoubts()
+    batch = ProducerBatch(topic="t", partition=0, columns=ObjectColumns(1), now=0.0)
+    batch.last_node = 1
+    assert not doubts.is_settled(batch, 0.0)
+    assert doubts.is_settled(batch, DOUBT_SECONDS)
+    batch.last_node = 2
+    assert not doubts.is_settled(batch, DOUBT_SECONDS)
+    batch.last_node = 1
+    assert not doubts.is_settled(batch, DOUBT_SECONDS)
 
 
 def test_a_batch_of_a_forgotten_producer_may_be_written_and_deleted() -> None:

@@ -64,7 +64,6 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         "closed_by",
         "completed_at",
         "created_at",
-        "doubted_at",
         "drained_at",
         "earlier_tries",
         "full",
@@ -110,7 +109,6 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.response_lost = False  # an attempt ended without a response
         self.maybe_written = False  # an attempt may have reached the append; later ones do not change that
         self.maybe_at: tuple[tuple[int | None, int], ...] = ()  # node and leader epoch of such attempts
-        self.doubted_at: float | None = None  # since when another broker that may not be the leader lacks batches
         self.last_node: int | None = None
         self.leader_epoch = -1  # of its partition, in the metadata of the batch's last drain
         self.last_error: OttlaError | None = None
@@ -216,7 +214,7 @@ class ProducerBatch(BatchResult["ProducerBatch"]):
         self.attempts, self.unlimited_retries = batch.attempts, batch.unlimited_retries
         self.last_node, self.last_error = batch.last_node, batch.last_error
         self.response_lost, self.maybe_written = batch.response_lost, batch.maybe_written
-        self.maybe_at, self.doubted_at = batch.maybe_at, batch.doubted_at
+        self.maybe_at = batch.maybe_at
         self.leader_epoch = batch.leader_epoch
         self.drained_at, self.sealed_at, self.sent_at = batch.drained_at, batch.sealed_at, batch.sent_at
         self.closed_at, self.closed_by = batch.closed_at, CloseReason.SPLIT

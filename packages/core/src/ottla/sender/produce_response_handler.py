@@ -5,7 +5,7 @@ The action for each error code is in `ottla.sender.produce_error_actions`.
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.batch import ProducerBatch
@@ -27,6 +27,7 @@ from ottla.metrics import Counters
 from ottla.network.backoff import ends_transaction
 from ottla.network.metadata import Metadata
 from ottla.sender.delivery_log import DeliveryLog
+from ottla.sender.leader_doubts import LeaderDoubts
 from ottla.sender.produce_error_actions import PRODUCE_ERROR_ACTIONS, SEQUENCE_ERRORS, ProduceErrorAction
 from ottla.sender.produce_error_origins import REFUSED_BEFORE_APPEND
 from ottla.sender.produce_messages import PartitionRefusal, PartitionResponse
@@ -35,12 +36,6 @@ from ottla.sender.sender_metrics import count_retry
 from ottla.sender.split_log import SplitLog
 
 logger = robust_logger(__name__)
-
-
-DOUBT_SECONDS: Final = 30.0
-"""Seconds in which another leader that may have a batch is to be found. A broker that was cut off from the others is
-replaced after `broker.session.timeout.ms`, 9 to 18 seconds, and metadata names it as the leader until it is asked of
-another one."""
 
 
 class ProduceResponseHandler:
@@ -70,6 +65,7 @@ class ProduceResponseHandler:
         self._delivery_timeout = delivery_timeout
         self._client_id = client_id
         self._counters = counters
+        self._leader_doubts = LeaderDoubts()
         self._split_log = SplitLog(client_id=client_id)
         self.log = DeliveryLog(client_id=client_id, retries=retries, delivery_timeout=delivery_timeout)
 
@@ -78,7 +74,7 @@ class ProduceResponseHandler:
 
         *written*: the request may have reached the broker.
         """
-        batch.doubted_at = None
+        self._leader_doubts.end(batch)
         if written:
             batch.note_maybe_written(response_lost=True)
         if isinstance(error, UnsupportedVersionError):
@@ -90,11 +86,11 @@ class ProduceResponseHandler:
         self, batch: ProducerBatch, response: PartitionResponse | None, now: float
     ) -> Acknowledged | Failed | None:
         """Handle the partition's part of a response, which is None if the response leaves the partition out."""
+        if isinstance(response, PartitionRefusal) and batch.sequence is not None and response.code in SEQUENCE_ERRORS:
+            return self._on_sequence_error(batch, response, now)
+        self._leader_doubts.end(batch)
         if isinstance(response, Acknowledged):
             return without_time_of_repeat(batch, response) if batch.maybe_written else response
-        if response is not None and batch.sequence is not None and response.code in SEQUENCE_ERRORS:
-            return self._on_sequence_error(batch, response, now)
-        batch.doubted_at = None
         if response is None:
             batch.note_maybe_written(response_lost=True)
             return self.retry(batch, ProtocolError("the broker's response leaves this partition out"), now)
@@ -164,10 +160,10 @@ class ProduceResponseHandler:
         """
         error = BrokerError(response.code, response.message)
         forgotten = response.code is ErrorCode.UNKNOWN_PRODUCER_ID
+        first = self._sequences.is_first(batch)
         certain = forgotten or batch.has_newest_leader()
-        if not certain and self._sequences.is_first(batch):
-            batch.doubted_at = now if batch.doubted_at is None else batch.doubted_at
-            certain = now - batch.doubted_at >= DOUBT_SECONDS
+        if first and not certain:
+            certain = self._leader_doubts.is_settled(batch, now)
             self._metadata.request_update()
         refused = self._sequences.on_sequence_error(batch, forgotten=forgotten, certain=certain)
         if refused is SequenceErrorAction.FAIL:
@@ -177,10 +173,9 @@ class ProduceResponseHandler:
             # deleted, this one included, after readers got it.
             batch.response_lost = False
             batch.maybe_written &= forgotten
-            batch.maybe_at, batch.doubted_at = (), None
-        doubted = batch.doubted_at is not None
-        consequence = refused is SequenceErrorAction.RETRY and not doubted
-        return self.retry(batch, error, now, consequence=consequence, unlimited=doubted)
+            batch.maybe_at = ()
+            return self.retry(batch, error, now)
+        return self.retry(batch, error, now, consequence=not first, unlimited=first)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""
