@@ -281,6 +281,25 @@ def test_a_coordinator_that_has_moved_loads_the_transactions_first() -> None:
     assert list(simulation.cluster.topics["t"].committed(0)) == [b"v"]
 
 
+def test_a_frozen_broker_does_not_become_coordinator() -> None:
+    cluster = SimulatedCluster.of(1, 2)
+    simulation = Simulation(cluster, seed=1)
+    plan(
+        simulation,
+        [FrozenBroker(at=1.0, seconds=5.0, broker=2), *(MovedCoordinator(at=at, broker=2) for at in (2.0, 7.0))],
+    )
+    coordinators: list[int | None] = []
+
+    def program() -> None:
+        for _ in range(2):
+            simulation.sleep(5.0)
+            coordinators.append(cluster.coordinates)
+
+    simulation.run(program)
+
+    assert coordinators == [1, 2]
+
+
 def test_a_coordinator_that_loads_gives_no_producer_id() -> None:
     simulation = with_a_coordinator_that_loads()
     producer = simulation.producer(transactional_id="id")

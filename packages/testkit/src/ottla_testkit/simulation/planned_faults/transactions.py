@@ -18,7 +18,8 @@ class MovedCoordinator(Fault):
     broker: int
 
     def begin(self, simulation: Simulation) -> None:
-        if simulation.cluster.brokers[self.broker].up:
+        # A controller elects no frozen broker: requests that wait in it would come after those of the one before.
+        if simulation.cluster.brokers[self.broker].up and self.broker not in simulation.network.hosts.frozen:
             simulation.cluster.coordinator = self.broker
             simulation.cluster.coordinator_loads = self.seconds > 0
 
