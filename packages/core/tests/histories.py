@@ -82,6 +82,8 @@ from ottla.errors import (
     TransactionError,
     TransactionTimeoutError,
 )
+from ottla.protocol.messages.add_offsets_to_txn import ADD_OFFSETS_TO_TXN
+from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
 from ottla.protocol.messages.init_producer_id import INIT_PRODUCER_ID
 from ottla.transactions import ConsumerGroupMetadata
 from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluster, SimulatedGroup, SimulatedLogin
@@ -118,6 +120,9 @@ WALL_CLOCK: Final = 1_000_000.0
 
 _OF_OUTDATED: Final = ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE")
 """Codes of a coordinator that does not know the newest epoch, the transactional id, or the open transaction."""
+
+_THAT_BEGIN: Final = {ADD_PARTITIONS_TO_TXN.key, ADD_OFFSETS_TO_TXN.key}
+"""The keys of requests that begin a transaction at its coordinator."""
 
 FAR: Final = 0.05
 """Seconds of a round trip with which a request in ten parts may take longer than `request.timeout.ms`."""
@@ -363,11 +368,21 @@ class Run:
         owned = FencedProducer | DeniedTransactionalId
         ending = owned if self.plan.bumps_epochs else owned | TimedOutTransaction
         fenced = any(isinstance(fault, ending) for fault in self.faults)
+        self.history.may_end |= self._is_fenced_by_itself(error)
         fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
         if self.simulation.cluster.refused_by_outdated:
             fenced |= any(code in str(error) for code in _OF_OUTDATED)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
+
+    def _is_fenced_by_itself(self, error: OttlaError) -> bool:
+        """Return whether a late copy of a request may have begun a transaction that has ended again.
+
+        Then a coordinator with an older `transaction.version` aborts it for the next InitProducerId, in another epoch,
+        and fences the producer that asks again in its own one.
+        """
+        began_again = not _THAT_BEGIN.isdisjoint(self.simulation.cluster.taken_after_close)
+        return began_again and not self.plan.bumps_epochs and "PRODUCER_FENCED" in str(error)
 
     def _is_replaced(self, error: OttlaError) -> bool:
         """Return whether an error is the right one for a cluster that was set up again.

@@ -311,6 +311,8 @@ class SimulatedCluster:
     """What brokers know of transactions that do not know yet that they are not the coordinator any more."""
     refused_by_outdated: int = 0
     """How often those have refused what the coordinator would perhaps accept."""
+    taken_after_close: set[int] = attrs.field(factory=set)
+    """The keys of requests that brokers have read from connections that the client had closed."""
     denied_topics: set[str] = attrs.field(factory=set)
     """Topics that the client may neither describe nor write."""
     denied_ids: set[str] = attrs.field(factory=set)

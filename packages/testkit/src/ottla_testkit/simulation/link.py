@@ -161,6 +161,8 @@ class Link:
         self.requests += 1
         self.trace.note(self.used_at, self.node, ">", request)
         self.busy = True
+        if self.client.closed:  # the response to the request before it was late, and the client has given up
+            self.broker.cluster.taken_after_close.add(int.from_bytes(request[:2], "big"))
         when_known(self.take(self, request), self._respond)
 
     def _respond(self, response: KnownResponse) -> None:
