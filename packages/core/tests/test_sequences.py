@@ -504,23 +504,28 @@ def test_a_maybe_written_batch_is_renumbered_only_without_doubt(doubt: str) -> N
     assert sequences.on_sequence_error(first) is expected
 
 
-@pytest.mark.parametrize(("lost", "uncertain"), [(False, False), (True, True)])
-def test_in_a_transaction_a_gap_fails_and_lost_records_are_uncertain(lost: bool, uncertain: bool) -> None:
-    """After a batch that failed, the refusal is expected; after an acknowledged one, the leader has lost records."""
+def test_in_a_transaction_a_gap_after_acknowledged_records_is_a_loss() -> None:
     sequences = numbered(transactional=True)
     sequences.transaction_partitions.add([("t", 0)])
     known(sequences, 2)
     first = batch()
     leave(sequences, first)
-    if not lost:
-        second = batch()
-        leave(sequences, second)
-        sequences.mark_returned(first)
-        sequences.fail(first, LOST)
-        first = second
 
     assert sequences.on_sequence_error(first) is SequenceErrorAction.FAIL
-    assert sequences.uncertain is uncertain
+    assert sequences.uncertain
+
+
+def test_in_a_transaction_a_gap_after_a_failed_batch_is_expected() -> None:
+    sequences = numbered(transactional=True)
+    sequences.transaction_partitions.add([("t", 0)])
+    known(sequences, 2)
+    first, second = batch(), batch()
+    leave(sequences, first, second)
+    sequences.mark_returned(first)
+    sequences.fail(first, LOST)
+
+    assert sequences.on_sequence_error(second) is SequenceErrorAction.RETRY
+    assert not sequences.uncertain
 
 
 def test_uncertainty_of_a_transaction_lasts_until_a_new_epoch() -> None:
@@ -532,7 +537,7 @@ def test_uncertainty_of_a_transaction_lasts_until_a_new_epoch() -> None:
     sequences.fail(first, LOST)
     assert sequences.uncertain
 
-    assert sequences.on_sequence_error(second) is SequenceErrorAction.FAIL
+    assert sequences.on_sequence_error(second) is SequenceErrorAction.RETRY
     assert sequences.uncertain
     sequences.take_producer_id(NEXT)
     assert not sequences.uncertain

@@ -436,6 +436,23 @@ def test_a_record_behind_a_failed_one_is_dropped_at_once(code: ErrorCode) -> Non
         assert behind.error is not None
 
 
+def test_a_record_in_flight_behind_a_failed_one_is_dropped() -> None:
+    """The broker refuses it for its number, which says nothing that the error of the failed record does not."""
+    config = {"batch.size": 1, "batch.growth.enable": False, "transactional.id": "x"}
+    with simulated(cluster=cluster_of(), config=config) as simulation:
+        producer = begun(simulation)
+        producer.send("t", b"before", partition=0)
+        simulation.run_until_idle()
+        simulation.cluster.brokers[1].codes.append(ErrorCode.INVALID_RECORD)
+        refused, behind = (producer.send("t", b"%d" % number, partition=0) for number in range(2))
+        simulation.run_until(lambda: refused.done() and behind.done())
+
+        assert isinstance(behind.error, TransactionAbortedError)
+        assert behind._place()[0].attempts == 1
+        assert "INVALID_RECORD" in str(behind.error)
+        producer.abort_transaction()
+
+
 def test_a_record_that_cannot_be_encoded_fails_at_once() -> None:
     with simulated(1, know=False) as simulation:
         simulation.cluster.brokers[1].versions[0] = (0, 2)

@@ -21,7 +21,7 @@ from ottla.recordbatch.batch_sequence import SEQUENCES, BatchSequence, ProducerI
 class SequenceErrorAction(enum.Enum):
     """The sender's next step for a batch that a broker refused for its sequence number."""
 
-    RETRY = "an earlier batch has to be written first; this one is sent again unchanged"
+    RETRY = "an earlier batch comes first; this one is sent again unchanged, or dropped with its transaction"
     RENUMBER = "it is not written; it is sent again with new numbers"
     FAIL = "it fails: another attempt might write it twice"
 
@@ -178,9 +178,11 @@ class Sequences:
                 numbers.out_of_order = numbers.forgotten = True
                 self._in_doubt[batch.topic, batch.partition] = numbers
                 return SequenceErrorAction.RENUMBER
-            # After a batch that failed, this response is expected. If the batch before this one was acknowledged,
-            # the leader has lost records.
-            self.uncertain |= batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
+            # If the batch before this one was acknowledged, the leader has lost records.
+            lost = batch.sequence.base_sequence == (numbers.last_acknowledged + 1) % SEQUENCES
+            if self.failure is not None and not lost:
+                return SequenceErrorAction.RETRY  # it follows one that failed: with the transaction, it is dropped
+            self.uncertain |= lost
             return SequenceErrorAction.FAIL
         if not certain:
             return SequenceErrorAction.RETRY

@@ -175,7 +175,8 @@ class ProduceResponseHandler:
             batch.maybe_written &= forgotten
             batch.maybe_at = ()
             return self.retry(batch, error, now)
-        return self.retry(batch, error, now, consequence=not first, unlimited=first)
+        doubted = first and not certain
+        return self.retry(batch, error, now, consequence=not doubted, unlimited=doubted)
 
     def _update_leader(self, batch: ProducerBatch, response: PartitionRefusal, now: float) -> None:
         """Take the leader that the response names (KIP-951); ask for metadata unless a new leader is known by now."""
