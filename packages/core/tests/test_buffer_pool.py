@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -277,11 +278,12 @@ def test_without_memory_a_release_gives_all_bytes_back_or_none(waiters: int) -> 
             pool.release(900_000)
         finally:
             testcapi.remove_mem_hooks()
+        failures += not all(waiter.served.is_set for waiter in waiting)
         pool.release(0)  # serves the rest
 
         assert all(waiter.served.is_set for waiter in waiting)
         assert pool.free == 1_000_000 - 300_000 * waiters
-    assert failures
+    assert failures or (not waiters and sys.version_info >= (3, 14))  # there, the sum has the memory of another number
 
 
 def test_a_waiter_is_notified_once_it_has_all_its_memory() -> None:
