@@ -16,6 +16,7 @@ from broker_on_a_socket import SocketBroker
 
 from machine import wait_until
 from ottla import Delivery, Producer
+from ottla.aio.calls import start_thread
 from ottla.errors.busy_handlers import _BusyHandler
 from ottla_testkit.simulation import SimulatedCluster
 
@@ -74,5 +75,14 @@ def test_a_handler_that_writes_later_sees_the_context_of_no_line() -> None:
     waiting.add(logging.makeLogRecord({"msg": "a line"}))
     in_request("first", waiting.thread.start)
     waiting.thread.join(60)
+
+    assert seen == ["no request"]
+
+
+def test_a_flush_for_several_tasks_sees_the_context_of_none() -> None:
+    seen: list[str] = []
+
+    in_request("first", lambda: start_thread("flush", lambda: seen.append(REQUEST.get())))
+    wait_until(lambda: bool(seen), timeout=60)
 
     assert seen == ["no request"]

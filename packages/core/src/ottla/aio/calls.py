@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextvars
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -47,7 +47,7 @@ async def on_a_thread(*, name: str, call: Callable[[], T], cancellation: Cancell
     """
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     completion = _Completion(name, future, cancellation)
-    start_thread(name, partial(_complete, partial(contextvars.copy_context().run, call), completion), cancellation)
+    start_thread(name, partial(_complete, partial(copy_context().run, call), completion), cancellation)
     try:
         return await future
     except (asyncio.CancelledError, GeneratorExit):  # cancelled; or the coroutine is closed in its wait
@@ -171,9 +171,10 @@ def start_thread(name: str, run: Callable[[], object], cancellation: Cancellatio
             del _cancellable[thread]
 
     target = run if cancellation is None else run_cancellable
-    # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for.
+    # A daemon: else it would keep the program alive after its end. The close at exit ends what a call waits for. In an
+    # empty context, as `daemon_thread`: a flush is that of several tasks.
     try:
-        threading.Thread(target=target, name=f"ottla-aio-{name}", daemon=True).start()
+        threading.Thread(target=Context().run, args=(target,), name=f"ottla-aio-{name}", daemon=True).start()
     except RuntimeError as error:
         raise NoThreadError(str(error)) from error
 
