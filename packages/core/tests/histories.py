@@ -432,8 +432,11 @@ class Run:
         raise Violation("init_transactions is denied")
 
     def denials(self) -> Sequence[float]:
-        """The end of the last denial of the transactional id, as often as `init_transactions` may have to be called."""
-        denials = [fault.until for fault in self.plan.faults if isinstance(fault, DeniedTransactionalId)]
+        """The end of the last denial of the transactional id, as often as `init_transactions` may have to be called.
+
+        It is a moment later than the end, because a sleep until then may be too short by a rounding.
+        """
+        denials = [fault.until + 1e-6 for fault in self.plan.faults if isinstance(fault, DeniedTransactionalId)]
         return [max(denials, default=0.0)] * (len(denials) + 1)
 
     def _call(self, program: int, call: Call) -> None:

@@ -73,6 +73,10 @@ def test_a_call_of_a_task_may_wait_while_its_process_is_stopped() -> None:
     histories.run("cancelled", 900_007)
 
 
+def test_a_producer_is_initialized_again_after_the_end_of_a_denial() -> None:
+    histories.run("unaware", 141_369)
+
+
 def test_the_error_of_a_failed_history_has_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
     append = SimulatedTopic.append
     monkeypatch.setattr(SimulatedTopic, "append", lambda *given: (append(*given)[0], 77))  # a false offset
