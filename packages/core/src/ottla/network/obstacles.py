@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -27,6 +27,11 @@ class Obstacles:
         """Return whether the last attempt to reach a broker failed, and the next one has not begun."""
         connection = self._context.connections.get(node)
         return connection is not None and connection.stage is DISCONNECTED
+
+    def all_failed(self, nodes: Iterable[int], *, since: float) -> bool:
+        """Return whether each of these brokers could not be reached, at any address and after *since*."""
+        brokers = self._context.metadata.cluster.brokers
+        return self._context.connections.none_left([brokers[node] for node in nodes if node in brokers], since=since)
 
     def refused_by_all(self) -> SecurityError | None:
         """The error with which all brokers refuse us although a bootstrap server accepted us; else None.

@@ -25,17 +25,16 @@ from ottla.network.backoff import Backoff
 from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
 from ottla.protocol import Message
-from ottla.protocol.messages.find_coordinator import FIND_COORDINATOR, TRANSACTION, FindCoordinatorRequest
 from ottla.protocol.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from ottla.transactions.admin.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
+from ottla.transactions.admin.named_coordinator import named, named_together
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.other_cluster import other_cluster
 from ottla.transactions.transaction_error_actions import MAYBE_WRITTEN
-from ottla.transactions.transaction_requests import FindCoordinator, coordinator_in, invalid_node
+from ottla.transactions.transaction_requests import FindCoordinator, invalid_node
 
 DEFAULT_TIMEOUT = 60.0
-_FIRST_WITH_MANY_KEYS = 4
 FIRST_WITH_CLUSTER_ID = 2
 _FIRST_WITHOUT_CREATION = 4
 
@@ -94,10 +93,13 @@ class BlockingClient:
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
         self._wanted: OfCluster | None = None
+        self.answered_by = -1
+        """The broker that sent the last response of `ask`; a bootstrap server has a negative number."""
 
     def restart(self) -> None:
-        """Give the requests that follow *timeout* seconds of their own, and forget earlier errors."""
+        """Give the requests that follow *timeout* seconds of their own, and forget earlier errors and coordinators."""
         self._deadline = self._clock() + self._timeout
+        self._coordinators.clear()
         self._last_error = None
 
     @contextmanager
@@ -171,13 +173,13 @@ class BlockingClient:
         self._metadata.request_update()
 
     def coordinator(self, key: str, *, group: bool = False) -> int:
-        """The node id of the coordinator of a transactional id, or of a group.
+        """The node id of the coordinator of a transactional id, or of a group, as another broker names it.
 
         The first call for a *key* blocks: it asks a broker, and repeats that until the client's time runs out.
         """
         failures = 0
         while (key, group) not in self._coordinators:
-            found = coordinator_in(self.send(None, FindCoordinator(key=key, group=group)), key)
+            found = named(self, FindCoordinator(key=key, group=group))
             code = error_code(found.error_code)
             wrong = invalid_node(found) if code is ErrorCode.NONE else None
             if code is ErrorCode.NONE and wrong is None:
@@ -194,16 +196,13 @@ class BlockingClient:
         return self._coordinators[key, group]
 
     def find_coordinators(self, transactional_ids: Sequence[str]) -> None:
-        """Find many coordinators with one request, where brokers support it; `coordinator` finds the others."""
+        """Find many coordinators with few requests, where brokers support it; `coordinator` finds the others."""
         unknown = [each for each in transactional_ids if (each, False) not in self._coordinators]
         if len(unknown) < 2:
             return
-        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=unknown)
         with contextlib.suppress(UnsupportedVersionError):
-            response = self.ask(None, FIND_COORDINATOR, lambda _version: request, floor=_FIRST_WITH_MANY_KEYS)
-            for found in response.coordinators:
-                if error_code(found.error_code) is ErrorCode.NONE and invalid_node(found) is None:
-                    self._coordinators[found.key, False] = found.node_id
+            for key, node in named_together(self, unknown).items():
+                self._coordinators[key, False] = node
 
     def run(self, request: CoordinatorRequest, transactional_id: str) -> LastResponse:
         """Send a request until the response's error code is not retriable."""
@@ -277,6 +276,7 @@ class BlockingClient:
                 self._pass(f"{named} did not answer {message.name}")
             error = completions[0].error
             if error is None:
+                self.answered_by = chosen
                 return completions[0].response
             if isinstance(error, UnsupportedVersionError):
                 raise error
@@ -285,12 +285,18 @@ class BlockingClient:
                 raise _ConnectionLostError(error, sent=True)
 
     def ask_each(
-        self, message: Message[Any, Any], contents: Mapping[int, Callable[[int], Any]], code_of: Callable[[Any], int]
+        self,
+        message: Message[Any, Any],
+        contents: Mapping[int, Callable[[int], Any]],
+        code_of: Callable[[Any], int],
+        *,
+        first: bool = False,
     ) -> tuple[Mapping[int, Any], Mapping[int, OttlaError]]:
         """The responses of several brokers, all asked at once, and why the others gave none.
 
         A broker is asked again after a lost connection or a retriable code. If some have answered, the others have half
-        of the time that is left, or until they leave the cluster. Raises UnsupportedVersionError.
+        of the time that is left, or until they leave the cluster. With *first*, one response is enough, and none if no
+        broker can be reached. Raises UnsupportedVersionError.
         """
         started_at = self._clock()
         until = started_at + (self._limit()[0] - started_at) / 2
@@ -312,6 +318,8 @@ class BlockingClient:
             cluster = self._metadata.cluster
             gone = not cluster.bootstrap and questions and not questions.keys() & cluster.brokers.keys()
             if answers and (gone or now >= until <= self._polled_at):  # else responses may have arrived in a stop
+                break
+            if first and (answers or self._client.obstacles.all_failed(questions, since=started_at)):
                 break
             if questions:
                 self._pass(f"no response to {message.name} from broker {', '.join(map(str, questions))}")

@@ -1,0 +1,106 @@
+"""The coordinator as a broker names it that is not the coordinator itself.
+
+A broker that was frozen, or that controllers cannot reach, still calls itself the coordinator after another one has
+taken its place. It answers from what it knew, unless it has to write: that a transaction is empty which was written
+since, or an offset of before. So what a broker says of itself is asked of others, too. Only one that another broker
+names has what was written before it was asked for; without another broker, its own word is all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.concurrency.environment import SYSTEM
+from ottla.errors import ErrorCode, TransactionTimeoutError, UnsupportedVersionError, error_code
+from ottla.protocol.messages.find_coordinator import (
+    FIND_COORDINATOR,
+    TRANSACTION,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.transactions.transaction_requests import FindCoordinator, coordinator_in, invalid_node
+
+if TYPE_CHECKING:
+    from ottla.transactions.admin.blocking_client import BlockingClient
+
+OTHERS: Final = 3
+"""Brokers that are asked at once whether another one is the coordinator; the first answer counts."""
+
+WITHIN: Final = 2.0
+"""Seconds for that answer, after which the word of the broker itself counts."""
+
+_FIRST_WITH_MANY_KEYS = 4
+
+
+def named(client: BlockingClient, request: FindCoordinator) -> Any:
+    """Return the part of a FindCoordinator response for the key of a request.
+
+    If two brokers each call themselves the coordinator, it has the code COORDINATOR_NOT_AVAILABLE.
+    """
+    client.brokers()  # then a bootstrap server is known as the broker that it is
+    found = coordinator_in(client.send(None, request), request.key)
+    if found.error_code or not _may_name_itself(client.answered_by, found.node_id):
+        return found
+    other = _from_another(client, found.node_id, request.build)
+    if other is None:
+        return found
+    node, response = other
+    again = coordinator_in(response, request.key)
+    if again.error_code or again.node_id != node:
+        return again
+    return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def named_together(client: BlockingClient, transactional_ids: Sequence[str]) -> Mapping[str, int]:
+    """Return the coordinators of many ids, with two requests at most; those that are not certain are left out.
+
+    Raises UnsupportedVersionError.
+    """
+    client.brokers()
+    request = _request(transactional_ids)
+    found = _nodes(client.ask(None, FIND_COORDINATOR, request, floor=_FIRST_WITH_MANY_KEYS))
+    doubtful = [key for key, node in found.items() if _may_name_itself(client.answered_by, node)]
+    if not doubtful:
+        return found
+    other = _from_another(client, client.answered_by, _request(doubtful))
+    if other is None:
+        return found
+    node, response = other
+    again = {key: each for key, each in _nodes(response).items() if each != node}
+    return {key: each for key, each in found.items() if key not in doubtful} | again
+
+
+def _may_name_itself(asked: int, node: int) -> bool:
+    """Return whether the broker that was asked is the one that it names; a bootstrap server may be any broker."""
+    return asked < 0 or asked == node
+
+
+def _from_another(
+    client: BlockingClient, node: int, content: Callable[[int], FindCoordinatorRequest]
+) -> tuple[int, Any] | None:
+    """Return the first response of another broker than *node*, and who sent it; None if none comes in time."""
+    others = [each for each in client.brokers() if each != node]
+    asked = dict.fromkeys(SYSTEM.random.sample(others, min(OTHERS, len(others))), content)
+    if not asked:
+        return None
+    try:
+        with client.within(WITHIN):
+            answers, _silent = client.ask_each(FIND_COORDINATOR, asked, lambda _response: 0, first=True)
+    except (TransactionTimeoutError, UnsupportedVersionError):
+        return None
+    return next(iter(answers.items()), None)
+
+
+def _request(transactional_ids: Sequence[str]) -> Callable[[int], FindCoordinatorRequest]:
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[*transactional_ids])
+    return lambda _version: request
+
+
+def _nodes(response: FindCoordinatorResponse) -> dict[str, int]:
+    """The coordinator of each id for which a response names one."""
+    return {
+        each.key: each.node_id
+        for each in response.coordinators
+        if error_code(each.error_code) is ErrorCode.NONE and invalid_node(each) is None
+    }
