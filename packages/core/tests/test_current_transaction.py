@@ -77,21 +77,22 @@ def test_a_transaction_maybe_known_to_a_coordinator_blocks_its_epoch() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_transaction_that_has_ended_is_not_ended_again(version: int) -> None:
     """Also if its completion is interrupted: brokers would refuse another end, and the producer would fail."""
-    begun = of_version(version).start().after_lost_response().after_lost_commit().after_refused_commit()
+    begun = of_version(version).start().after_lost_response().after_lost_commit().after_refused_commit(1.0)
     ended = begun.end(next_epoch_assigned=version >= 2)
 
     assert not ended.needs_end
     assert not ended.maybe_committed
-    assert not ended.commit_refused
+    assert ended.commit_refused_at is None
 
 
 def test_a_lost_commit_concerns_one_transaction_only() -> None:
-    lost = of_version(2).start().after_lost_commit().after_refused_commit()
+    lost = of_version(2).start().after_lost_commit().after_refused_commit(1.0)
     ended, completed = lost.end(next_epoch_assigned=True), lost.complete(uncertain=False)
 
-    assert (lost.maybe_committed, lost.commit_refused) == (True, True)
-    assert (ended.maybe_committed, ended.commit_refused) == (False, False)
-    assert (completed.maybe_committed, completed.commit_refused) == (False, False)
+    assert (lost.maybe_committed, lost.commit_refused_at) == (True, 1.0)
+    assert lost.after_refused_commit(2.0).commit_refused_at == 1.0
+    assert (ended.maybe_committed, ended.commit_refused_at) == (False, None)
+    assert (completed.maybe_committed, completed.commit_refused_at) == (False, None)
 
 
 @pytest.mark.parametrize(("version", "can_start"), [(1, False), (2, True)])

@@ -89,11 +89,10 @@ def written(place: Place, shared: SharedTransaction) -> None:
         producer.leave_transaction()
 
 
-def committed(place: Place, level: int) -> PreparedTransaction:
+def committed(place: Place) -> PreparedTransaction:
     """A transaction that was prepared and committed by a producer that knows the coordinator."""
     with made(place.servers[3], **{"transactional.id": ID}) as producer:
         producer.init_transactions()
-        place.replace()
         producer.begin_transaction()
         producer.send("t", b"row", partition=0)
         prepared = producer.prepare_transaction()
@@ -131,7 +130,9 @@ def test_an_owner_that_knew_the_coordinator_before_asks_again(level: int) -> Non
 @LEVELS
 def test_a_committed_transaction_is_not_called_aborted(level: int) -> None:
     with placed(level=level) as place:
-        prepared = committed(place, level)
+        opened(place)
+        place.replace()
+        prepared = committed(place)
 
         assert complete(place.settings(1), prepared, commit=True, timeout=20).committed
 

@@ -11,6 +11,7 @@ import pytest
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol import Message
 from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
+from ottla.protocol.messages.end_txn import END_TXN
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions import ConsumerGroupMetadata
 from ottla.transactions.confirmations import BELIEVED_AFTER, Confirmations
@@ -133,6 +134,54 @@ def test_an_outdated_coordinator_without_the_topic_ends_nothing(
     simulation.run(program)
 
     assert cluster.topics["new"].committed(0) == [b"2"]
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE])
+def test_a_lost_commit_is_not_called_aborted_by_an_outdated_coordinator(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that believed it would write the records once more."""
+    answer = OutdatedCoordinator.answer
+
+    def refusing(
+        self: OutdatedCoordinator, message: Message[Any, Any], transactional_id: str, ask: Callable[..., Any]
+    ) -> Any:
+        content = answer(self, message, transactional_id, ask)
+        return ask(self.current, code) if message is END_TXN else content
+
+    monkeypatch.setattr(OutdatedCoordinator, "answer", refusing)
+    cluster = SimulatedCluster.of(1, 2)
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=1)
+    simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
+    answered_at = 9.0 + ROUND_TRIP * 0.75
+    plan(
+        simulation,
+        [
+            ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=4.0),
+            CutConnections(at=answered_at, broker=2, graceful=False),  # the commit is carried out
+            UnreachableBroker(at=answered_at, seconds=2.0, broker=2, black_hole=False),
+        ],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0, **IMPATIENT})
+
+    def program() -> None:
+        producer.init_transactions()
+        simulation.sleep(2.6 - simulation.clock())
+        for number in range(3):
+            producer.begin_transaction()
+            producer.send("t", b"%d" % number, timestamp_ms=1).result()
+            if number == 1:
+                assert cluster.coordinates == 2
+                simulation.sleep(9.0 - simulation.clock())
+            producer.commit_transaction()
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.refused_by_outdated > 2
+    assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2"]
 
 
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:

@@ -29,7 +29,7 @@ from ottla.transactions.transaction_error_actions import TransactionErrorAction
 from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn
 
 BELIEVED_AFTER: Final = 3.0
-"""Seconds after which a coordinator that refuses to add something once more is believed.
+"""Seconds after which a coordinator that refuses to add something once more, or to commit, is believed.
 
 One that was replaced, and has not noticed it, does not know topics and rights that are as new as the transaction.
 """

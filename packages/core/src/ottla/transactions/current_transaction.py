@@ -21,7 +21,7 @@ class CurrentTransaction:
     `all_records_queued`: the call that ends it has queued every record.
     `needs_new_epoch`: the next transaction must not begin in this epoch.
     `maybe_committed`: a commit of it may have been carried out, because its response was lost.
-    `commit_refused`: a broker that may be no coordinator any more has refused its commit.
+    `commit_refused_at`: when a broker that may be no coordinator any more has refused its commit first.
     """
 
     version: int | None = None
@@ -31,7 +31,7 @@ class CurrentTransaction:
     all_records_queued: bool = False
     needs_new_epoch: bool = False
     maybe_committed: bool = False
-    commit_refused: bool = False
+    commit_refused_at: float | None = None
 
     @property
     def uses_v2(self) -> bool:
@@ -80,9 +80,9 @@ class CurrentTransaction:
         """Return the transaction as one that may be committed, because a response was lost."""
         return attrs.evolve(self, maybe_committed=True)
 
-    def after_refused_commit(self) -> Self:
-        """Return the transaction as one whose commit was refused once, perhaps by an outdated coordinator."""
-        return attrs.evolve(self, commit_refused=True)
+    def after_refused_commit(self, now: float) -> Self:
+        """Return the transaction as one whose commit was refused, perhaps by an outdated coordinator."""
+        return self if self.commit_refused_at is not None else attrs.evolve(self, commit_refused_at=now)
 
     def end_later(self, *, prepare: bool = False) -> Self:
         """Return the transaction as one that a call ends, or prepares, once all its records are queued."""
@@ -106,7 +106,7 @@ class CurrentTransaction:
             started=False,
             maybe_started=False,
             maybe_committed=False,
-            commit_refused=False,
+            commit_refused_at=None,
             needs_new_epoch=self.needs_new_epoch or self._may_begin_late or (self.uses_v2 and not next_epoch_assigned),
         )
 
@@ -121,6 +121,6 @@ class CurrentTransaction:
             maybe_started=False,
             prepared=False,
             maybe_committed=False,
-            commit_refused=False,
+            commit_refused_at=None,
             needs_new_epoch=self.needs_new_epoch or uncertain or self._may_begin_late or not reusable,
         )

@@ -7,6 +7,7 @@ from typing import Final, TypeGuard, assert_never
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
+from ottla.transactions.confirmations import BELIEVED_AFTER
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
@@ -117,8 +118,8 @@ class ResponseActionHandler:
         """Apply the action for an error."""
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
-        if self._may_be_outdated(request, error):
-            state.current = state.current.after_refused_commit()
+        if self._may_be_outdated(request, error, now):
+            state.current = state.current.after_refused_commit(now)
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
@@ -145,17 +146,22 @@ class ResponseActionHandler:
             case _:
                 assert_never(action)
 
-    def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError) -> bool:
+    def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError, now: float) -> bool:
         """Return whether a broker that is not the coordinator any more may have refused a commit.
 
         With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
         another one is the coordinator, may only know the epoch before, as one that is being committed: it then answers
         PRODUCER_FENCED. Or it knows the epoch, but not the transaction: INVALID_TXN_STATE
         (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more. It
-        says the same if the producer is fenced, or its transaction was aborted.
+        says the same if the producer is fenced, or its transaction was aborted. If the response to a commit was lost,
+        it is asked for a while: a program writes again what it takes for aborted.
         """
+        current = self._state.current
         refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED
-        return refused and _commits(request) and request.txn_v2 and not self._state.current.commit_refused
+        if not (refused and _commits(request) and request.txn_v2):
+            return False
+        since = current.commit_refused_at
+        return since is None or (current.maybe_committed and now < since + BELIEVED_AFTER)
 
     def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
         """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.
