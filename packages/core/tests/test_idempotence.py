@@ -212,8 +212,20 @@ def test_a_refused_producer_id_fails_the_queue_and_is_requested_again() -> None:
         error = first.exception()
         assert isinstance(error, DeliveryError)
         assert isinstance(error.__cause__, BrokerError)
-        assert "enable.idempotence=false needs none" in str(error)
+        assert "it needs Write for a topic, or IdempotentWrite for the cluster if" in str(error)
+        assert "enable.idempotence" not in str(error)  # would not help: the user may write nothing
         assert second.result().offset == 0
+
+
+def test_another_refusal_of_a_producer_id_names_the_setting() -> None:
+    cluster = SimulatedCluster.of(1)
+    cluster.create("t", 1)
+    cluster.brokers[1].errors_by_request["InitProducerId"] = deque([ErrorCode.POLICY_VIOLATION] * 2)
+    with simulated(cluster=cluster) as simulation:
+        delivery = simulation.producer.send("t", b"1")
+        simulation.run_until_idle()
+
+        assert "enable.idempotence=false needs none" in str(delivery.exception())
 
 
 def test_a_temporarily_unavailable_producer_id_is_requested_again() -> None:

@@ -1084,7 +1084,8 @@ def test_a_consumer_that_lost_its_partitions_is_refused() -> None:
             "this user may not read topic 'in', and therefore not commit the offset",
         ),
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, "the offset of topic 'in', partition 0, for group 'g' has more metadata"),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "It was for group 'g'"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "This user needs Read for group 'g'; call abort_transaction"),
+        (ErrorCode.STALE_MEMBER_EPOCH, "It was for group 'g'; call abort_transaction"),
     ],
 )
 def test_a_refused_offset_only_fails_its_transaction(version: int, code: ErrorCode, words: str) -> None:

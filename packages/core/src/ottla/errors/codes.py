@@ -71,7 +71,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_SESSION_TIMEOUT = 26, "The session time-out is outside of the allowed range."
     REBALANCE_IN_PROGRESS = 27, "The group is rebalancing."
     INVALID_COMMIT_OFFSET_SIZE = 28, "The offset's data is too large."
-    TOPIC_AUTHORIZATION_FAILED = 29, "This user may not write to the topic."
+    TOPIC_AUTHORIZATION_FAILED = 29, "This user lacks a right for the topic; to send records, it needs Write."
     GROUP_AUTHORIZATION_FAILED = 30, "This user may not use the group."
     CLUSTER_AUTHORIZATION_FAILED = 31, "This user may not do this on the cluster."
     INVALID_TIMESTAMP = 32, "The record's timestamp is outside of the range that the topic accepts."

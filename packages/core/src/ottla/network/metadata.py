@@ -12,14 +12,14 @@ import attrs
 from ottla.concurrency.environment import SYSTEM, Environment
 from ottla.concurrency.locks import SignalSafeLock
 from ottla.config.wait_limit import WaitLimit
-from ottla.errors import BrokerError, ErrorCode, OttlaError, SecurityError, TopicUnavailableError
+from ottla.errors import OttlaError, SecurityError, TopicUnavailableError
 from ottla.errors.notes import unshared
 from ottla.network.backoff import Backoff, RetrySchedule
 from ottla.network.cluster import Broker, Cluster, Topic
 from ottla.network.cluster_ids import ClusterIds
 from ottla.network.hinted_broker import HintedBroker
 from ottla.network.nonblocking_metadata_wait import MetadataWait
-from ottla.network.topic_errors import missing_partition, no_servers, not_available
+from ottla.network.topic_errors import FINAL_TOPIC_ERRORS, missing_partition, no_servers, not_available, refusal
 from ottla.network.topic_ids import TopicIds
 from ottla.results.value_methods import ValueMethods
 
@@ -39,8 +39,6 @@ _FAILURES = "failed requests"
 _REPEATS = "responses without any change"
 _MOVES = "responses with other brokers than the one before"
 _SHORT_CONNECTIONS = "connections that their broker ended soon"
-
-_FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -183,8 +181,8 @@ class Metadata:
         if known is not None:
             if known.leaders and (partition is None or partition < len(known.leaders)):
                 return known
-            if known.error in _FINAL_TOPIC_ERRORS:
-                cause = BrokerError(known.error)
+            if known.error in FINAL_TOPIC_ERRORS:
+                cause = refusal(known.error)
                 raise TopicUnavailableError(f"topic {topic!r} cannot be used: {cause}") from cause
         if isinstance(self.fatal_error, SecurityError):
             raise unshared(self.fatal_error)

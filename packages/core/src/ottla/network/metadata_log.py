@@ -9,6 +9,7 @@ from ottla.errors import BrokerError, ErrorCode, OttlaError, counted, quoted
 from ottla.errors.outages import SHOWN, Outages, OutageUpdate
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.cluster import NO_LEADER, Broker, Topic
+from ottla.network.topic_errors import FINAL_TOPIC_ERRORS, refusal
 
 logger = robust_logger(__name__)
 
@@ -20,6 +21,7 @@ _MAX_MOVES: Final = 20
 
 _CLUSTER: Final = "the cluster"
 _LEFT_OUT: Final = "brokers that are left out"
+_RAISED_AT_ONCE: Final = frozenset(code.name for code in FINAL_TOPIC_ERRORS)
 
 
 class MetadataLog:
@@ -85,7 +87,7 @@ class MetadataLog:
         for name, topic in topics.items():
             if topic.error is not ErrorCode.NONE:
                 self.active = True
-                self._topics.failed(name, topic.error.name, str(BrokerError(topic.error)).rstrip("."), now)
+                self._topics.failed(name, topic.error.name, str(refusal(topic.error)).rstrip("."), now)
             elif NO_LEADER in topic.leaders:
                 without = [partition for partition, leader in enumerate(topic.leaders) if leader == NO_LEADER]
                 some = ", ".join(map(str, without[:SHOWN])) + (", ..." if len(without) > SHOWN else "")
@@ -164,7 +166,15 @@ class MetadataLog:
             names = ", ".join(quoted(name) for name in line.shown)
             which = f"topic {names}" if line.count == 1 else f"{line.count} topics ({names}, ...)"
             if isinstance(line, OutageUpdate):
-                if line.first:
+                if line.first and line.reason in _RAISED_AT_ONCE:
+                    logger.warning(
+                        "%s: %s cannot be used: %s; asking for metadata again until this is fixed; until then "
+                        "queued records wait, and send raises this error at once",
+                        self._client_id,
+                        which,
+                        line.error,
+                    )
+                elif line.first:
                     logger.warning(
                         "%s: %s cannot be used: %s; asking for metadata again until this is fixed; until then "
                         "records wait, and send waits up to max.block.ms",

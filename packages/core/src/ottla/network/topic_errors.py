@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.config.wait_limit import WaitLimit
 from ottla.errors import BrokerError, ErrorCode, OttlaError, TopicUnavailableError, counted
 from ottla.network.cluster import Topic
+
+FINAL_TOPIC_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""Codes that waiting cannot fix: `send` raises them at once. Records that are queued wait for new metadata."""
 
 
 def not_available(
@@ -24,7 +29,7 @@ def not_available(
     if known is not None and known.leaders:
         why = f"partition {partition} does not exist; the topic has {len(known.leaders)}, counted from 0"
     elif known is not None and known.error is not ErrorCode.NONE:
-        cause = BrokerError(known.error)
+        cause = refusal(known.error)
         why = str(cause).rstrip(".")
     elif cause is not None:
         why = f"no broker answered; last error: {cause}"
@@ -39,6 +44,16 @@ def not_available(
     return error
 
 
+def refusal(code: ErrorCode) -> BrokerError:
+    """The error for a topic's code in metadata, where a missing right has more causes than in other responses."""
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        # Also the code for a topic that does not exist, if brokers create topics and this user may not.
+        return BrokerError(
+            code, "This user lacks a right for the topic; it needs Write, and Create if the topic does not exist"
+        )
+    return BrokerError(code)
+
+
 def no_servers(topic: str, fatal_error: OttlaError) -> TopicUnavailableError:
     """The error when every server refuses us."""
     error = TopicUnavailableError(f"topic {topic!r} is not available: {fatal_error}")
@@ -49,7 +64,7 @@ def no_servers(topic: str, fatal_error: OttlaError) -> TopicUnavailableError:
 def missing_partition(known: Topic, partition: int) -> TopicUnavailableError | None:
     """The error for records whose topic or partition no longer exists; None if both exist."""
     if known.error is not ErrorCode.NONE and not known.leaders:
-        cause = BrokerError(known.error)
+        cause = refusal(known.error)
         error = TopicUnavailableError(
             f"topic {known.name!r} cannot be used: {str(cause).rstrip('.')}; it may have been deleted, or this user "
             "may no longer describe it"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.accumulator.sequences import Sequences
-from ottla.errors import BrokerError, OttlaError, UnsupportedVersionError
+from ottla.errors import BrokerError, ErrorCode, OttlaError, UnsupportedVersionError
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.backoff import Backoff
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
@@ -136,12 +136,7 @@ class ProducerIdRequestSource:
             case RequestFailed(error=error):
                 assert isinstance(error, BrokerError), "other errors are retriable"
                 self._retry_at = now + self._backoff.delay(self._failures)
-                self._refuse(
-                    BrokerError(
-                        error.code,
-                        f"{error.code.meaning} The broker assigns no producer id; enable.idempotence=false needs none",
-                    )
-                )
+                self._refuse(BrokerError(error.code, _without_id(error.code)))
 
     def on_disconnect(
         self, request: CoordinatorRequest, error: OttlaError, now: float, *, written: bool = True
@@ -186,3 +181,14 @@ class ProducerIdRequestSource:
 
     def abort_pending(self, error: OttlaError) -> None:
         """Do nothing: no caller waits."""
+
+
+def _without_id(code: ErrorCode) -> str:
+    """Why records fail without a producer id, and what helps."""
+    if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        # Since 2.8 (KIP-679) Write for any topic is enough: who lacks it can write nothing without idempotence either.
+        return (
+            "This user gets no producer id, which idempotence takes: it needs Write for a topic, or IdempotentWrite "
+            "for the cluster if the brokers are older than 2.8"
+        )
+    return f"{code.meaning} The broker assigns no producer id; enable.idempotence=false needs none"

@@ -23,6 +23,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.acl_hints import needed
 from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.offsets import OffsetsToSend, TopicPartition
 from ottla.transactions.response_actions import (
@@ -73,7 +74,10 @@ class FindCoordinator(CoordinatorRequest):
     def handle(self, response: Any) -> CoordinatorFound | RequestFailed:
         """Return the coordinator, or the failure."""
         found = coordinator_in(response, self.key)
-        failure = self.failure(error_code(found.error_code))
+        code = error_code(found.error_code)
+        failure = self.failure(code)
+        if failure is not None and self.group and (right := needed(code, group=self.key)):
+            failure = RequestFailed(failure.action, BrokerError(code, f"{code.meaning}{right}"))
         if failure is None and (error := invalid_node(found)) is not None:
             failure = RequestFailed(TransactionErrorAction.RETRY, error)
         return failure or CoordinatorFound(found.node_id)
@@ -231,7 +235,7 @@ class TxnOffsetCommit(CoordinatorRequest):
             case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 return f"{code.meaning} It was for {offset}"
             case _:
-                return f"{code.meaning} It was for group {self.key!r}"
+                return f"{code.meaning}{needed(code, group=self.key) or f' It was for group {self.key!r}'}"
 
 
 _ABORTED_BY_COORDINATOR: Final = (

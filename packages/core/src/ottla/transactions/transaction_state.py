@@ -15,6 +15,7 @@ from ottla.concurrency.locks import LoggingLock
 from ottla.errors import (
     AbortableTransactionError,
     BrokerError,
+    DeliveryError,
     ErrorCode,
     FatalTransactionError,
     IllegalStateError,
@@ -24,6 +25,7 @@ from ottla.errors import (
 )
 from ottla.errors.robust_logger import robust_logger
 from ottla.network.cluster_ids import ClusterIds
+from ottla.transactions.acl_hints import needed
 from ottla.transactions.current_transaction import CurrentTransaction
 from ottla.transactions.pending_offsets import PendingOffsetCommits
 from ottla.transactions.pending_result import TransactionalRequestResult
@@ -182,7 +184,8 @@ class TransactionState:
     def refuse(self, error: OttlaError) -> None:
         """Fail the initialization; the caller may try again."""
         refusal = TransactionError(
-            f"the producer with transactional.id {self.transactional_id!r} could not be initialized: {error}; fix "
+            f"the producer with transactional.id {self.transactional_id!r} could not be initialized: "
+            f"{_reason(error, self.transactional_id)}; fix "
             "the cause, then call init_transactions again"
         )
         refusal.__cause__ = error
@@ -193,14 +196,14 @@ class TransactionState:
         """Fail the open transaction; it can only be aborted. A shared one is aborted by its owner."""
         if self.state in (State.JOINED, State.LEAVING):
             shared = AbortableTransactionError(
-                f"the shared transaction of {self.transactional_id!r} cannot be committed: {cause}; its owner has to "
-                "abort it; close this producer"
+                f"the shared transaction of {self.transactional_id!r} cannot be committed: "
+                f"{_reason(cause, self.transactional_id)}; its owner has to abort it; close this producer"
             )
             self._fail_for_good(shared, cause)
             return
         error = AbortableTransactionError(
-            f"the transaction of {self.transactional_id!r} cannot be committed: {cause}; call abort_transaction, then "
-            "begin another one"
+            f"the transaction of {self.transactional_id!r} cannot be committed: "
+            f"{_reason(cause, self.transactional_id)}; call abort_transaction, then begin another one"
         )
         error.__cause__ = cause
         self.cause = error
@@ -225,8 +228,8 @@ class TransactionState:
             return
         maybe = ". The transaction may have been committed before" if self.current.maybe_committed else ""
         error = FatalTransactionError(
-            f"the producer with transactional.id {self.transactional_id!r} failed permanently: {cause}; it was "
-            f"{self.state.value}{maybe}. Close it and make a new one"
+            f"the producer with transactional.id {self.transactional_id!r} failed permanently: "
+            f"{_reason(cause, self.transactional_id)}; it was {self.state.value}{maybe}. Close it and make a new one"
         )
         self._fail_for_good(error, cause)
 
@@ -251,6 +254,22 @@ class TransactionState:
         self.lock.log(logger, logging.ERROR, "%s: the producer failed permanently: %s", self.client_id, error)
         self.end_result(error)
         self.drop(error)
+
+
+def _reason(cause: OttlaError, transactional_id: str) -> str:
+    """The cause as a part of a sentence, with the right that is missing, or with what the code of a broker hides."""
+    refusal = cause.__cause__ if isinstance(cause, DeliveryError) else cause
+    hint = ""
+    if isinstance(refusal, BrokerError):
+        hint = needed(refusal.code, transactional_id=transactional_id)
+        if refusal.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            # With KIP-890 the coordinator's own abort has this code, too.
+            hint = (
+                " The transaction may have been open for longer than transaction.timeout.ms, so that its coordinator "
+                "has aborted it; or another producer has the transactional id"
+            )
+    text = str(cause).removesuffix(".")
+    return f"{text}.{hint.removesuffix('.')}" if hint else text
 
 
 def _copy(error: OttlaError) -> OttlaError:

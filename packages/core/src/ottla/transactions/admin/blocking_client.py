@@ -26,7 +26,7 @@ from ottla.network.cluster import Topic
 from ottla.network.metadata import Metadata
 from ottla.protocol import Message
 from ottla.protocol.messages.metadata import METADATA, MetadataRequest, MetadataResponse
-from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
 from ottla.transactions.admin.named_coordinator import named, named_together
 from ottla.transactions.coordinator_request import CoordinatorRequest

@@ -25,7 +25,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.offsets import OffsetAndMetadata
 

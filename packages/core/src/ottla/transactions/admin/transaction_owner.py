@@ -15,7 +15,7 @@ import attrs
 from ottla.errors import BrokerError, ErrorCode, ProducerFencedError, TransactionError, error_code, quoted
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
-from ottla.transactions.admin.acl_hints import needed
+from ottla.transactions.acl_hints import needed
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.completion import FENCED, Outcome, outcome_of
 from ottla.transactions.admin.descriptions import COMPLETE, EMPTY, described
