@@ -205,6 +205,12 @@ def test_the_java_round_robin_partitioner_has_a_counterpart(name: str) -> None:
         ("key.serializer", "org.apache.kafka.common.serialization.LongSerializer", "ottla.serializers"),
         ("key.serializer", "com.acme.StringSerializer", "is the name of a class, and Ottla loads none by its name"),
         ("partitioner.class", "com.acme.Mine$Inner", "ottla.partitioners"),
+        (
+            "value.serializer",
+            "io.confluent.kafka.serializers.KafkaAvroSerializer",
+            "is a Java class; write 'avro', of ottla-serializer-schema-registry",
+        ),
+        ("key.serializer", "KafkaProtobufSerializer", "write 'protobuf', of ottla-serializer-schema-registry"),
         ("partitioner.class", "shop.plugins.ByCustomer", "is the name of a class, and Ottla loads none by its name"),
         (
             "partitioner.class",

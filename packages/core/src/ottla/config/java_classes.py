@@ -17,6 +17,11 @@ SERIALIZERS: Final = {
     "BytesSerializer": "bytes",
     "StringSerializer": "string",
 }
+_OF_THE_REGISTRY: Final = {
+    "KafkaAvroSerializer": "avro",
+    "KafkaJsonSchemaSerializer": "json-schema",
+    "KafkaProtobufSerializer": "protobuf",
+}
 PARTITIONERS: Final = {"RoundRobinPartitioner": "round_robin", "RoundRobin": "round_robin"}
 
 _REMOVED: Final = {
@@ -51,7 +56,12 @@ def serializer() -> ValueType:
     remedy = 'write the name of a plugin of the group ottla.serializers instead, such as "string", or a function'
 
     def parse(raw: object) -> PluginChoice:
-        return _name(raw, SERIALIZERS, remedy) if isinstance(raw, str) else choice_of(raw, allowed)
+        if not isinstance(raw, str):
+            return choice_of(raw, allowed)
+        plugin = _OF_THE_REGISTRY.get(raw.strip().rpartition(".")[2])
+        if plugin is None:
+            return _name(raw, SERIALIZERS, remedy)
+        raise ValueError(f"{brief(raw)} is a Java class; write {plugin!r}, of ottla-serializer-schema-registry")
 
     annotation = "PluginOf[Serializer] | Callable[[Any], bytes | None]"
     return ValueType(allowed=allowed, parse=parse, annotation=annotation, kind="serializer")
