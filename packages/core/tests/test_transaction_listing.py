@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import attrs
 import pytest
 
-from ottla.transactions import TransactionListing
+from ottla.cli.transactions import show_transactions, transactions_document
+from ottla.transactions import FoundTransactions, TransactionListing
 
 BEGUN = 1_000_000
 LASTS = 60_000
@@ -49,3 +53,12 @@ def test_an_ongoing_transaction_ends_by_its_writer_or_its_timeout(passed_ms: int
 
     assert ongoing.open
     assert ongoing.next_event(now_ms=BEGUN + passed_ms).endswith(f"else its coordinator aborts it {event}")
+
+
+def test_a_group_that_the_user_may_not_describe_is_shown_as_that(capsys: pytest.CaptureFixture[str]) -> None:
+    found = FoundTransactions([attrs.evolve(listing("Empty"), offsets_denied=True)], {})
+    show_transactions(found, "orders")
+
+    assert "this user may not describe the group" in capsys.readouterr().out
+    [entry] = json.loads(transactions_document(found))["transactional_ids"]
+    assert entry["offsets_denied"] is True

@@ -20,6 +20,7 @@ from ottla.transactions.admin.found_transactions import not_asked
 _NONE: Final = "No coordinator knows a transactional id that begins with {!r}, or this user may describe none."
 
 _OFFSETS: Final = "offsets of the group of the same name"
+_DENIED: Final = "this user may not describe the group"
 
 _SHOWN: Final = 100
 """Partitions in one cell of the table; the JSON contains all."""
@@ -78,7 +79,9 @@ def _cells(each: TransactionListing, now_ms: int) -> Sequence[str]:
         f"{each.producer_id}/{each.epoch}",
         _some([f"{topic}-{partition}" for topic, partition in each.partitions]),
         each.next_event(now_ms=now_ms),
-        _some([f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets]),
+        _DENIED
+        if each.offsets_denied
+        else _some([f"{one.topic}-{one.partition}: {one.offset} {one.metadata}".rstrip() for one in each.offsets]),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from ottla.errors import BrokerError, ErrorCode, TransactionError
 from ottla.protocol.messages.describe_transactions import TransactionState
 from ottla.transactions.admin.blocking_client import DEFAULT_TIMEOUT, BlockingClient, blocking_client
 from ottla.transactions.admin.descriptions import described_everywhere, partitions_of
@@ -25,6 +26,7 @@ class TransactionListing:
 
     `partitions` are those that the open transaction has written to; `offsets` are those that the group of the same name
     has committed, where writers such as Spark's keep their markers.
+    With `offsets_denied`, the user may not describe the group, and `offsets` is empty.
     """
 
     transactional_id: str
@@ -35,6 +37,7 @@ class TransactionListing:
     timeout_ms: int
     partitions: tuple[tuple[str, int], ...]
     offsets: tuple[GroupOffset, ...]
+    offsets_denied: bool = False
 
     @property
     def open(self) -> bool:
@@ -81,8 +84,7 @@ def list_transactions_with(client: BlockingClient, prefix: str) -> FoundTransact
 
 
 def _inspected(client: BlockingClient, state: TransactionState, missing: Collection[int]) -> TransactionListing:
-    group = state.transactional_id
-    known = client.coordinator(group, group=True) not in missing
+    offsets = _offsets(client, state.transactional_id, missing)
     return TransactionListing(
         transactional_id=state.transactional_id,
         state=state.transaction_state,
@@ -91,5 +93,18 @@ def _inspected(client: BlockingClient, state: TransactionState, missing: Collect
         started_ms=state.transaction_start_time_ms,
         timeout_ms=state.transaction_timeout_ms,
         partitions=partitions_of(state),
-        offsets=tuple(committed_by_group(client, group)) if known else (),
+        offsets=offsets or (),
+        offsets_denied=offsets is None,
     )
+
+
+def _offsets(client: BlockingClient, group: str, missing: Collection[int]) -> tuple[GroupOffset, ...] | None:
+    """The offsets of a group, none if its coordinator is *missing*; None if the user may not describe the group."""
+    try:
+        known = client.coordinator(group, group=True) not in missing
+        return tuple(committed_by_group(client, group)) if known else ()
+    except TransactionError as error:
+        cause = error.__cause__
+        if isinstance(cause, BrokerError) and cause.code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            return None
+        raise
