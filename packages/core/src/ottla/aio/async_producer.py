@@ -330,7 +330,9 @@ class AsyncProducer(metaclass=ListedWithoutHints):
             with producer._call_times.flush.timed(producer._clock):
                 in_time = await self._flushes.flush(timeout)
             await LaterTurn()  # behind the callbacks of the completed records
-            return report_of_flush(producer._report, timeout, in_time=in_time, lock_timeout=ON_A_LOOP)
+            return report_of_flush(
+                producer._report, timeout, in_time=in_time, obstacle=producer._obstacle, lock_timeout=ON_A_LOOP
+            )
 
     async def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest; see `Producer.close`.

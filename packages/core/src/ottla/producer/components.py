@@ -11,6 +11,7 @@ from ottla.accumulator.build import Queueing
 from ottla.concurrency.environment import Environment
 from ottla.config import ProducerConfig
 from ottla.config.in_force import SettingsInForce, replaced
+from ottla.errors import OttlaError
 from ottla.metrics import MetricValues
 from ottla.network.metadata import Metadata
 from ottla.plugins.selection import Plugins
@@ -86,6 +87,10 @@ class Engine:
         if settings.get("client.id") in ("", None):
             return replaced(settings, "client.id", client_id, source="generated")
         return settings
+
+    def obstacle(self) -> OttlaError | None:
+        """What keeps queued records from brokers, if an error is known that does. For any thread, without a lock."""
+        return self.metadata.last_error or self.queueing.accumulator.last_error()
 
     def set_interceptors_apart(self) -> None:
         """Have no callback wait for an interceptor any more: one may be what the I/O thread hangs in."""

@@ -113,7 +113,7 @@ class Producer(metaclass=ListedWithoutHints):
         self._serializer = serializer = assembly.build_serializer(engine)
         self._serialize, self._takes_bytes = serializer.serialize, not serializer.changes_bytes
         self._checked_callback: object = UNCHECKED
-        self._report = reports_of(queueing.accumulator, engine.transactions)
+        self._report, self._obstacle = reports_of(queueing.accumulator, engine.transactions), engine.obstacle
         self._lifecycle = Lifecycle(
             engine.io_thread,
             queueing.accumulator,
@@ -489,7 +489,7 @@ class Producer(metaclass=ListedWithoutHints):
         with self._accumulator.unretrieved.reporting():
             with self._call_times.flush.timed(self._clock):
                 in_time = self._accumulator.flush(timeout=timeout)
-            return report_of_flush(self._report, timeout, in_time=in_time)
+            return report_of_flush(self._report, timeout, in_time=in_time, obstacle=self._obstacle)
 
     def close(self, timeout: float | None = None) -> DeliveryReport:
         """Refuse new records, send queued ones for at most *timeout* seconds, fail the rest, and stop.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.accumulator.accumulator import RecordAccumulator
 from ottla.accumulator.delivery_counts import Report
 from ottla.accumulator.hanging_plugins import LOCK_TIMEOUT_SECONDS
-from ottla.errors import DeliveryError, FlushTimeoutError, UndeliveredError, counted
+from ottla.errors import DeliveryError, FlushTimeoutError, OttlaError, UndeliveredError, counted
 from ottla.results import DeliveryReport
 
 if TYPE_CHECKING:
@@ -44,13 +45,23 @@ def reports_of(accumulator: RecordAccumulator, transactions: Transactions | None
 
 
 def report_of_flush(
-    take_report: TakeReport, timeout: float | None, *, in_time: bool, lock_timeout: float = LOCK_TIMEOUT_SECONDS
+    take_report: TakeReport,
+    timeout: float | None,
+    *,
+    in_time: bool,
+    obstacle: Callable[[], OttlaError | None],
+    lock_timeout: float = LOCK_TIMEOUT_SECONDS,
 ) -> DeliveryReport:
-    """The counts since the last report; raises FlushTimeoutError or UndeliveredError as `Producer.flush` does."""
+    """The counts since the last report; raises FlushTimeoutError or UndeliveredError as `Producer.flush` does.
+
+    *obstacle* is the error of the last attempts, if pending records have one; a FlushTimeoutError shows it.
+    """
     # A program that calls flush again after a time-out is not to lose the errors of records that have failed by now.
     report, unretrieved, error = take_report(lock_timeout=lock_timeout, leave_errors=not in_time)
     if not in_time:
-        raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}")
+        last = obstacle() if report.pending else None
+        why = f"; last error: {last}" if last is not None else ""
+        raise FlushTimeoutError(report, f"flush ran out of time after {timeout} s: {report}{why}") from last
     if unretrieved:
         raise undelivered(report, unretrieved, error) from error
     return report
