@@ -38,6 +38,12 @@ def clusters(broker: KafkaCluster) -> Iterator[TwoClusters]:
         yield both
 
 
+def find_group(talk: Conversation) -> None:
+    """Ask for the coordinator of the group, which creates the topic of its offsets."""
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+    talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
+
+
 def test_producer_ids_are_given_as_by_a_real_broker(clusters: TwoClusters) -> None:
     def script(talk: Conversation) -> None:
         owner = Owner(talk, clusters)
@@ -194,6 +200,7 @@ def test_fenced_producers_are_refused_as_by_a_real_broker(clusters: TwoClusters)
 
 def test_transactions_that_last_too_long_end_as_at_a_real_broker(clusters: TwoClusters) -> None:
     def script(talk: Conversation) -> None:
+        find_group(talk)
         owner = Owner(talk, clusters)
         owner.initialize("new", timeout=500)
         owner.begin()
@@ -216,8 +223,7 @@ def test_transactions_that_last_too_long_end_as_at_a_real_broker(clusters: TwoCl
 def test_offsets_are_committed_as_at_a_real_broker(clusters: TwoClusters) -> None:
     def script(talk: Conversation) -> None:
         owner = Owner(talk, clusters)
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
+        find_group(talk)
         owner.initialize("new")
         owner.commit_offsets("without a transaction, version 4", version=4)
         if owner.versions.commit_offsets < SINCE_KIP_890.commit_offsets:
@@ -258,8 +264,7 @@ def test_each_version_of_requests_is_answered_as_by_a_real_broker(clusters: TwoC
         pytest.skip("a real broker's coordinator fails then, and is busy with the transaction for ever")
 
     def script(talk: Conversation) -> None:
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
+        find_group(talk)
         owner = Owner(talk, clusters, versions=versions)
         owner.initialize("new")
         for commit in (True, False):
@@ -460,8 +465,7 @@ def test_members_of_groups_are_judged_as_by_a_real_broker(
 
 def test_groups_are_added_to_transactions_as_at_a_real_broker(clusters: TwoClusters) -> None:
     def script(talk: Conversation) -> None:
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
-        talk.ask("the group's coordinator", FIND_COORDINATOR, 4, find, until_not_busy=True)
+        find_group(talk)
         owner = Owner(talk, clusters)
         owner.add_group("before any InitProducerId", who=(1, 0))
         owner.initialize("new")
