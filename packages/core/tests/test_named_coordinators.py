@@ -187,6 +187,12 @@ def test_a_broker_is_believed_if_the_others_do_not_answer_in_time(monkeypatch: p
         assert client.coordinator(ID) == 1
 
 
+def test_a_call_with_little_time_has_half_of_it_left_for_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_coordinator, "WITHIN", 4.0)
+    with placed(silent=(2, 3)) as place, sharing(place.settings(1), timeout=4.0) as owner:
+        assert owner.open(ID).epoch == 0
+
+
 def test_the_first_answer_of_another_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_coordinator, "WITHIN", 1_000.0)
     with placed(silent=(2,)) as place, blocking_client(place.settings(1), timeout=1_000) as client:

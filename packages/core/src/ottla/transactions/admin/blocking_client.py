@@ -296,7 +296,7 @@ class BlockingClient:
 
         A broker is asked again after a lost connection or a retriable code. If some have answered, the others have half
         of the time that is left, or until they leave the cluster. With *first*, one response is enough, and none if no
-        broker can be reached. Raises UnsupportedVersionError.
+        broker can be reached, or half of the time is over. Raises UnsupportedVersionError.
         """
         started_at = self._clock()
         until = started_at + (self._limit()[0] - started_at) / 2
@@ -317,9 +317,10 @@ class BlockingClient:
                         self._last_error = question.error
             cluster = self._metadata.cluster
             gone = not cluster.bootstrap and questions and not questions.keys() & cluster.brokers.keys()
-            if answers and (gone or now >= until <= self._polled_at):  # else responses may have arrived in a stop
+            late = now >= until <= self._polled_at  # else responses may have arrived in a stop
+            if answers and (gone or late):
                 break
-            if first and (answers or self._client.obstacles.all_failed(questions, since=started_at)):
+            if first and (answers or late or self._client.obstacles.all_failed(questions, since=started_at)):
                 break
             if questions:
                 self._pass(f"no response to {message.name} from broker {', '.join(map(str, questions))}")

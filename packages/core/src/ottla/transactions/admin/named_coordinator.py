@@ -28,7 +28,7 @@ OTHERS: Final = 3
 """Brokers that are asked at once whether another one is the coordinator; the first answer counts."""
 
 WITHIN: Final = 2.0
-"""Seconds for that answer, after which the word of the broker itself counts."""
+"""Seconds for that answer, or half of the time that is left; then the word of the broker itself counts."""
 
 _FIRST_WITH_MANY_KEYS = 4
 
@@ -85,7 +85,7 @@ def _from_another(
     if not asked:
         return None
     try:
-        with client.within(WITHIN):
+        with client.within(2 * WITHIN):  # of which the first answer has half
             answers, _silent = client.ask_each(FIND_COORDINATOR, asked, lambda _response: 0, first=True)
     except (TransactionTimeoutError, UnsupportedVersionError):
         return None
