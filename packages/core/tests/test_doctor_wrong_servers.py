@@ -113,7 +113,7 @@ def test_an_address_that_drops_packets_is_not_reported_as_refusing() -> None:
             examination = examine({"bootstrap.servers": f"{host}:{port}"}, timeout=IMPATIENT)
 
     [finding] = of(examination, Step.TCP)
-    assert "the connection was neither accepted nor refused within 0.2 s" in finding.message
+    assert re.search(r"the connection was neither accepted nor refused within \d\.\d s", finding.message)  # measured
     assert "firewalls" in finding.remedy
 
 
