@@ -91,6 +91,7 @@ def test_a_lost_commit_concerns_one_transaction_only() -> None:
 
     assert (lost.maybe_committed, lost.commit_refused_at) == (True, 1.0)
     assert lost.after_refused_commit(2.0).commit_refused_at == 1.0
+    assert lost.after_lost_commit().after_refused_commit(2.0).commit_refused_at == 2.0
     assert (ended.maybe_committed, ended.commit_refused_at) == (False, None)
     assert (completed.maybe_committed, completed.commit_refused_at) == (False, None)
 

@@ -22,6 +22,7 @@ from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulatio
 from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
 from ottla_testkit.simulation.planned_faults import (
     CutConnections,
+    HalfOpenConnections,
     MovedGroupCoordinator,
     ReplacedCoordinator,
     UnreachableBroker,
@@ -136,12 +137,8 @@ def test_an_outdated_coordinator_without_the_topic_ends_nothing(
     assert cluster.topics["new"].committed(0) == [b"2"]
 
 
-@pytest.mark.rule("producer.transactions.in-doubt")
-@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE])
-def test_a_lost_commit_is_not_called_aborted_by_an_outdated_coordinator(
-    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program that believed it would write the records once more."""
+def refuse_ends(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
+    """Let outdated coordinators refuse each commit and abort with this code."""
     answer = OutdatedCoordinator.answer
 
     def refusing(
@@ -151,6 +148,15 @@ def test_a_lost_commit_is_not_called_aborted_by_an_outdated_coordinator(
         return ask(self.current, code) if message is END_TXN else content
 
     monkeypatch.setattr(OutdatedCoordinator, "answer", refusing)
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE])
+def test_a_lost_commit_is_not_called_aborted_by_an_outdated_coordinator(
+    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that believed it would write the records once more."""
+    refuse_ends(monkeypatch, code)
     cluster = SimulatedCluster.of(1, 2)
     cluster.create("t", 2)
     simulation = Simulation(cluster, seed=1)
@@ -182,6 +188,46 @@ def test_a_lost_commit_is_not_called_aborted_by_an_outdated_coordinator(
 
     assert cluster.refused_by_outdated > 2
     assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.rule("producer.transactions.in-doubt")
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_another_broker_is_asked_about_a_coordinator_that_refuses(
+    seed: int, monkeypatch: pytest.MonkeyPatch, *, lost: bool
+) -> None:
+    """The outdated one names itself; it may refuse again long after its first refusal, when the response was lost."""
+    refuse_ends(monkeypatch, ErrorCode.INVALID_TXN_STATE)
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=seed)
+    simulation.network.wire = LinkConditions(round_trip=ROUND_TRIP)
+    plan(
+        simulation, [ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=14.0)]
+    )
+    if lost:
+        plan(
+            simulation,
+            [
+                HalfOpenConnections(at=8.95, broker=2, out=False, back=True),  # the commit is carried out
+                UnreachableBroker(at=8.95, seconds=6.0, broker=2, black_hole=False),
+            ],
+        )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0, "request.timeout.ms": 4_000})
+
+    def program() -> None:
+        producer.init_transactions()
+        for number in range(2):
+            producer.begin_transaction()
+            producer.send("t", b"%d" % number, timestamp_ms=1).result()
+            producer.commit_transaction()
+            simulation.sleep(max(0.0, 8.5 - simulation.clock()))
+        producer.close()
+
+    simulation.run(program)
+
+    assert 1 <= cluster.refused_by_outdated <= 1 + lost
+    assert cluster.topics["t"].committed(0) == [b"0", b"1"]
 
 
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:

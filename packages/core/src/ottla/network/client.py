@@ -152,13 +152,17 @@ class NetworkClient:
         at = connection.retry_at if connection.stage is DISCONNECTED else connection.throttled_until
         return at if at > now else float("inf")
 
-    def least_loaded(self, now: float, *, metadata_first: bool = True) -> int | None:
+    def least_loaded(self, now: float, *, metadata_first: bool = True, doubted: int | None = None) -> int | None:
         """The node id of the least busy broker that takes a request now, or None if no broker does. Never blocks.
 
         If the best broker has no connection, this begins to connect to it. With *metadata_first*, None as well while a
-        metadata update is due.
+        metadata update is due. The broker *doubted* is chosen only if no other one can be reached.
         """
-        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now)
+        brokers = self._metadata.cluster.brokers
+        others = [broker for node, broker in brokers.items() if node != doubted]
+        connection = self._connections.least_loaded(others, now)
+        if doubted in brokers and (connection is None or connection.slow_at <= now):
+            connection = self._connections.least_loaded(brokers.values(), now)
         if connection is None:
             return None
         takes = self._opener.takes(connection, now)

@@ -100,7 +100,7 @@ class CoordinatorRequestSender:
     def _send(self, coordinator_request: CoordinatorRequest, now: float) -> float:
         node = self._request_source.node(coordinator_request)
         if node is None:
-            node = self._client.least_loaded(now)
+            node = self._client.least_loaded(now, doubted=coordinator_request.doubted)
             if node is None:
                 return self._client.next_try(now)
         elif not self._client.ready(node, now):

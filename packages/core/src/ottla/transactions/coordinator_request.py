@@ -67,6 +67,11 @@ class CoordinatorRequest(abc.ABC):
         """The group id of the request; in FindCoordinator also the transactional id."""
         return ""
 
+    @property
+    def doubted(self) -> int | None:
+        """A broker to send the request to only if no other one can be asked."""
+        return None
+
     @abc.abstractmethod
     def build(self, version: int) -> Any:
         """Return the request as a protocol struct for a version."""

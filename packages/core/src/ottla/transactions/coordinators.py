@@ -16,6 +16,7 @@ class Coordinators:
         self._transactional_id = transactional_id
         self._transaction: int | None = None
         self._groups: dict[str, int] = {}
+        self._doubted: int | None = None
 
     def node(self, request: CoordinatorRequest) -> int | None:
         """The receiver of a request, or None for any broker, or for a coordinator that has to be found first."""
@@ -35,7 +36,7 @@ class Coordinators:
             return request
         if request.target is Target.GROUP:
             return FindCoordinator(key=request.key, group=True)
-        return FindCoordinator(key=self._transactional_id, group=False)
+        return FindCoordinator(key=self._transactional_id, group=False, doubted=self._doubted)
 
     def learn(self, request: CoordinatorRequest, node: int) -> None:
         """Note the coordinator that a FindCoordinator request found."""
@@ -43,6 +44,19 @@ class Coordinators:
             self._groups[request.key] = node
         else:
             self._transaction = node
+            if node == self._doubted:
+                self._doubted = None
+
+    def doubt(self) -> None:
+        """Note that the transaction's coordinator may have been replaced: who it is, another broker is asked.
+
+        Until another one names it, or `end_doubt`.
+        """
+        self._doubted = self._transaction
+
+    def end_doubt(self) -> None:
+        """Ask any broker again who the transaction's coordinator is."""
+        self._doubted = None
 
     def forget(self, request: CoordinatorRequest) -> None:
         """Forget a coordinator that did not answer or is no longer coordinator; the next attempt finds it again."""

@@ -21,7 +21,8 @@ class CurrentTransaction:
     `all_records_queued`: the call that ends it has queued every record.
     `needs_new_epoch`: the next transaction must not begin in this epoch.
     `maybe_committed`: a commit of it may have been carried out, because its response was lost.
-    `commit_refused_at`: when a broker that may be no coordinator any more has refused its commit first.
+    `commit_refused_at`: when a broker that may be no coordinator any more has refused its commit first, or first after
+    a response to it was lost.
     """
 
     version: int | None = None
@@ -77,8 +78,11 @@ class CurrentTransaction:
         return attrs.evolve(self, maybe_started=True)
 
     def after_lost_commit(self) -> Self:
-        """Return the transaction as one that may be committed, because a response was lost."""
-        return attrs.evolve(self, maybe_committed=True)
+        """Return the transaction as one that may be committed, because a response was lost.
+
+        A refusal before that says nothing about the commit that was lost.
+        """
+        return attrs.evolve(self, maybe_committed=True, commit_refused_at=None)
 
     def after_refused_commit(self, now: float) -> Self:
         """Return the transaction as one whose commit was refused, perhaps by an outdated coordinator."""

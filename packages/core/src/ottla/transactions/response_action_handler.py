@@ -109,6 +109,7 @@ class ResponseActionHandler:
         ended = state.current.end(next_epoch_assigned=next_epoch is not None)
         if next_epoch is not None:
             state.sequences.take_producer_id(next_epoch)
+        self._coordinators.end_doubt()
         if action.forgotten:
             state.sequences.end_with_other_topics()
         state.current = ended
@@ -120,6 +121,7 @@ class ResponseActionHandler:
         initializing = state.state is State.INITIALIZING
         if self._may_be_outdated(request, error, now):
             state.current = state.current.after_refused_commit(now)
+            self._coordinators.doubt()
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
@@ -152,9 +154,10 @@ class ResponseActionHandler:
         With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
         another one is the coordinator, may only know the epoch before, as one that is being committed: it then answers
         PRODUCER_FENCED. Or it knows the epoch, but not the transaction: INVALID_TXN_STATE
-        (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more. It
-        says the same if the producer is fenced, or its transaction was aborted. If the response to a commit was lost,
-        it is asked for a while: a program writes again what it takes for aborted.
+        (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more: at
+        another broker, because the outdated one names itself. It says the same if the producer is fenced, or its
+        transaction was aborted. If the response to a commit was lost, it is asked for a while: a program writes again
+        what it takes for aborted.
         """
         current = self._state.current
         refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED

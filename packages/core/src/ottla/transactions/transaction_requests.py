@@ -50,6 +50,7 @@ class FindCoordinator(CoordinatorRequest):
 
     key: str
     group: bool
+    doubted: int | None = None
 
     message = FIND_COORDINATOR
     target = Target.ANY
