@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,10 +91,14 @@ def test_an_outdated_coordinator_ends_no_transaction(version: int, *, commit: bo
 
 @pytest.mark.rule("producer.transactions.end-confirmed")
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+@pytest.mark.parametrize(("others", "unaware"), [((2,), 2.0), ((2, 3), 8.0)])
 def test_an_outdated_coordinator_without_the_topic_ends_nothing(
-    code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+    code: ErrorCode, others: Sequence[int], unaware: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it knows of topics and rights is as old as what it knows of transactions."""
+    """What it knows of topics and rights is as old as what it knows of transactions.
+
+    If it stays outdated for longer than it is believed, a third broker has named the other coordinator by then.
+    """
     answer = OutdatedCoordinator.answer
 
     def without_topic(
@@ -104,7 +108,7 @@ def test_an_outdated_coordinator_without_the_topic_ends_nothing(
         return ask(self.current, code) if refuses else answer(self, message, transactional_id, ask)
 
     monkeypatch.setattr(OutdatedCoordinator, "answer", without_topic)
-    cluster = SimulatedCluster.of(1, 2)
+    cluster = SimulatedCluster.of(1, *others)
     cluster.transaction_version = 1
     cluster.create("t", 1)
     simulation = Simulation(cluster, seed=1)
@@ -113,7 +117,7 @@ def test_an_outdated_coordinator_without_the_topic_ends_nothing(
     plan(
         simulation,
         [
-            ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=2.0),
+            ReplacedCoordinator(at=2.0, seconds=6.0, broker=1, next_coordinator=2, elected=0.5, unaware=unaware),
             CutConnections(at=end_at, broker=2, graceful=False),
             UnreachableBroker(at=end_at, seconds=1.0, broker=2, black_hole=False),
         ],
