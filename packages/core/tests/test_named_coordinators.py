@@ -206,3 +206,15 @@ def test_of_two_that_both_call_themselves_coordinator_none_is_asked() -> None:
             client.find_coordinators(["a", "b"])
             with pytest.raises(TransactionTimeoutError, match="COORDINATOR_NOT_AVAILABLE"):
                 client.coordinator("a")
+
+
+def test_a_coordinator_that_two_have_claimed_to_be_is_not_believed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the other one does not answer then."""
+    with placed(brokers=2) as place:
+        place.replace()
+        with blocking_client(place.settings(1), timeout=4.0) as client:
+            client.find_coordinators(["a", "b"])
+            monkeypatch.setattr(named_coordinator, "WITHIN", 0.0)
+            client.find_coordinators(["a", "b"])
+            with pytest.raises(TransactionTimeoutError, match="COORDINATOR_NOT_AVAILABLE"):
+                client.coordinator("a")

@@ -546,9 +546,11 @@ def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broke
     return connections, brokers
 
 
-def chosen(connections: Connections, brokers: Sequence[Broker], now: float = 0.0) -> set[int]:
+def chosen(
+    connections: Connections, brokers: Sequence[Broker], now: float = 0.0, *, doubted: int | None = None
+) -> set[int]:
     """The brokers that are chosen in fifty tries."""
-    picks: list[Connection | None] = [connections.least_loaded(brokers, now) for _ in range(50)]
+    picks: list[Connection | None] = [connections.least_loaded(brokers, now, doubted=doubted) for _ in range(50)]
     return {pick.broker.id for pick in picks if pick is not None}
 
 
@@ -572,6 +574,17 @@ def test_a_broker_that_does_not_answer_is_the_last_choice() -> None:
     assert chosen(*connections_of(a=coming, b=new), now=SLOW_AFTER) == {1}
     assert chosen(*connections_of(a=coming, b=negotiating, c=new), now=SLOW_AFTER) == {1}
     assert chosen(*connections_of(a=coming, b=coming, c=coming, d=new), now=SLOW_AFTER) == {0, 1, 2}
+
+
+@pytest.mark.rule("producer.transactions.elsewhere")
+def test_a_doubted_broker_is_chosen_before_an_unresponsive_one() -> None:
+    coming, new, idle, busy = (Stage.CONNECTING, 0), (Stage.DISCONNECTED, 0), (Stage.READY, 0), (Stage.READY, 2)
+
+    assert chosen(*connections_of(a=idle, b=busy), doubted=0) == {1}
+    assert chosen(*connections_of(a=idle, b=new), doubted=0) == {1}
+    assert chosen(*connections_of(a=new, b=coming), doubted=0) == {1}
+    assert chosen(*connections_of(a=idle, b=coming), doubted=0, now=SLOW_AFTER) == {0}
+    assert chosen(*connections_of(a=idle), doubted=0) == {0}
 
 
 @pytest.mark.rule("network.least-loaded")

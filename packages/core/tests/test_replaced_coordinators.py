@@ -234,6 +234,33 @@ def test_another_broker_is_asked_about_a_coordinator_that_refuses(
     assert cluster.topics["t"].committed(0) == [b"0", b"1"]
 
 
+@pytest.mark.rule("producer.transactions.elsewhere")
+@pytest.mark.parametrize("seed", range(8))
+def test_after_a_refusal_another_broker_is_asked_for_the_coordinator(seed: int) -> None:
+    """One that controllers cannot reach would name itself for as long as that lasts."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=seed)
+    plan(
+        simulation,
+        [ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0)],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0})
+
+    def program() -> None:
+        producer.init_transactions()
+        for number in range(3):
+            with producer.transaction():
+                producer.send("t", b"%d" % number, timestamp_ms=1)
+            simulation.sleep(max(0.0, 3.0 - simulation.clock()))
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.refused_by_outdated
+    assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2"]
+
+
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:
     return AddPartitionsToTxn("x", WHO, partitions)
 

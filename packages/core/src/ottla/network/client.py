@@ -158,11 +158,7 @@ class NetworkClient:
         If the best broker has no connection, this begins to connect to it. With *metadata_first*, None as well while a
         metadata update is due. The broker *doubted* is chosen only if no other one can be reached.
         """
-        brokers = self._metadata.cluster.brokers
-        others = [broker for node, broker in brokers.items() if node != doubted]
-        connection = self._connections.least_loaded(others, now)
-        if doubted in brokers and (connection is None or connection.slow_at <= now):
-            connection = self._connections.least_loaded(brokers.values(), now)
+        connection = self._connections.least_loaded(self._metadata.cluster.brokers.values(), now, doubted=doubted)
         if connection is None:
             return None
         takes = self._opener.takes(connection, now)

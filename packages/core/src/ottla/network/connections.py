@@ -13,7 +13,8 @@ from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
-_SLOW = 3_000
+_DOUBTED = 3_000
+_SLOW = 4_000
 
 MOST_SLOW: Final = 3
 """So many attempts to connect may be slow at once; then no further broker is tried until one of them ends."""
@@ -77,11 +78,11 @@ class Connections:
                 continue  # none, or its response has just come
         return min(times, default=None)
 
-    def least_loaded(self, brokers: Collection[Broker], now: float) -> Connection | None:
+    def least_loaded(self, brokers: Collection[Broker], now: float, *, doubted: int | None = None) -> Connection | None:
         """The connection for the next request; a random one of the best.
 
         Ready connections are preferred, first those with the fewest requests in flight; then one being set up; then a
-        new one; then one whose broker does not answer.
+        new one; then that of the broker *doubted*; then one whose broker does not answer.
         """
         slow = [connection for connection in self.all if connection.slow_at <= now]
         slow_rank = _SLOW if len(slow) < MOST_SLOW else _SETTING_UP
@@ -90,9 +91,9 @@ class Connections:
             # Brokers that are not chosen get no connection object: each round iterates over all of them.
             connection = self._by_node.get(broker.id)
             if connection is None or connection.may_connect(now):
-                ranked.append((_MAY_CONNECT, broker))
+                ranked.append((_DOUBTED if broker.id == doubted else _MAY_CONNECT, broker))
             elif connection.may_send(now):
-                ranked.append((len(connection.in_flight), broker))
+                ranked.append((_DOUBTED if broker.id == doubted else len(connection.in_flight), broker))
             elif connection.setting_up:
                 ranked.append((slow_rank if connection.slow_at <= now else _SETTING_UP, broker))
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None

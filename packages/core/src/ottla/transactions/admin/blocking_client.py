@@ -93,6 +93,8 @@ class BlockingClient:
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
         self._wanted: OfCluster | None = None
+        self.claimed_twice: set[str] = set()
+        """The transactional ids and groups of which two brokers each have called themselves the coordinator."""
         self.answered_by = -1
         """The broker that sent the last response of `ask`; a bootstrap server has a negative number."""
 

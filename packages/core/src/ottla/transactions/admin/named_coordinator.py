@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 OTHERS: Final = 3
 """Brokers that are asked at once whether another one is the coordinator; the first answer counts."""
 
-WITHIN: Final = 2.0
-"""Seconds for that answer, or half of the time that is left; then the word of the broker itself counts."""
+WITHIN: Final = 10.0
+"""Seconds for that answer, or half of the time that is left; then the word of the broker itself counts.
+
+Brokers that cannot be reached take no time. If all others are silent, the coordinator cannot write either.
+"""
 
 _FIRST_WITH_MANY_KEYS = 4
 
@@ -36,20 +39,26 @@ _FIRST_WITH_MANY_KEYS = 4
 def named(client: BlockingClient, request: FindCoordinator) -> Any:
     """Return the part of a FindCoordinator response for the key of a request.
 
-    If two brokers each call themselves the coordinator, it has the code COORDINATOR_NOT_AVAILABLE.
+    If two brokers each call themselves the coordinator, it has the code COORDINATOR_NOT_AVAILABLE, until another one
+    names it.
     """
     client.brokers()  # then a bootstrap server is known as the broker that it is
     found = coordinator_in(client.send(None, request), request.key)
     if found.error_code or not _may_name_itself(client.answered_by, found.node_id):
         return found
     other = _from_another(client, found.node_id, request.build)
-    if other is None:
-        return found
-    node, response = other
-    again = coordinator_in(response, request.key)
-    if again.error_code or again.node_id != node:
-        return again
-    return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if other is not None:
+        node, response = other
+        found = coordinator_in(response, request.key)
+        if found.error_code:
+            return found
+        if found.node_id != node:
+            client.claimed_twice.discard(request.key)
+            return found
+        client.claimed_twice.add(request.key)
+    if request.key in client.claimed_twice:
+        return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return found
 
 
 def named_together(client: BlockingClient, transactional_ids: Sequence[str]) -> Mapping[str, int]:
@@ -65,10 +74,12 @@ def named_together(client: BlockingClient, transactional_ids: Sequence[str]) -> 
         return found
     other = _from_another(client, client.answered_by, _request(doubtful))
     if other is None:
-        return found
+        return {key: each for key, each in found.items() if key not in client.claimed_twice}
     node, response = other
-    again = {key: each for key, each in _nodes(response).items() if each != node}
-    return {key: each for key, each in found.items() if key not in doubtful} | again
+    again = _nodes(response)
+    client.claimed_twice.update(key for key, each in again.items() if each == node)
+    certain = {key: each for key, each in found.items() if key not in doubtful}
+    return certain | {key: each for key, each in again.items() if each != node}
 
 
 def _may_name_itself(asked: int, node: int) -> bool:
