@@ -517,6 +517,32 @@ def of_running_loop(owner: int) -> Iterator[None]:
 
 
 @pytest.mark.rule("pool.untaken")
+def test_memory_that_a_task_got_without_a_wait_is_passed_on_as_well() -> None:
+    pool = make_pool()
+    blocked, other = of_loop(pool, 1, 100), of_loop(pool, 2, 60)
+    assert (blocked.served.is_set, other.served.is_set) == (True, False)
+
+    late(pool)
+
+    assert other.served.is_set
+    assert not pool.take(blocked, Claim())
+    assert pool.free == 0
+
+
+@pytest.mark.rule("pool.untaken")
+def test_a_task_that_waited_for_nothing_keeps_its_place_behind_others() -> None:
+    pool = full_pool()
+    first = of_loop(pool, 1, 40)
+    pool.release(100)
+    second = of_loop(pool, 1, 10)
+    _other = of_loop(pool, 2, 60)
+
+    late(pool)
+
+    assert [pool.take(each, Claim()) for each in (first, second)] == [True, False]
+
+
+@pytest.mark.rule("pool.untaken")
 def test_tasks_of_one_loop_take_no_memory_from_each_other() -> None:
     """Ten thousand of them need longer than half a second for one turn, and would take turns for ever."""
     pool = full_pool()

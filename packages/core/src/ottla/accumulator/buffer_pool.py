@@ -184,10 +184,7 @@ class BufferPool:
         The same event loop has to call `take`.
         """
         waiter = MemoryWaiter(size, min_bytes, self._clock(), Latch(self._environment), _owner())
-        claim = Claim()
-        if self._take_or_join_queue(waiter, claim):
-            waiter.held = claim.held
-            waiter.served.set()
+        self._take_or_join_queue(waiter, Claim())
         return waiter
 
     def notify(self, waiter: MemoryWaiter, callback: Callable[[], object]) -> None:
@@ -294,8 +291,13 @@ class BufferPool:
             rejoined = self._rejoin(waiter.owner)
             taken = not self._waiters and waiter.size <= self._free
             if taken:
-                self._free -= waiter.size
-                claim.held = waiter.size
+                remaining = self._free - waiter.size
+                if waiter.owner:  # its loop may be blocked before the task takes them, as with those served later
+                    self._untaken[waiter] = self._clock()
+                    self._free, waiter.held = remaining, waiter.size
+                    waiter.served.set()
+                else:
+                    self._free, claim.held = remaining, waiter.size
             else:
                 self._waiters[waiter] = None
                 self.short = True
