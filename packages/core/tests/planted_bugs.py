@@ -477,8 +477,8 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "moved coordinator asked again": PlantedBug(
         module="transactions.response_action_handler",
-        before="            case TransactionErrorAction.REFIND:\n                self._coordinators.forget(request)\n",
-        after="            case TransactionErrorAction.REFIND:\n",
+        before="                self._coordinators.forget(request)\n",
+        after="",
         kinds=["transactional", "aborting"],
     ),
     "partitions of an aborted transaction stay members": PlantedBug(
