@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -191,6 +192,15 @@ def test_a_call_with_little_time_has_half_of_it_left_for_its_request(monkeypatch
     monkeypatch.setattr(named_coordinator, "WITHIN", 4.0)
     with placed(silent=(2, 3)) as place, sharing(place.settings(1), timeout=4.0) as owner:
         assert owner.open(ID).epoch == 0
+
+
+def test_others_that_have_no_time_left_to_answer_deny_nothing() -> None:
+    """At the end of a call's time a broker is not believed for want of another answer: the call fails."""
+    with placed(silent=(2, 3)) as place, blocking_client(place.settings(1), timeout=2.0) as client:
+        client.brokers()
+        time.sleep(1.5)
+        with pytest.raises(TransactionTimeoutError):
+            client.coordinator(ID)
 
 
 def test_the_first_answer_of_another_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,12 +105,14 @@ class BlockingClient:
         self._last_error = None
 
     @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
+    def within(self, seconds: float, *, half: bool = False) -> Iterator[None]:
         """A context manager whose requests have at most *seconds*, and no more than they would have without it.
 
-        A `restart` in it does not make these more.
+        With *half*, they also have at most half of the seconds that all requests have together. A `restart` in it does
+        not make these more.
         """
         before = self._within
+        seconds = min(seconds, self._limit()[1] / 2) if half else seconds
         self._within = min(before, (self._clock() + seconds, seconds))
         try:
             yield
@@ -185,6 +187,8 @@ class BlockingClient:
             code = error_code(found.error_code)
             wrong = invalid_node(found) if code is ErrorCode.NONE else None
             if code is ErrorCode.NONE and wrong is None:
+                if self._clock() >= self._limit()[0]:  # a broker that names itself was not given the time to be denied
+                    self._pass("another broker did not say in time who the coordinator is")
                 self._coordinators[key, group] = found.node_id
                 break
             if wrong is None and not code.retriable:
@@ -298,7 +302,7 @@ class BlockingClient:
 
         A broker is asked again after a lost connection or a retriable code. If some have answered, the others have half
         of the time that is left, or until they leave the cluster. With *first*, one response is enough, and none if no
-        broker can be reached, or half of the time is over. Raises UnsupportedVersionError.
+        broker can be reached. Raises UnsupportedVersionError.
         """
         started_at = self._clock()
         until = started_at + (self._limit()[0] - started_at) / 2
@@ -322,7 +326,7 @@ class BlockingClient:
             late = now >= until <= self._polled_at  # else responses may have arrived in a stop
             if answers and (gone or late):
                 break
-            if first and (answers or late or self._client.obstacles.all_failed(questions, since=started_at)):
+            if first and (answers or self._client.obstacles.all_failed(questions, since=started_at)):
                 break
             if questions:
                 self._pass(f"no response to {message.name} from broker {', '.join(map(str, questions))}")

@@ -96,7 +96,7 @@ def _from_another(
     if not asked:
         return None
     try:
-        with client.within(2 * WITHIN):  # of which the first answer has half
+        with client.within(WITHIN, half=True):  # of all the time: the rest of it may be too short for an answer
             answers, _silent = client.ask_each(FIND_COORDINATOR, asked, lambda _response: 0, first=True)
     except (TransactionTimeoutError, UnsupportedVersionError):
         return None
