@@ -40,7 +40,7 @@ RIGHTS = {
 MISSING = {
     "write the id": r"This user needs Write for transactional id '{id}'",
     "read the group": r"This user needs Read for group '{id}'",
-    "write the topic": r"topic '{topic}', partition \d: .*This user may not write to the topic",
+    "write the topic": r"topic '{topic}', partition \d: .*This user lacks a right for the topic",
     "read the topic": r"To commit offsets, this user needs Read for topic '{topic}'",
 }
 

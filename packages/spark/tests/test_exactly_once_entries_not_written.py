@@ -49,7 +49,7 @@ def test_an_entry_without_a_response_names_the_topic_and_the_replicas() -> None:
 def test_a_refused_entry_names_the_missing_right_in_a_sentence() -> None:
     said = str(refusal(EntryNotWrittenError, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
-    assert said.endswith("the topic. The user needs the right Write for topic 'ledger'")
+    assert said.endswith("it needs Write. The user needs the right Write for topic 'ledger'")
 
 
 def test_an_entry_of_too_many_tasks_is_not_sent() -> None:

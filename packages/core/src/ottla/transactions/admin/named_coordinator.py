@@ -28,7 +28,7 @@ OTHERS: Final = 3
 """Brokers that are asked at once whether another one is the coordinator; the first answer counts."""
 
 WITHIN: Final = 10.0
-"""Seconds for that answer, or half of the time that is left; then the word of the broker itself counts.
+"""Seconds for that answer, or half of those of the call; then the word of the broker itself counts.
 
 Brokers that cannot be reached take no time. If all others are silent, the coordinator cannot write either.
 """
