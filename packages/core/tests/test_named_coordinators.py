@@ -16,7 +16,7 @@ from test_other_cluster import made
 
 from ottla.errors import TransactionTimeoutError
 from ottla.transactions import Outcome, PreparedTransaction, SharedTransaction, complete, sharing
-from ottla.transactions.admin import named_coordinator
+from ottla.transactions.admin import named_coordinators
 from ottla.transactions.admin.blocking_client import blocking_client
 from ottla_testkit.simulation import SimulatedCluster
 from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
@@ -175,7 +175,7 @@ def test_the_only_broker_is_believed() -> None:
 
 
 def test_a_broker_is_believed_once_the_others_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named_coordinator, "WITHIN", 1_000.0)
+    monkeypatch.setattr(named_coordinators, "WITHIN", 1_000.0)
     with placed(down=(2, 3)) as place, blocking_client(place.settings(1), timeout=1_000) as client:
         assert client.coordinator(ID) == 1
         client.find_coordinators(["a", "b"])
@@ -183,13 +183,13 @@ def test_a_broker_is_believed_once_the_others_cannot_be_reached(monkeypatch: pyt
 
 
 def test_a_broker_is_believed_if_the_others_do_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named_coordinator, "WITHIN", 0.2)
+    monkeypatch.setattr(named_coordinators, "WITHIN", 0.2)
     with placed(silent=(2, 3)) as place, blocking_client(place.settings(1), timeout=20) as client:
         assert client.coordinator(ID) == 1
 
 
 def test_a_call_with_little_time_has_half_of_it_left_for_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named_coordinator, "WITHIN", 4.0)
+    monkeypatch.setattr(named_coordinators, "WITHIN", 4.0)
     with placed(silent=(2, 3)) as place, sharing(place.settings(1), timeout=4.0) as owner:
         assert owner.open(ID).epoch == 0
 
@@ -204,7 +204,7 @@ def test_others_that_have_no_time_left_to_answer_deny_nothing() -> None:
 
 
 def test_the_first_answer_of_another_broker_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named_coordinator, "WITHIN", 1_000.0)
+    monkeypatch.setattr(named_coordinators, "WITHIN", 1_000.0)
     with placed(silent=(2,)) as place, blocking_client(place.settings(1), timeout=1_000) as client:
         assert client.coordinator(ID) == 1
 
@@ -224,7 +224,7 @@ def test_a_coordinator_that_two_have_claimed_to_be_is_not_believed_later(monkeyp
         place.replace()
         with blocking_client(place.settings(1), timeout=4.0) as client:
             client.find_coordinators(["a", "b"])
-            monkeypatch.setattr(named_coordinator, "WITHIN", 0.0)
+            monkeypatch.setattr(named_coordinators, "WITHIN", 0.0)
             client.find_coordinators(["a", "b"])
             with pytest.raises(TransactionTimeoutError, match="COORDINATOR_NOT_AVAILABLE"):
                 client.coordinator("a")

@@ -28,7 +28,7 @@ from ottla.protocol import Message
 from ottla.protocol.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from ottla.transactions.acl_hints import needed
 from ottla.transactions.admin.connect import ClientAndMetadata, connect
-from ottla.transactions.admin.named_coordinator import named, named_together
+from ottla.transactions.admin.named_coordinators import NamedCoordinators
 from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.other_cluster import other_cluster
 from ottla.transactions.transaction_error_actions import MAYBE_WRITTEN
@@ -93,8 +93,7 @@ class BlockingClient:
         self._last_error: OttlaError | None = None
         self._coordinators: dict[tuple[str, bool], int] = {}
         self._wanted: OfCluster | None = None
-        self.claimed_twice: set[str] = set()
-        """The transactional ids and groups of which two brokers each have called themselves the coordinator."""
+        self._named = NamedCoordinators(self)
         self.answered_by = -1
         """The broker that sent the last response of `ask`; a bootstrap server has a negative number."""
 
@@ -183,7 +182,7 @@ class BlockingClient:
         """
         failures = 0
         while (key, group) not in self._coordinators:
-            found = named(self, FindCoordinator(key=key, group=group))
+            found = self._named.find(FindCoordinator(key=key, group=group))
             code = error_code(found.error_code)
             wrong = invalid_node(found) if code is ErrorCode.NONE else None
             if code is ErrorCode.NONE and wrong is None:
@@ -207,7 +206,7 @@ class BlockingClient:
         if len(unknown) < 2:
             return
         with contextlib.suppress(UnsupportedVersionError):
-            for key, node in named_together(self, unknown).items():
+            for key, node in self._named.find_together(unknown).items():
                 self._coordinators[key, False] = node
 
     def run(self, request: CoordinatorRequest, transactional_id: str) -> LastResponse:
