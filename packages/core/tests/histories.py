@@ -376,13 +376,16 @@ class Run:
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
 
     def _is_fenced_by_itself(self, error: OttlaError) -> bool:
-        """Return whether a late copy of a request may have begun a transaction that has ended again.
+        """Return whether a coordinator may have fenced a producer that no other one has replaced, as Kafka's does.
 
-        Then a coordinator with an older `transaction.version` aborts it for the next InitProducerId, in another epoch,
-        and fences the producer that asks again in its own one.
+        A late copy of a request may have begun a transaction that has ended again. Then a coordinator with an older
+        `transaction.version` aborts it for the next InitProducerId, in another epoch, and fences the producer that asks
+        again in its own one. Or a producer has asked three times for the id after its last epoch.
         """
-        began_again = not _THAT_BEGIN.isdisjoint(self.simulation.cluster.taken_after_close)
-        return began_again and not self.plan.bumps_epochs and "PRODUCER_FENCED" in str(error)
+        cluster = self.simulation.cluster
+        began_again = not self.plan.bumps_epochs and not _THAT_BEGIN.isdisjoint(cluster.taken_after_close)
+        asked_again = cluster.transactions.fenced_after_rotation > 0
+        return (began_again or asked_again) and "PRODUCER_FENCED" in str(error)
 
     def _is_replaced(self, error: OttlaError) -> bool:
         """Return whether an error is the right one for a cluster that was set up again.

@@ -195,7 +195,7 @@ def test_a_call_with_little_time_has_half_of_it_left_for_its_request(monkeypatch
 
 
 def test_others_that_have_no_time_left_to_answer_deny_nothing() -> None:
-    """At the end of a call's time a broker is not believed for want of another answer: the call fails."""
+    """At the end of a call's time a broker is not believed because no other one has answered: the call fails."""
     with placed(silent=(2, 3)) as place, blocking_client(place.settings(1), timeout=2.0) as client:
         client.brokers()
         time.sleep(1.5)

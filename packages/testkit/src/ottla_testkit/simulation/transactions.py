@@ -43,6 +43,7 @@ class ProducerOwner:
     last: bool | None = None
     before: tuple[int, int] | None = None
     previous_id: int = -1
+    rotated_from: tuple[int, int] | None = None  # the id and epoch of the owner that asked for this id
     replaced: int | None = None  # the epoch that the current one has replaced, at the owner's request
     completing: bool = False  # its markers are not written yet
     timeout: float | None = None
@@ -91,6 +92,12 @@ class TransactionCoordinator:
     """The epoch after which a transactional id gets another producer id. A test may set it to a low number."""
     internal_errors: int = 0
     """How often it had Kafka's own: when it was asked again for the last epoch, because the response was lost."""
+    fenced_after_rotation: int = 0
+    """How often it has fenced an owner that asked a third time for the id after its last epoch.
+
+    Kafka's answers the second time, and takes the new id for the one before from then on
+    (`TransactionMetadata.prepareTransitionTo`).
+    """
 
     def new_id(self) -> int:
         self.next_id += 1
@@ -115,6 +122,7 @@ class TransactionCoordinator:
         if owned.completing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, -1, -1
         if current is not None and current[0] != owned.producer_id and not self._was_replaced(owned, current):
+            self.fenced_after_rotation += current == owned.rotated_from
             return ErrorCode.PRODUCER_FENCED, -1, -1
         if owned.ongoing:
             owned.replaced = owned.epoch if self.bumps() else None
@@ -129,6 +137,7 @@ class TransactionCoordinator:
                 self.internal_errors += 1
                 return ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1
             self._rotate(owned)
+            owned.rotated_from = current
             owned.replaced = None if current is None else epoch
             owned.last = owned.before = None
             return ErrorCode.NONE, owned.producer_id, owned.epoch
