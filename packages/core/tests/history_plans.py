@@ -938,7 +938,7 @@ def _replaced_coordinators(chance: Chance) -> Sequence[Fault]:
     at, broker = chance.uniform(0.0, 2.0), 1
     for _ in range(chance.choice((1, 2, 5))):
         elected, seconds = chance.choice((0.1, 0.5)), chance.choice((0.7, 1.5, 3.0))
-        unaware = chance.choice((0.1, 0.5, 2.0))
+        unaware = chance.choice((0.1, 0.5, 2.0, 20.0))  # 20 s: controllers cannot reach it
         next_coordinator = chance.choice([other for other in BROKERS if other != broker])
         faults.append(
             ReplacedCoordinator(

@@ -35,7 +35,7 @@ class Coordinators:
         if request.target is Target.ANY or self.node(request) is not None:
             return request
         if request.target is Target.GROUP:
-            return FindCoordinator(key=request.key, group=True)
+            return FindCoordinator(key=request.key, group=True, doubted=self._doubted)
         return FindCoordinator(key=self._transactional_id, group=False, doubted=self._doubted)
 
     def learn(self, request: CoordinatorRequest, node: int) -> None:
@@ -44,18 +44,19 @@ class Coordinators:
             self._groups[request.key] = node
         else:
             self._transaction = node
-            if node == self._doubted:
-                self._doubted = None
+        if node == self._doubted:
+            self._doubted = None
 
-    def doubt(self) -> None:
-        """Note that the transaction's coordinator may have been replaced: who it is, another broker is asked.
+    def doubt(self, request: CoordinatorRequest) -> None:
+        """Note that the coordinator that answered may have been replaced: who it is, another broker is asked.
 
         Until another one names it, or `end_doubt`.
         """
-        self._doubted = self._transaction
+        if request.target is not Target.ANY:
+            self._doubted = self.node(request)
 
     def end_doubt(self) -> None:
-        """Ask any broker again who the transaction's coordinator is."""
+        """Ask any broker again who a coordinator is."""
         self._doubted = None
 
     def forget(self, request: CoordinatorRequest) -> None:

@@ -8,7 +8,7 @@ from typing import Final, TypeGuard, assert_never
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.confirmations import BELIEVED_AFTER
-from ottla.transactions.coordinator_request import CoordinatorRequest, Target
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.response_actions import (
@@ -123,8 +123,7 @@ class ResponseActionHandler:
             state.current = state.current.after_refused_commit(now)
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
-        maybe_written = isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN
-        if maybe_written:
+        if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
             self.note_maybe_written(request)
         if self._is_forgotten_in_abort(request, error):
             state.sequences.end_with_other_topics()
@@ -133,8 +132,7 @@ class ResponseActionHandler:
             case TransactionErrorAction.RETRY:
                 self.retry(request, error, now)
             case TransactionErrorAction.REFIND:
-                if request.target is Target.COORDINATOR and not maybe_written:
-                    self._coordinators.doubt()  # it has answered as the coordinator, and would name itself
+                self._coordinators.doubt(request)  # it would name itself, if it does not know who has replaced it
                 self._coordinators.forget(request)
                 self.retry(request, error, now)
             case TransactionErrorAction.REFUSED | TransactionErrorAction.ABORTABLE if initializing:

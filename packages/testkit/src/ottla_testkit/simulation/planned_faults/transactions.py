@@ -20,6 +20,7 @@ class MovedCoordinator(Fault):
     def begin(self, simulation: Simulation) -> None:
         # A controller elects no frozen broker: requests that wait in it would come after those of the one before.
         if simulation.cluster.brokers[self.broker].up and self.broker not in simulation.network.hosts.frozen:
+            simulation.cluster.outdated.pop(self.broker, None)  # it loads what the one before has written
             simulation.cluster.coordinator = self.broker
             simulation.cluster.coordinator_loads = self.seconds > 0
 
@@ -67,7 +68,10 @@ class ReplacedCoordinator(FrozenBroker):
             if cluster.coordinates != self.broker:
                 return
             cluster.outdated[self.broker] = state
+            cluster.outdated.pop(self.next_coordinator, None)
             cluster.coordinator = self.next_coordinator
+            if cluster.group_coordinator == self.broker:
+                cluster.group_coordinator = self.next_coordinator
             for topic in cluster.topics.values():
                 for partition, leader in enumerate(topic.leaders):
                     if leader == self.broker and partition not in topic.replicated:
