@@ -481,7 +481,7 @@ def test_a_later_commit_that_is_called_fenced_is_asked_once_more_too() -> None:
 def test_before_kip_890_a_commit_that_is_called_fenced_is_asked_once_more_too() -> None:
     """The producer may have begun its epoch at the coordinator that has taken the place of this one."""
     setup = called_fenced(version=1)
-    assert setup.manager.state is State.COMMITTING
+    assert setup.manager.cause is None
     setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
 
     assert setup.manager.state is State.FATAL_ERROR
@@ -490,7 +490,7 @@ def test_before_kip_890_a_commit_that_is_called_fenced_is_asked_once_more_too() 
 def test_an_abort_that_is_called_fenced_twice_fails_the_producer() -> None:
     setup = ending(commit=False)
     setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
-    assert setup.manager.state is State.ABORTING
+    assert setup.manager.cause is None
     setup.answer(setup.next(), EndTxnResponse(error_code=ErrorCode.PRODUCER_FENCED))
 
     assert setup.manager.state is State.FATAL_ERROR
