@@ -585,6 +585,9 @@ def test_a_doubted_broker_is_chosen_before_an_unresponsive_one() -> None:
     assert chosen(*connections_of(a=new, b=coming), doubted=0) == {1}
     assert chosen(*connections_of(a=idle, b=coming), doubted=0, now=SLOW_AFTER) == {0}
     assert chosen(*connections_of(a=idle), doubted=0) == {0}
+    several = connections_of(a=idle, b=coming, c=coming, d=coming, e=new)
+    assert chosen(*several, doubted=0) == {1, 2, 3}
+    assert chosen(*several, doubted=0, now=SLOW_AFTER) == {0}
 
 
 @pytest.mark.rule("network.least-loaded")

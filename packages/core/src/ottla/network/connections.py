@@ -85,15 +85,16 @@ class Connections:
         new one; then that of the broker *doubted*; then one whose broker does not answer.
         """
         slow = [connection for connection in self.all if connection.slow_at <= now]
-        slow_rank = _SLOW if len(slow) < MOST_SLOW else _SETTING_UP
+        # With so many slow ones, those come before a new one, and the doubted one before them.
+        doubted_rank, slow_rank = (_DOUBTED, _SLOW) if len(slow) < MOST_SLOW else (_SETTING_UP + 1, _SETTING_UP + 2)
         ranked: list[tuple[int, Broker]] = []
         for broker in self._chance.sample(list(brokers), len(brokers)):
             # Brokers that are not chosen get no connection object: each round iterates over all of them.
             connection = self._by_node.get(broker.id)
             if connection is None or connection.may_connect(now):
-                ranked.append((_DOUBTED if broker.id == doubted else _MAY_CONNECT, broker))
+                ranked.append((max(_MAY_CONNECT, doubted_rank) if broker.id == doubted else _MAY_CONNECT, broker))
             elif connection.may_send(now):
-                ranked.append((_DOUBTED if broker.id == doubted else len(connection.in_flight), broker))
+                ranked.append((doubted_rank if broker.id == doubted else len(connection.in_flight), broker))
             elif connection.setting_up:
                 ranked.append((slow_rank if connection.slow_at <= now else _SETTING_UP, broker))
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None

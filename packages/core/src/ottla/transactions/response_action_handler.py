@@ -8,7 +8,7 @@ from typing import TypeGuard, assert_never
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.confirmations import BELIEVED_AFTER
-from ottla.transactions.coordinator_request import CoordinatorRequest
+from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.response_actions import (
