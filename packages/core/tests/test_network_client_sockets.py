@@ -104,9 +104,9 @@ class Budget:
     def sendall(self, content: bytes) -> None:
         while content:
             taken = self._allowed("outgoing", len(content))
+            self._note("outgoing", taken)  # first: the client may see the bytes before the next line here
             self._peer.sendall(content[:taken])
             content = content[taken:]
-            self._note("outgoing", taken)
 
     def getsockname(self) -> tuple[str, int]:
         return cast("tuple[str, int]", self._peer.getsockname())
