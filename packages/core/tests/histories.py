@@ -657,6 +657,7 @@ class Run:
         if (
             self.history.may_end
             or self._had_internal_error
+            or self.simulation.cluster.refused_by_outdated  # with INVALID_PRODUCER_ID_MAPPING, the producer has failed
             or (self.history.keeps_epoch and not self._has_opened(owner))
         ):
             return
