@@ -486,3 +486,9 @@ def test_a_loss_found_during_a_write_is_logged_in_the_end(caplog: pytest.LogCapt
         assert sum("second" in line for line in lost(caplog)) == 1, step
         assert not records.active
     assert step > 50
+
+
+def test_a_notice_that_was_not_completed_is_dropped_without_an_error() -> None:
+    """As after a lack of memory, or an interrupt."""
+    notice = DropNotice.__new__(DropNotice)
+    notice.__del__()

@@ -47,6 +47,8 @@ class DropNotice:
         self._dropped = dropped
 
     def __del__(self) -> None:
+        if not hasattr(self, "_dropped"):
+            return  # an exception has ended its construction
         reads = self._failed.reads
         if reads.unread:
             self._dropped(self._failed)
