@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeGuard, assert_never
+from typing import Final, TypeGuard, assert_never
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.confirmations import BELIEVED_AFTER
-from ottla.transactions.coordinator_request import CoordinatorRequest, Target
+from ottla.transactions.coordinator_request import CoordinatorRequest
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.response_actions import (
@@ -32,6 +32,8 @@ from ottla.transactions.transaction_requests import EndTxn
 from ottla.transactions.transaction_state import TransactionState
 
 logger = robust_logger(__name__)
+
+_OF_OUTDATED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
 
 
 class ResponseActionHandler:
@@ -118,9 +120,7 @@ class ResponseActionHandler:
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
         if self._may_be_outdated(request, error, now):
-            state.current = (
-                state.current.after_refused_commit(now) if _commits(request) else state.current.after_refusal()
-            )
+            state.current = state.current.after_refused_commit(now)
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
@@ -149,26 +149,22 @@ class ResponseActionHandler:
                 assert_never(action)
 
     def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError, now: float) -> bool:
-        """Return whether a broker that is not the coordinator any more may have refused a request.
+        """Return whether a broker that is not the coordinator any more may have refused a commit.
 
-        A broker that was frozen, or that controllers cannot reach, and has not noticed yet that another one is the
-        coordinator, may only know an epoch of before: it answers PRODUCER_FENCED. With KIP-890 each commit and abort
-        begins an epoch. Or it knows the epoch, but not the transaction, or takes it for ended: INVALID_TXN_STATE
+        With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
+        another one is the coordinator, may only know the epoch before, as one that is being committed: it then answers
+        PRODUCER_FENCED. Or it knows the epoch, but not the transaction: INVALID_TXN_STATE
         (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more: at
         another broker, because the outdated one names itself. It says the same if the producer is fenced, or its
-        transaction was aborted; a repetition changes nothing then. If the response to a commit was lost, it is asked
-        for a while: a program writes again what it takes for aborted.
+        transaction was aborted. If the response to a commit was lost, it is asked for a while: a program writes again
+        what it takes for aborted.
         """
         current = self._state.current
-        if request.target is not Target.COORDINATOR or not isinstance(error, BrokerError):
+        refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED
+        if not (refused and _commits(request) and request.txn_v2):
             return False
-        ends_v2 = isinstance(request, EndTxn) and request.txn_v2
-        if error.code is not ErrorCode.PRODUCER_FENCED and not (ends_v2 and error.code is ErrorCode.INVALID_TXN_STATE):
-            return False
-        if not _commits(request):
-            return not current.refused
         since = current.commit_refused_at
-        return since is None or (ends_v2 and current.maybe_committed and now < since + BELIEVED_AFTER)
+        return since is None or (current.maybe_committed and now < since + BELIEVED_AFTER)
 
     def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
         """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.
