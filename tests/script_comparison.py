@@ -29,6 +29,11 @@ LEADER: Final = f"error {ErrorCode.NOT_LEADER_OR_FOLLOWER.name}"
 ORDER: Final = f"error {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name}"
 NO_STATE: Final = f"error {ErrorCode.UNKNOWN_PRODUCER_ID.name}"
 
+_REFUSED: Final = re.compile(
+    r"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn) .*"
+    r"-> (PRODUCER_FENCED|INVALID_PRODUCER_ID_MAPPING|INVALID_TXN_STATE)"
+)
+
 PASSED: Final = tuple(f"error {name}" for name in PASSING)
 """Refusals after which both send a batch again, as long as they have retries."""
 
@@ -127,8 +132,8 @@ def _refused_offsets(found: Difference) -> bool:
     return any("TxnOffsetCommit" in line and "INVALID_PRODUCER_EPOCH" in line for line in found.ottla.requests)
 
 
-def _called_fenced(found: Difference) -> bool:
-    return any("EndTxn" in line and "commit -> PRODUCER_FENCED" in line for line in found.ottla.requests)
+def _refused_by_coordinator(found: Difference) -> bool:
+    return any(_REFUSED.search(line) for line in found.ottla.requests)
 
 
 def _forgotten_id(found: Difference) -> bool:
@@ -194,14 +199,14 @@ RULES: Final = (
         _aborted_by_coordinator,
     ),
     Rule(
-        "With KIP-890, a commit is called fenced by a broker that may not be the coordinator any more. Java's producer "
-        "fails for good, Ottla's asks the coordinator once more.",
-        _called_fenced,
-    ),
-    Rule(
         "A coordinator that has no producer id of the transactional id has nothing to abort. Java's producer fails for "
         "good, Ottla's takes a new id.",
         _forgotten_id,
+    ),
+    Rule(
+        "A broker that may not be the coordinator any more calls a producer fenced, or does not know its id or its "
+        "transaction. Java's producer fails for good, Ottla's asks the coordinator once more.",
+        _refused_by_coordinator,
     ),
     Rule("What is sent behind a record that times out is a matter of time.", _expired),
     Rule(

@@ -174,7 +174,8 @@ def test_batches_with_a_fault_in_every_third_of_them_are_exact(kafka: KafkaClust
     rng, topic = chance("exactly once"), new_id()
     kafka.create_topic(topic, partitions=PARTITIONS)
     query = application(kafka, topic, rng)
-    query.write(0, Fault(step="append", nth=1, after=True), tasks=1)  # others may be at a step their batch does not take
+    certain = Fault(step="append", nth=1, after=True)  # some of the others are at a step that their batch does not take
+    query.write(0, certain, tasks=1)
     for batch in range(1, BATCHES):
         query.write(batch, Fault.some(rng) if batch % 3 == 2 else None)
 

@@ -52,6 +52,10 @@ RETRIABLE = [
 MOVED = [_C.COORDINATOR_NOT_AVAILABLE, _C.NOT_COORDINATOR]
 FENCED = [_C.INVALID_PRODUCER_EPOCH, _C.PRODUCER_FENCED]
 
+OF_COORDINATOR = [INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN]
+SAID_BY_OUTDATED = [_C.PRODUCER_FENCED, _C.INVALID_PRODUCER_ID_MAPPING, _C.INVALID_TXN_STATE]
+"""A coordinator that was replaced, and does not know it yet, may say this; Java's producer believes it at once."""
+
 TABLE: dict[AnyMessage, dict[Effect, list[ErrorCode]]] = {
     INIT_PRODUCER_ID: {
         Effect.RETRIED: RETRIABLE + MOVED,
@@ -155,6 +159,11 @@ class Case:
     def __str__(self) -> str:
         return f"{self.request.name} {self.code.name}"
 
+    @property
+    def pushed(self) -> list[ErrorCode]:
+        """The responses of the mock: who has sent the first of two may not be the coordinator any more."""
+        return [self.code] * (1 + (self.code in SAID_BY_OUTDATED and self.request in OF_COORDINATOR))
+
 
 def cases(*requests: AnyMessage) -> list[Case]:
     """The lines of these requests."""
@@ -244,7 +253,7 @@ def effect_on_begin(producer: Producer) -> Effect:
 def test_an_error_in_a_transaction_has_the_consequence_of_java(cluster: MockCluster, case: Case) -> None:
     with producing(cluster) as producer:
         producer.init_transactions()
-        cluster.push_errors(case.request.key, [case.code])
+        cluster.push_errors(case.request.key, case.pushed)
 
         assert effect_on(producer) is case.effect
 
@@ -252,9 +261,20 @@ def test_an_error_in_a_transaction_has_the_consequence_of_java(cluster: MockClus
 @pytest.mark.parametrize("case", cases(INIT_PRODUCER_ID), ids=str)
 def test_an_error_of_the_initialization_has_the_consequence_of_java(cluster: MockCluster, case: Case) -> None:
     with producing(cluster) as producer:
-        cluster.push_errors(case.request.key, [case.code])
+        cluster.push_errors(case.request.key, case.pushed)
 
         assert effect_on_begin(producer) is case.effect
+
+
+@pytest.mark.parametrize("code", SAID_BY_OUTDATED, ids=lambda code: code.name)
+@pytest.mark.parametrize("request_", OF_COORDINATOR, ids=lambda request: request.name)
+def test_an_outdated_coordinator_is_not_believed(cluster: MockCluster, request_: AnyMessage, code: ErrorCode) -> None:
+    with producing(cluster) as producer:
+        if request_ is not INIT_PRODUCER_ID:
+            producer.init_transactions()
+        cluster.push_errors(request_.key, [code])
+
+        assert (effect_on_begin if request_ is INIT_PRODUCER_ID else effect_on)(producer) is Effect.RETRIED
 
 
 def test_a_coordinator_error_without_an_address_is_retried(cluster: MockCluster) -> None:

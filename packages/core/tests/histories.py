@@ -90,6 +90,7 @@ from ottla_testkit.simulation import BatchArrival, Chance, Link, SimulatedCluste
 from ottla_testkit.simulation.fault_injection import random_link_conditions
 from ottla_testkit.simulation.link_conditions import LinkConditions
 from ottla_testkit.simulation.planned_faults import (
+    CrashedBroker,
     DeniedTopic,
     DeniedTransactionalId,
     Fault,
@@ -102,6 +103,7 @@ from ottla_testkit.simulation.planned_faults import (
     StoppedProcess,
     ThrottlingBroker,
     TimedOutTransaction,
+    UnreachableBroker,
 )
 from ottla_testkit.simulation.planned_faults import plan as plan_faults
 from ottla_testkit.simulation.planned_network import PlannedNetwork
@@ -370,10 +372,19 @@ class Run:
         fenced = any(isinstance(fault, ending) for fault in self.faults)
         self.history.may_end |= self._is_fenced_by_itself(error)
         fenced |= self._is_lost(error) or self._is_replaced(error) or self._is_disowned(error)
-        if self.simulation.cluster.refused_by_outdated:
+        if self._may_ask_only_an_outdated_coordinator:
             fenced |= any(code in str(error) for code in _OF_OUTDATED)
         if isinstance(error, FatalTransactionError) and not (self.plan.gives_no_epoch or fenced):
             raise Violation(f"the producer can do nothing more, without need: {error}") from error
+
+    @property
+    def _may_ask_only_an_outdated_coordinator(self) -> bool:
+        """Whether no broker may have been reached that could name the coordinator, but one that does not know it.
+
+        The producer then asks that one again, and believes it: it cannot wait for a broker that may be gone.
+        """
+        away = any(isinstance(fault, UnreachableBroker | CrashedBroker) for fault in self.faults)
+        return away and self.simulation.cluster.refused_by_outdated > 1
 
     def _is_fenced_by_itself(self, error: OttlaError) -> bool:
         """Return whether a coordinator may have fenced a producer that no other one has replaced, as Kafka's does.
@@ -554,7 +565,7 @@ class Run:
         codes = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH)
         aborted = isinstance(cause, BrokerError) and cause.code in codes
         ended = any(isinstance(fault, TimedOutTransaction | FencedProducer) for fault in self.faults)
-        aborted &= ended or self.simulation.cluster.refused_by_outdated > 0
+        aborted &= ended or self._may_ask_only_an_outdated_coordinator
         explained = moved or aborted or isinstance(cause, DeliveryError) or self._is_replaced(error)
         if self.plan.kind.patient and not explained:
             raise Violation(f"the transaction failed without need: {error}") from error
@@ -657,7 +668,7 @@ class Run:
         if (
             self.history.may_end
             or self._had_internal_error
-            or self.simulation.cluster.refused_by_outdated  # with INVALID_PRODUCER_ID_MAPPING, the producer has failed
+            or self._may_ask_only_an_outdated_coordinator
             or (self.history.keeps_epoch and not self._has_opened(owner))
         ):
             return

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -542,7 +543,7 @@ def connections_of(**stages: tuple[Stage, int]) -> tuple[Connections, list[Broke
         brokers.append(broker)
         connection = connections.of(broker)
         connection.stage, connection.began_at = stage_of, 0.0
-        connection.in_flight.extend([None] * in_flight)  # type: ignore[list-item]  # only counted
+        connection.in_flight.extend([SimpleNamespace(sent_at=0.0)] * in_flight)  # type: ignore[list-item]
     return connections, brokers
 
 
@@ -579,12 +580,16 @@ def test_a_broker_that_does_not_answer_is_the_last_choice() -> None:
 @pytest.mark.rule("producer.transactions.elsewhere")
 def test_a_doubted_broker_is_chosen_before_an_unresponsive_one() -> None:
     coming, new, idle, busy = (Stage.CONNECTING, 0), (Stage.DISCONNECTED, 0), (Stage.READY, 0), (Stage.READY, 2)
+    full = (Stage.READY, 5)
 
     assert chosen(*connections_of(a=idle, b=busy), doubted=0) == {1}
     assert chosen(*connections_of(a=idle, b=new), doubted=0) == {1}
     assert chosen(*connections_of(a=new, b=coming), doubted=0) == {1}
     assert chosen(*connections_of(a=idle, b=coming), doubted=0, now=SLOW_AFTER) == {0}
     assert chosen(*connections_of(a=idle), doubted=0) == {0}
+    assert chosen(*connections_of(a=idle, b=full), doubted=0) == {1}
+    assert chosen(*connections_of(a=idle, b=full, c=new), doubted=0) == {2}
+    assert chosen(*connections_of(a=idle, b=full), doubted=0, now=SLOW_AFTER) == {0}
     several = connections_of(a=idle, b=coming, c=coming, d=coming, e=new)
     assert chosen(*several, doubted=0) == {1, 2, 3}
     assert chosen(*several, doubted=0, now=SLOW_AFTER) == {0}

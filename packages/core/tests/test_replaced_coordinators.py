@@ -141,17 +141,21 @@ def test_an_outdated_coordinator_without_the_topic_ends_nothing(
     assert cluster.topics["new"].committed(0) == [b"2"]
 
 
-def refuse_ends(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
-    """Let outdated coordinators refuse each commit and abort with this code."""
-    answer = OutdatedCoordinator.answer
+def refuse_ends(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> list[str]:
+    """Let outdated coordinators refuse each commit and abort with this code; return the list of their ids."""
+    answer, refused = OutdatedCoordinator.answer, list[str]()
 
     def refusing(
         self: OutdatedCoordinator, message: Message[Any, Any], transactional_id: str, ask: Callable[..., Any]
     ) -> Any:
         content = answer(self, message, transactional_id, ask)
-        return ask(self.current, code) if message is END_TXN else content
+        if message is not END_TXN:
+            return content
+        refused.append(transactional_id)
+        return ask(self.current, code)
 
     monkeypatch.setattr(OutdatedCoordinator, "answer", refusing)
+    return refused
 
 
 @pytest.mark.rule("producer.transactions.in-doubt")
@@ -259,6 +263,83 @@ def test_after_a_refusal_another_broker_is_asked_for_the_coordinator(seed: int) 
 
     assert cluster.refused_by_outdated
     assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.rule("producer.transactions.elsewhere")
+@pytest.mark.parametrize(
+    "code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_an_abort_that_an_outdated_coordinator_refuses_goes_to_another(
+    seed: int, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows an epoch of before, or no id, or takes the transaction for ended."""
+    refused = refuse_ends(monkeypatch, code)
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=seed)
+    plan(
+        simulation,
+        [ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0)],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0})
+
+    def program() -> None:
+        producer.init_transactions()
+        for number in range(3):
+            producer.begin_transaction()
+            producer.send("t", b"%d" % number, timestamp_ms=1).result()
+            end = producer.abort_transaction if number == 1 else producer.commit_transaction
+            end()
+            assert not cluster.transactions.ids["x"].ongoing
+            simulation.sleep(max(0.0, 3.0 - simulation.clock()))
+        producer.close()
+
+    simulation.run(program)
+
+    assert refused
+    assert cluster.topics["t"].committed(0) == [b"0", b"2"]
+
+
+@pytest.mark.rule("producer.transactions.elsewhere")
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("offset", [False, True], ids=["records", "with an offset"])
+def test_an_outdated_coordinator_that_knows_an_older_epoch_does_not_fence(version: int, *, offset: bool) -> None:
+    """Before KIP-890 too: the epoch was begun at the coordinator that has taken its place."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.transaction_version = version
+    cluster.create("t", 2)
+    cluster.sources["in"] = 1
+    simulation = Simulation(cluster, seed=1)
+    plan(
+        simulation,
+        [
+            MovedGroupCoordinator(at=0.0, broker=3),
+            ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0),
+            *(CutConnections(at=5.0, broker=broker, graceful=False) for broker in (2, 3)),
+            UnreachableBroker(at=5.0, seconds=1.0, broker=2, black_hole=False),  # so the outdated one is asked
+        ],
+    )
+    producer = simulation.producer({"transactional.id": "x", "linger.ms": 0, **IMPATIENT})
+
+    def program() -> None:
+        producer.init_transactions()
+        for number in range(4):
+            producer.begin_transaction()
+            if offset:
+                producer.send_offsets_to_transaction({("in", 0): number}, ConsumerGroupMetadata("g"))
+            producer.send("t", b"%d" % number, timestamp_ms=1)
+            if number == 1:
+                assert cluster.coordinates == 2
+                producer.prepare_transaction()  # its epoch is not used again
+            producer.commit_transaction()
+            simulation.sleep(max(0.0, (3.0, 3.5, 5.1, 0.0)[number] - simulation.clock()))
+        producer.close()
+
+    simulation.run(program)
+
+    assert cluster.refused_by_outdated
+    assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2", b"3"]
 
 
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:

@@ -169,7 +169,10 @@ def test_a_response_with_an_error_says_what_to_do(
 def test_a_transaction_that_may_be_unknown_ends_only_if_brokers_lack_it(commit: bool) -> None:
     end = attrs.evolve(END, commit=commit, txn_v2=False, maybe_open=True)
 
-    assert end.handle(EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)) == TransactionEnded(None)
+    ended = end.handle(EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE))
+    assert isinstance(ended, TransactionEnded)
+    assert ended.refusal is not None
+    assert ended.refusal.code is ErrorCode.INVALID_TXN_STATE
     for code in (
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -1292,7 +1292,7 @@ def test_a_response_after_close_changes_nothing(caplog: pytest.LogCaptureFixture
         ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), State.IN_TRANSACTION),
         ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED), State.ABORTABLE_ERROR),
         ((ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.OPERATION_NOT_ATTEMPTED), State.ABORTABLE_ERROR),
-        ((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED), State.FATAL_ERROR),
+        ((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_PRODUCER_EPOCH), State.FATAL_ERROR),
         ((ErrorCode.NONE,), State.ABORTABLE_ERROR),
     ],
 )

@@ -185,7 +185,9 @@ class NetworkClient:
 
     def next_try(self, now: float) -> float:
         """The earliest time at which another broker may be tried, or infinity. For callers that found no broker."""
-        changes = (at for c in self._connections for at in (max(c.retry_at, c.throttled_until), c.slow_at))
+        changes = (
+            at for c in self._connections for at in (max(c.retry_at, c.throttled_until), c.slow_at, c.busy_until)
+        )
         return min((at for at in changes if at > now), default=float("inf"))
 
     def supported_versions(self, node: int, message: Message[Any, Any]) -> tuple[int, int] | None:

@@ -99,6 +99,12 @@ class Connection:
         return float("inf")
 
     @property
+    def busy_until(self) -> float:
+        """The time at which the next response counts as late; minus infinity if none is awaited."""
+        responding = self.stage is READY and self.reason is None and self.in_flight
+        return self.in_flight[0].sent_at + SLOW_AFTER if responding else float("-inf")
+
+    @property
     def awaits_responses(self) -> bool:
         """Return whether requests are in flight, or requests with `acks=0` are unconfirmed."""
         return not self.closing and bool(self.in_flight or self.in_flight.unconfirmed)

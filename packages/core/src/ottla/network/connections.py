@@ -13,8 +13,9 @@ from ottla.network.connection_stage import DISCONNECTED, READY, Stage
 
 _SETTING_UP = 1_000
 _MAY_CONNECT = 2_000
-_DOUBTED = 3_000
-_SLOW = 4_000
+_BUSY = 3_000
+_DOUBTED = 4_000
+_SLOW = 5_000
 
 MOST_SLOW: Final = 3
 """So many attempts to connect may be slow at once; then no further broker is tried until one of them ends."""
@@ -82,7 +83,8 @@ class Connections:
         """The connection for the next request; a random one of the best.
 
         Ready connections are preferred, first those with the fewest requests in flight; then one being set up; then a
-        new one; then that of the broker *doubted*; then one whose broker does not answer.
+        new one; then that of the broker *doubted*, if no other one will soon be ready for a request; then one whose
+        broker does not answer.
         """
         slow = [connection for connection in self.all if connection.slow_at <= now]
         # With so many slow ones, those come before a new one, and the doubted one before them.
@@ -97,6 +99,8 @@ class Connections:
                 ranked.append((doubted_rank if broker.id == doubted else len(connection.in_flight), broker))
             elif connection.setting_up:
                 ranked.append((slow_rank if connection.slow_at <= now else _SETTING_UP, broker))
+            elif doubted not in (None, broker.id) and now < connection.busy_until:
+                ranked.append((_BUSY, broker))
         return self.of(min(ranked, key=lambda entry: entry[0])[1]) if ranked else None
 
     def none_left(self, brokers: Collection[Broker], *, since: float = float("-inf")) -> bool:

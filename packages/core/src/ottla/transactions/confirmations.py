@@ -56,7 +56,7 @@ class Confirmations:
                 self._confirmed_by.update(dict.fromkeys(partitions, node))
             case GroupAdded() if node is not None:
                 self._confirmed_by.update(dict.fromkeys(_parts(request), node))
-            case TransactionEnded() | ProducerIdAssigned():
+            case TransactionEnded(refusal=None) | ProducerIdAssigned():  # which follows an end with a refusal
                 self._confirmed_by.clear()
                 self._refused_at = None
             case RequestFailed(error=error) if again and _is_refused(action):

@@ -23,6 +23,7 @@ class CurrentTransaction:
     `maybe_committed`: a commit of it may have been carried out, because its response was lost.
     `commit_refused_at`: when a broker that may be no coordinator any more has refused its commit first, or first after
     a response to it was lost.
+    `refused`: such a broker has refused another request, such as its abort.
     """
 
     version: int | None = None
@@ -33,6 +34,7 @@ class CurrentTransaction:
     needs_new_epoch: bool = False
     maybe_committed: bool = False
     commit_refused_at: float | None = None
+    refused: bool = False
 
     @property
     def uses_v2(self) -> bool:
@@ -88,6 +90,10 @@ class CurrentTransaction:
         """Return the transaction as one whose commit was refused, perhaps by an outdated coordinator."""
         return self if self.commit_refused_at is not None else attrs.evolve(self, commit_refused_at=now)
 
+    def after_refusal(self) -> Self:
+        """Return the transaction as one of which a request was refused that is no commit, perhaps by such a broker."""
+        return attrs.evolve(self, refused=True)
+
     def end_later(self, *, prepare: bool = False) -> Self:
         """Return the transaction as one that a call ends, or prepares, once all its records are queued."""
         return attrs.evolve(self, all_records_queued=False, prepared=self.prepared or prepare)
@@ -98,7 +104,7 @@ class CurrentTransaction:
 
     def take_epoch(self) -> Self:
         """Return a copy that uses the epoch of an InitProducerId response."""
-        return attrs.evolve(self, version=None, needs_new_epoch=False)
+        return attrs.evolve(self, version=None, needs_new_epoch=False, refused=False)
 
     def end(self, *, next_epoch_assigned: bool) -> Self:
         """Return the transaction after EndTxn has succeeded; with KIP-890 its response assigns the next epoch.
@@ -111,6 +117,7 @@ class CurrentTransaction:
             maybe_started=False,
             maybe_committed=False,
             commit_refused_at=None,
+            refused=False,
             needs_new_epoch=self.needs_new_epoch or self._may_begin_late or (self.uses_v2 and not next_epoch_assigned),
         )
 
@@ -126,5 +133,6 @@ class CurrentTransaction:
             prepared=False,
             maybe_committed=False,
             commit_refused_at=None,
+            refused=False,
             needs_new_epoch=self.needs_new_epoch or uncertain or self._may_begin_late or not reusable,
         )

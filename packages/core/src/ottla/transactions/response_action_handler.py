@@ -8,7 +8,7 @@ from typing import Final, TypeGuard, assert_never
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
 from ottla.transactions.confirmations import BELIEVED_AFTER
-from ottla.transactions.coordinator_request import CoordinatorRequest
+from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.coordinators import Coordinators
 from ottla.transactions.request_retries import RequestRetries
 from ottla.transactions.response_actions import (
@@ -33,7 +33,7 @@ from ottla.transactions.transaction_state import TransactionState
 
 logger = robust_logger(__name__)
 
-_OF_OUTDATED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
+_OF_OUTDATED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE)
 
 
 class ResponseActionHandler:
@@ -53,6 +53,9 @@ class ResponseActionHandler:
             state.offsets.note_written(action.partitions)
             if action.failure is not None:
                 action = action.failure
+        refusal = action.refusal if isinstance(action, TransactionEnded) else None
+        if refusal is not None and self._may_be_outdated(request, refusal, now):
+            action = RequestFailed(TransactionErrorAction.REFIND, refusal)
         if isinstance(action, RequestFailed):
             self._fail(action, request, now)
             return
@@ -110,7 +113,7 @@ class ResponseActionHandler:
         if next_epoch is not None:
             state.sequences.take_producer_id(next_epoch)
         self._coordinators.end_doubt()
-        if action.forgotten:
+        if action.refusal is not None and action.refusal.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             state.sequences.end_with_other_topics()
         state.current = ended
         state.complete()
@@ -119,15 +122,17 @@ class ResponseActionHandler:
         """Apply the action for an error."""
         state, action, error = self._state, failure.action, failure.error
         initializing = state.state is State.INITIALIZING
+        if self._is_forgotten_in_abort(request, error):
+            state.sequences.end_with_other_topics()
+            return
         if self._may_be_outdated(request, error, now):
-            state.current = state.current.after_refused_commit(now)
+            state.current = (
+                state.current.after_refused_commit(now) if _commits(request) else state.current.after_refusal()
+            )
             action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
             self.note_maybe_written(request)
-        if self._is_forgotten_in_abort(request, error):
-            state.sequences.end_with_other_topics()
-            return
         match action:
             case TransactionErrorAction.RETRY:
                 self.retry(request, error, now)
@@ -149,20 +154,24 @@ class ResponseActionHandler:
                 assert_never(action)
 
     def _may_be_outdated(self, request: CoordinatorRequest, error: OttlaError, now: float) -> bool:
-        """Return whether a broker that is not the coordinator any more may have refused a commit.
+        """Return whether a broker that is not the coordinator any more may have refused a request.
 
-        With KIP-890 each commit begins an epoch. A broker that was frozen meanwhile, and has not noticed yet that
-        another one is the coordinator, may only know the epoch before, as one that is being committed: it then answers
-        PRODUCER_FENCED. Or it knows the epoch, but not the transaction: INVALID_TXN_STATE
-        (`TransactionCoordinator.endTransaction` of Kafka 4.3). So the coordinator is looked up and asked once more: at
-        another broker, because the outdated one names itself. It says the same if the producer is fenced, or its
-        transaction was aborted. If the response to a commit was lost, it is asked for a while: a program writes again
-        what it takes for aborted.
+        A broker that was frozen, or that controllers cannot reach, and has not noticed yet that another one is the
+        coordinator, may only know an epoch of before (PRODUCER_FENCED; with KIP-890 each commit and abort begins an
+        epoch), or the producer id of before, or none (INVALID_PRODUCER_ID_MAPPING). Or it knows the epoch, but not the
+        transaction, or takes it for ended (INVALID_TXN_STATE; `TransactionCoordinator.endTransaction` of Kafka 4.3).
+
+        So the coordinator is looked up and asked once more: at another broker, because the outdated one names itself.
+        It says the same if the producer is fenced, or its transaction was aborted; a repetition changes nothing then.
+        If the response to a commit was lost, it is asked for a while: a program writes again what it takes for aborted.
         """
         current = self._state.current
-        refused = isinstance(error, BrokerError) and error.code in _OF_OUTDATED
-        if not (refused and _commits(request) and request.txn_v2):
+        if request.target is not Target.COORDINATOR:
             return False
+        if not (isinstance(error, BrokerError) and error.code in _OF_OUTDATED):
+            return False
+        if not _commits(request):
+            return not current.refused
         since = current.commit_refused_at
         return since is None or (current.maybe_committed and now < since + BELIEVED_AFTER)
 

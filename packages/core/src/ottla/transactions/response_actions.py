@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from ottla.errors import OttlaError
+from ottla.errors import BrokerError, OttlaError
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.results.value_methods import ValueMethods
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
@@ -63,11 +63,12 @@ class OffsetsWritten(ValueMethods):
 class TransactionEnded(ValueMethods):
     """The transaction is committed or aborted; with KIP-890, *next_producer_id_and_epoch* is that of the next one.
 
-    *forgotten*: the coordinator does not have the producer id, so it has no transaction that could be aborted.
+    *refusal*: the coordinator has refused the abort with it, because it has no such transaction. The next transaction
+    begins in another epoch, or with another producer id.
     """
 
     next_producer_id_and_epoch: ProducerIdAndEpoch | None
-    forgotten: bool = False
+    refusal: BrokerError | None = None
 
 
 ResponseAction: TypeAlias = (

@@ -280,11 +280,11 @@ class EndTxn(CoordinatorRequest):
         """The end of the transaction, or the failure of the request."""
         code = error_code(response.error_code)
         if self.maybe_open and code is ErrorCode.INVALID_TXN_STATE:
-            return TransactionEnded(None)  # brokers do not have it
+            return TransactionEnded(None, refusal=BrokerError(code))  # brokers do not have it
         if not self.commit and code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             # It has forgotten the id, as of a cluster that was set up again. If another producer has taken the
             # transactional id instead, the request for a new epoch, which follows, is refused.
-            return TransactionEnded(None, forgotten=True)
+            return TransactionEnded(None, refusal=BrokerError(code))
         if self.commit and self.txn_v2 and code is ErrorCode.INVALID_TXN_STATE:
             # With KIP-890 the coordinator's own abort does not fence the producer, which may abort and go on.
             return RequestFailed(TransactionErrorAction.ABORTABLE, BrokerError(code, _ABORTED_BY_COORDINATOR))

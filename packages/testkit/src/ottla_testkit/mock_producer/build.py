@@ -47,7 +47,7 @@ def build(settings: Mapping[str, Any], keywords: Mapping[str, Any], *, timestamp
     objects = PluginObjects(name_client=lambda configured: configured or "mock-producer")
     config, plugins = choose_plugins(*_settings(settings, keywords), registry=_registry(), objects=objects)
     max_lookup, config = config.batching.max_block, _without_waits(config)
-    backoff = Backoff(initial=config.delivery.retry_backoff, maximum=config.delivery.retry_backoff_max)
+    backoff = Backoff(initial=0, maximum=0)  # a call ends before it returns
     metadata = _metadata(backoff)
     # The accumulator gets other sequences: batches have no numbers and do not wait for each other's responses.
     transactions = build_transactions(config, backoff, plugins.client_id, metadata.cluster_ids, SYSTEM)
