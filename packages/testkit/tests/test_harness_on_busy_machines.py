@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,12 +14,22 @@ from ottla_testkit.conformance.harness.nonwaiting_calls import check_does_not_wa
 from ottla_testkit.conformance.harness.schedules import Schedule
 
 
+@pytest.fixture
+def undisturbed() -> Iterator[None]:
+    """Threads of earlier tests do not interrupt this one: to give up the interpreter is to wait."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)
+    yield
+    sys.setswitchinterval(interval)
+
+
 def compute() -> None:
     ends = time.perf_counter() + 0.03
     while time.perf_counter() < ends:
         pass
 
 
+@pytest.mark.usefixtures("undisturbed")
 @pytest.mark.skipif(nonwaiting_calls._OF_THREAD is None, reason="the system does not count it")
 def test_a_call_that_only_loses_its_processor_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # as if other processes had had the processor
