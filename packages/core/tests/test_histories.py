@@ -51,6 +51,11 @@ def test_a_topic_created_again_while_another_is_new_is_no_other_cluster() -> Non
     histories.run("reshaped", 137_700)
 
 
+@pytest.mark.rule("metadata.again.topics")
+def test_an_id_requested_after_a_topic_was_seen_last_is_kept() -> None:
+    histories.run("reshaped", 149_816)
+
+
 def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> None:
     histories.run("trimmed", 128_358)
 

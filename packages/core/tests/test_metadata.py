@@ -686,7 +686,7 @@ def test_topics_of_another_cluster_are_no_sign_of_a_third_one() -> None:
     setup, calls = Setup(), list[str]()
     metadata = setup.metadata
     metadata.on_other_cluster = lambda: calls.append("cluster")
-    metadata.on_other_topics = lambda: calls.append("topics")
+    metadata.on_other_topics = lambda _same_since: calls.append("topics") is None
 
     def learn(cluster_id: str, *topics: Topic) -> None:
         setup.clock.advance(10.0)

@@ -919,6 +919,19 @@ def test_a_batch_in_flight_keeps_its_id_while_others_get_a_new_one(opened_at: fl
     assert sequences.may_leave(in_flight)  # again, if its connection is lost
 
 
+@pytest.mark.rule("metadata.again.topics")
+@pytest.mark.parametrize("same_since", [4.0, 6.0])
+def test_an_id_of_this_cluster_is_kept_if_topics_were_created_again(same_since: float) -> None:
+    """A batch that may be written would be written twice with another one."""
+    sequences, source = with_first_id()
+    in_flight = batch()
+    leave(sequences, in_flight)
+
+    assert source.begin_with_other_topics(same_since) == (same_since > 5.0)
+
+    assert (sequences.producer_id_and_epoch is None) == (same_since > 5.0)
+
+
 def test_an_id_that_was_never_requested_is_not_in_question() -> None:
     source = ProducerIdRequestSource(sequences=Sequences(), backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
 

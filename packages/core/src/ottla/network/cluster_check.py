@@ -117,7 +117,7 @@ class ClusterCheck:
             )
             return
         if result is CheckResult.LEARNED:
-            self._metadata.on_other_topics()
+            self._metadata.on_other_topics(float("inf"))
             self._metadata_log.note_other_topics(topics)
         connection.unchecked = False
         if connection.note_working():

@@ -80,8 +80,11 @@ class Metadata:
         """Whether it gets no other request before, either."""
         self.on_other_cluster: Callable[[], object] = lambda: None
         """Called on the I/O thread before any record is sent there, if a response is from another cluster."""
-        self.on_other_topics: Callable[[], object] = lambda: None
-        """The same if no topic has kept its id, as in another cluster with the id of the one before."""
+        self.on_other_topics: Callable[[float], bool] = lambda _same_since: True
+        """The same if a topic has not kept its id, as in another cluster with the id of the one before.
+
+        The cluster may have been another one until the time that it is called with. Returns whether that matters.
+        """
         self.on_uncheckable: Callable[[float], object] = lambda _opened_at: None
         """Called with the time of a new connection if no topic's id is known that would show such a cluster."""
         self.on_only_new_topics: Callable[[float], object] = lambda _opened_at: None
@@ -317,7 +320,7 @@ class Metadata:
         """Apply a metadata response: keep leaders with a newer epoch than the response's, and drop idle topics.
 
         A *partial* response has some topics only, and does not reset the age of the others. Its connection was made at
-        *connected_at*. Return whether its topics may be those of another cluster with the same id.
+        *connected_at*. Return whether its topics may be those of another cluster with the same id, and that matters.
         """
         other_cluster = self.cluster_ids.learn(cluster_id)
         if other_cluster:
@@ -326,7 +329,7 @@ class Metadata:
         if other_cluster:
             self.on_other_cluster()
         elif other_topics:
-            self.on_other_topics()
+            other_topics = self.on_other_topics(self.topic_ids.same_since)
         elif not self.topic_ids.compared:
             self.on_only_new_topics(connected_at)
         with self._changed:

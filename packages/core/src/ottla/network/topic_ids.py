@@ -55,6 +55,8 @@ class TopicIds:
         It has a topic whose id was known, or its connection has been there since before one was seen the last time.
         True if no id was known.
         """
+        self.same_since = float("inf")
+        """Since when the cluster is known to be that of the last response: see `_same_since`."""
 
     @property
     def any_known(self) -> bool:
@@ -72,7 +74,8 @@ class TopicIds:
         cluster.
         """
         found = {topic.name: topic.id for topic in topics if topic.id != ZERO_UUID}
-        other = self._differ(found, connected_at)
+        self.same_since = self._same_since(found, connected_at)
+        other = self._differ(found, self.same_since)
         self.compared = not self._known or any(
             name in found or connected_at <= each.seen_at for name, each in self._known.items()
         )
@@ -87,7 +90,7 @@ class TopicIds:
         old to send ids, or no topic of these is in use, the next contradiction counts instead. If metadata has the
         known ids again, that broker lags behind the others.
         """
-        if not self._differ(found):
+        if not self._differ(found, self._same_since(found)):
             kept = {name: each for name, each in found.items() if name in self._known and self._known[name].id == each}
             self._see(kept, now, since=now)
             return CheckResult.SAME
@@ -117,12 +120,15 @@ class TopicIds:
         for name in list(itertools.islice(self._known, max(0, len(self._known) - MOST_KNOWN))):
             del self._known[name]
 
-    def _differ(self, found: Mapping[str, bytes], connected_at: float = float("inf")) -> bool:
-        """Return whether a topic has another id than it had, and nothing shows that the cluster is the same since then.
+    def _same_since(self, found: Mapping[str, bytes], connected_at: float = float("inf")) -> float:
+        """Return since when the cluster is the same: since a topic has its id, or the connection is there."""
+        kept = (each.since for name, each in self._known.items() if found.get(name) == each.id)
+        return min(connected_at, min(kept, default=float("inf")))
 
-        That would be another topic that has kept its id since then, or a connection that is older. Topics that are not
-        found do not count.
+    def _differ(self, found: Mapping[str, bytes], same_since: float) -> bool:
+        """Return whether a topic has another id than it had before the time since when the cluster is the same.
+
+        Topics that are not found do not count.
         """
         known = [(each, found[name]) for name, each in self._known.items() if name in found]
-        oldest = min((each.since for each, topic_id in known if each.id == topic_id), default=float("inf"))
-        return any(each.id != topic_id and each.seen_at < min(oldest, connected_at) for each, topic_id in known)
+        return any(each.id != topic_id and each.seen_at < same_since for each, topic_id in known)

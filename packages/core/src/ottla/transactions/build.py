@@ -78,7 +78,8 @@ def watch_clusters(
         metadata.checks_clusters = recovery is RecoveryStrategy.REBOOTSTRAP
     manager = parts.manager
     if isinstance(parts.request_source, ProducerIdRequestSource):
-        metadata.on_other_cluster = metadata.on_other_topics = parts.request_source.begin_in_other_cluster
+        metadata.on_other_cluster = parts.request_source.begin_in_other_cluster
+        metadata.on_other_topics = parts.request_source.begin_with_other_topics
         metadata.on_uncheckable = parts.request_source.renew_unused
         metadata.on_only_new_topics = parts.request_source.renew
     elif manager is not None:
@@ -87,7 +88,11 @@ def watch_clusters(
         metadata.checks_before_all = True
 
 
-def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager) -> None:
-    """Forget the cluster's level of transactions, and abort the open one: the cluster may have been set up again."""
+def _begin_with_other_topics(client: NetworkClient, manager: TransactionManager, _same_since: float) -> bool:
+    """Forget the cluster's level of transactions, and abort the open one: the cluster may have been set up again.
+
+    Return that this is to be logged.
+    """
     client.forget_features()
     manager.abort_with_other_topics()
+    return True

@@ -101,6 +101,17 @@ class ProducerIdRequestSource:
         self._outdated = self._in_flight
         self._sequences.begin_in_other_cluster()
 
+    def begin_with_other_topics(self, same_since: float) -> bool:
+        """Do the same if the id was requested before the time since when the cluster is the same; return whether.
+
+        Otherwise it is an id of this cluster, in which some topics were created again. Its batches that may be written
+        keep it: with another one, they could be written twice.
+        """
+        if self._requested_at >= same_since:
+            return False
+        self.begin_in_other_cluster()
+        return True
+
     def renew_unused(self, opened_at: float) -> None:
         """Request another id if no batch has one yet, and it was requested before a connection was *opened_at*.
 
