@@ -686,7 +686,12 @@ def test_topics_of_another_cluster_are_no_sign_of_a_third_one() -> None:
     setup, calls = Setup(), list[str]()
     metadata = setup.metadata
     metadata.on_other_cluster = lambda: calls.append("cluster")
-    metadata.on_other_topics = lambda _same_since: calls.append("topics") is None
+
+    def note_topics(_same_since: float) -> bool:
+        calls.append("topics")
+        return True
+
+    metadata.on_other_topics = note_topics
 
     def learn(cluster_id: str, *topics: Topic) -> None:
         setup.clock.advance(10.0)
