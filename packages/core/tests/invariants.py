@@ -591,9 +591,9 @@ def _in_order(history: History, topic: SimulatedTopic, partition: int, log: Sequ
 def _state_was_lost(history: History, record: Sent) -> bool:
     """Return whether brokers lost the producer's state while a copy of the record was under way, or just before.
 
-    Then no producer can know what is written: a broker without state takes any number as the first. Of two unclean
-    elections, the first leader has lost the copy, and the second one has it. If the id of only one topic is known, and
-    changes, the cluster seems to be another one.
+    Then no producer can know what is written: a broker without state takes any number as the first. A process that was
+    stopped has metadata of before. Of two unclean elections, the first leader has lost the copy, and the second one has
+    it. If the id of only one topic is known, and changes, the cluster seems to be another one.
     """
     elected = Counter(
         fault.partition
@@ -605,7 +605,7 @@ def _state_was_lost(history: History, record: Sent) -> bool:
     return any(times > 1 for times in elected.values()) or any(
         (isinstance(fault, ReplacedCluster) or fault.topic == record.topic or _hides_the_cluster(history, fault))
         and fault.at <= record.completed_at + GRACE
-        and record.sent_at <= fault.until + GRACE
+        and record.sent_at <= fault.until + GRACE + stopped_seconds(fault.at, history.faults)
         for fault in history.forgetting
     )
 
