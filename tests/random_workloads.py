@@ -212,9 +212,9 @@ def check(work: Work, topic: str, logs: Mapping[int, Mapping[int, Written]], fau
         own = [record for record in work.sent if record.delivery is not None]
         names = {record.name for record in own}
         seen = {p: [each.value for each in log if name_of(each.value) in names] for p, log in columns.items()}
-        shown = SimpleNamespace(name=topic, log=seen, committed=seen.__getitem__)
+        shown = SimpleNamespace(name=topic, log=seen, committed=lambda partition, *, deleted: seen[partition])
         kept = SimpleNamespace(committed_offsets={})
-        work.transactions.check(SimpleNamespace(topics={topic: shown}, transactions=kept))  # type: ignore[arg-type]
+        work.transactions.check(SimpleNamespace(topics={topic: shown}, deleted=[], older_logs=False, transactions=kept))  # type: ignore[arg-type]
 
 
 def _column(found: Mapping[int, Written]) -> list[Written]:
