@@ -145,7 +145,7 @@ def test_another_user_logs_in_on_a_new_connection(long_ones: Streams, monkeypatc
 
 @pytest.mark.thorough("the gate renews sessions on their connections")
 def test_a_short_session_is_replaced_by_a_new_connection_without_loss(short_ones: Streams) -> None:
-    assert len(short_ones.connections("sessions")) >= 3
+    assert len(short_ones.connections("sessions")) >= 2  # each in place of the one before
 
 
 @pytest.mark.thorough("the gate renews a session with each mechanism")
