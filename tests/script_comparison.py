@@ -27,6 +27,7 @@ EXPIRED: Final = f"error {ErrorCode.REQUEST_TIMED_OUT.name}"
 EPOCH: Final = f"error {ErrorCode.INVALID_PRODUCER_EPOCH.name}"
 LEADER: Final = f"error {ErrorCode.NOT_LEADER_OR_FOLLOWER.name}"
 ORDER: Final = f"error {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name}"
+NO_TOPIC: Final = f"error {ErrorCode.UNKNOWN_TOPIC_ID.name}"
 NO_STATE: Final = f"error {ErrorCode.UNKNOWN_PRODUCER_ID.name}"
 
 _REFUSED: Final = re.compile(
@@ -97,7 +98,10 @@ def _retries(found: Difference) -> bool:
     return found.has("retries=") and (
         aborted
         or found.each(
-            lambda java, ottla: LEADER in (java, ottla) or (java in (ORDER, REFUSED, *PASSED) and ottla == ACKNOWLEDGED)
+            lambda java, ottla: (
+                not {LEADER, NO_TOPIC}.isdisjoint((java, ottla))
+                or (java in (ORDER, REFUSED, *PASSED) and ottla == ACKNOWLEDGED)
+            )
         )
     )
 
@@ -112,7 +116,7 @@ def _without_state(found: Difference) -> bool:
 
 
 def _forgotten(found: Difference) -> bool:
-    return found.has("* transactions 1") and found.has("forget")
+    return found.has("* transactions 1") and found.has("forget", "recreate")
 
 
 def _given_up(found: Difference) -> bool:
@@ -169,9 +173,9 @@ RULES: Final = (
         _in_doubt,
     ),
     Rule(
-        "With few retries, it is a matter of time whether a record meets the former leader of its partition, or is "
-        "refused once more behind another one. After a batch whose retries are used up, Java's next ones are out of "
-        "order; Ottla goes on.",
+        "With few retries, it is a matter of time whether a record meets the former leader of its partition, or the "
+        "id of its topic before it was created again, or is refused once more behind another one. After a batch whose "
+        "retries are used up, Java's next ones are out of order; Ottla goes on.",
         _retries,
     ),
     Rule(
