@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from long_forms import only_long
 
@@ -422,6 +422,25 @@ def test_a_ledger_topic_that_was_deleted_is_named(
         plan(cluster, name)
 
     assert plan(driver(), name).last is None
+
+
+@pytest.mark.parametrize(("setting", "value"), [("cleanup.policy", "delete"), ("compression.type", "zstd")])
+def test_a_ledger_topic_that_is_changed_later_is_refused(
+    setting: str, value: str, broker: KafkaCluster, name: str, driver: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry that brokers compress would be unreadable, also after the setting is restored."""
+    monkeypatch.setattr(cluster_client, "LIMITS_VALID", 0.0)
+    cluster = driver()
+    plan(cluster, name)
+    topic = settings(broker, name).topic.name
+    change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    [changed] = admin.incremental_alter_configs([resource]).values()
+    changed.result(60)
+
+    with pytest.raises(LedgerMismatchError, match=f"'{topic}' has {setting}={value}"):
+        plan(cluster, name)
 
 
 def test_two_phase_commit_without_broker_support_is_refused(name: str, driver: Drivers) -> None:

@@ -42,7 +42,7 @@ def test_a_broker_setting_of_the_ledger_topic_is_quoted_within_bounds() -> None:
     client: Any = Asked(**{"cleanup.policy": HOSTILE})
 
     with pytest.raises(LedgerMismatchError) as caught:
-        LedgerTopic(name="t", partitions=1, replication=1)._check(client)
+        LedgerTopic(name="t", partitions=1, replication=1).check(client)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600
 
@@ -52,11 +52,11 @@ def test_a_ledger_topic_that_would_lose_its_entries_is_refused(name: str, value:
     settings = {"cleanup.policy": "compact", "compression.type": "producer"}
     topic = LedgerTopic(name="t", partitions=1, replication=1)
     usual: Any = Asked(**settings)
-    topic._check(usual)
+    topic.check(usual)
     client: Any = Asked(**{**settings, name: value})
 
     with pytest.raises(LedgerMismatchError, match=f"'t' has {name}={value}: .*. Set it to {settings[name]}"):
-        topic._check(client)
+        topic.check(client)
 
 
 @pytest.mark.parametrize(

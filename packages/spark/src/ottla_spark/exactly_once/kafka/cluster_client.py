@@ -31,7 +31,7 @@ from ottla.transactions.coordinator_request import InitProducerId
 from ottla_spark.exactly_once.acl_hints import naming_right, transactions_right
 from ottla_spark.exactly_once.driver.cluster import OpenTaskTransaction, TransactionOutcome, TransactionStatus
 from ottla_spark.exactly_once.errors import EntryNotWrittenError, LeaseLostError
-from ottla_spark.exactly_once.kafka.timeout_limits import TimeoutLimits
+from ottla_spark.exactly_once.kafka.timeout_limits import LIMITS_VALID, TimeoutLimits
 from ottla_spark.exactly_once.ledger.entry import FORGOTTEN, MOVED, Entry, Ledger
 from ottla_spark.exactly_once.ledger.lease import Lease, lease_id
 from ottla_spark.exactly_once.ledger.lookup import LedgerLookup
@@ -76,6 +76,8 @@ class KafkaClusterClient:
         self._connections = connect(settings.connection)
         self._lookup = LedgerLookup(settings)
         self._checked = False
+        self._check_settings_at: float | None = None
+        """When to read the settings of the ledger topic again; None if the user may not see them."""
         self._cluster_id: tuple[str | None] | None = None
         """The cluster's id, which may be None; None as a whole until brokers have said it."""
         self._client = BlockingClient(self._connections, timeout=RESPONSE_TIMEOUT)
@@ -122,6 +124,7 @@ class KafkaClusterClient:
         """See `ClusterClient`. Creates the ledger topic when it is missing."""
         client = self._blocking_client()
         self._check_topic(client)
+        self._check_settings_again()
         with _naming_rights(name):
             self._lookup.before_lease(client)
             ended = self._initialize(client, name, current=None)
@@ -279,9 +282,23 @@ class KafkaClusterClient:
     def _check_topic(self, client: BlockingClient) -> None:
         """Create the ledger topic if it is missing, and check it, once."""
         if not self._checked:
-            self._settings.topic.ensure(client)
+            visible = self._settings.topic.ensure(client)
             check_writers(self._briefly(), self._settings)
             self._checked = True
+            self._check_settings_at = self._connections.clock() + LIMITS_VALID if visible else None
+
+    def _check_settings_again(self) -> None:
+        """Check the ledger topic's settings every `LIMITS_VALID` seconds: an administrator may change them.
+
+        Before a batch, whose tasks then do not begin. Other errors are left to the requests that follow.
+        """
+        now = self._connections.clock()
+        if self._check_settings_at is None or now < self._check_settings_at:
+            return
+        self._check_settings_at = now + LIMITS_VALID
+        with contextlib.suppress(TransactionError):
+            if not self._settings.topic.check(self._briefly()):
+                self._check_settings_at = None
 
     def _blocking_client(self) -> BlockingClient:
         """Return a client whose requests share a deadline and the coordinators that it found, for some seconds."""

@@ -69,20 +69,25 @@ class LedgerTopic:
     partitions: int
     replication: int
 
-    def ensure(self, client: BlockingClient) -> None:
-        """Check the topic; create it if it is missing."""
+    def ensure(self, client: BlockingClient) -> bool:
+        """Check the topic; create it if it is missing. Return whether the user may see its settings."""
         found = described(client, self.name)
         if error_code(found.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._create(client, controller=found.controller_id)
+            visible = True  # unless a check later finds that it is not
         else:
-            self._check(client)
+            visible = self.check(client)
         existing(client, self.name)
+        return visible
 
-    def _check(self, client: BlockingClient) -> None:
-        """Raise LedgerMismatchError for a topic that deletes entries after some time, or makes them unreadable."""
+    def check(self, client: BlockingClient) -> bool:
+        """Return whether the user may see the settings of the topic.
+
+        Raises LedgerMismatchError for a topic that deletes entries after some time, or makes them unreadable.
+        """
         found = setting(client, None, kind=TOPIC, of=self.name, name=_POLICY)
-        if found is None:  # the user may not see it
-            return
+        if found is None:
+            return False
         if found != CONFIG[_POLICY]:
             raise LedgerMismatchError(
                 f"the ledger topic {self.name!r} has {_POLICY}={printable(found)}: entries would be deleted, "
@@ -94,6 +99,7 @@ class LedgerTopic:
                 f"the ledger topic {self.name!r} has {_COMPRESSION}={printable(codec)}: brokers would compress entries "
                 f"again, and drivers could not read them. Set it to {CONFIG[_COMPRESSION]} for this topic"
             )
+        return True
 
     def _create(self, client: BlockingClient, *, controller: int) -> None:
         topic = CreatableTopic(
