@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 from ledger_kit import PROCESS, attempts, entry, prepare, settings
 from long_forms import only_long
 
