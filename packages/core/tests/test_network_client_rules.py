@@ -590,6 +590,10 @@ def test_a_doubted_broker_is_chosen_before_an_unresponsive_one() -> None:
     assert chosen(*connections_of(a=idle, b=full), doubted=0) == {1}
     assert chosen(*connections_of(a=idle, b=full, c=new), doubted=0) == {2}
     assert chosen(*connections_of(a=idle, b=full), doubted=0, now=SLOW_AFTER) == {0}
+    assert chosen(*connections_of(a=idle, b=full, c=coming), doubted=0) == {2}
+    closing = connections_of(a=idle, b=full)
+    closing[0][1].reason = ConnectionFailedError("not needed any more")
+    assert chosen(*closing, doubted=0) == {0}
     several = connections_of(a=idle, b=coming, c=coming, d=coming, e=new)
     assert chosen(*several, doubted=0) == {1, 2, 3}
     assert chosen(*several, doubted=0, now=SLOW_AFTER) == {0}

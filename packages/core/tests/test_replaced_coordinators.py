@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla import Producer
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol import Message
 from ottla.protocol.messages.add_partitions_to_txn import ADD_PARTITIONS_TO_TXN
@@ -15,9 +16,16 @@ from ottla.protocol.messages.end_txn import END_TXN
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions import ConsumerGroupMetadata
 from ottla.transactions.confirmations import BELIEVED_AFTER, Confirmations
-from ottla.transactions.response_actions import GroupAdded, PartitionsAdded, RequestFailed, TransactionEnded
+from ottla.transactions.coordinator_request import InitProducerId
+from ottla.transactions.response_actions import (
+    GroupAdded,
+    PartitionsAdded,
+    ProducerIdAssigned,
+    RequestFailed,
+    TransactionEnded,
+)
 from ottla.transactions.transaction_error_actions import TransactionErrorAction
-from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn
+from ottla.transactions.transaction_requests import AddOffsetsToTxn, AddPartitionsToTxn, EndTxn
 from ottla_testkit.simulation import LinkConditions, SimulatedCluster, Simulation
 from ottla_testkit.simulation.outdated_coordinator import OutdatedCoordinator
 from ottla_testkit.simulation.planned_faults import (
@@ -342,6 +350,53 @@ def test_an_outdated_coordinator_that_knows_an_older_epoch_does_not_fence(versio
     assert cluster.topics["t"].committed(0) == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.rule("producer.transactions.elsewhere")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("same", [False, True], ids=["another producer", "the same producer"])
+def test_a_coordinator_that_is_busy_for_long_is_looked_up_again(version: int, *, same: bool) -> None:
+    """It was replaced while it ended a transaction, and would be busy with that for as long as it does not know it."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.transaction_version = version
+    cluster.transactions.channel = None
+    cluster.transactions.marker_seconds = 1.0
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=1)
+    plan(
+        simulation,
+        [
+            ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=300.0),
+            UnreachableBroker(at=2.6, seconds=3.0, broker=2, black_hole=False),
+            UnreachableBroker(at=2.6, seconds=3.0, broker=3, black_hole=False),
+        ],
+    )
+    config = {"transactional.id": "x", "linger.ms": 0, **IMPATIENT}
+
+    def write(producer: Producer, value: bytes) -> None:
+        with producer.transaction():
+            producer.send("t", value, timestamp_ms=1)
+
+    def program() -> None:
+        producer = simulation.producer(config)
+        producer.init_transactions()
+        simulation.sleep(1.8 - simulation.clock())
+        write(producer, b"1")
+        assert simulation.clock() < 2.0
+        simulation.sleep(2.7 - simulation.clock())
+        if not same:
+            producer.close()
+            producer = simulation.producer(config)
+            producer.init_transactions()
+        write(producer, b"2")
+        assert simulation.clock() < 30.0
+        producer.close()
+        simulation.sleep(2.0)  # markers
+
+    simulation.run(program)
+
+    assert cluster.refused_by_outdated
+    assert cluster.topics["t"].committed(0) == [b"1", b"2"]
+
+
 def adding(*partitions: tuple[str, int]) -> AddPartitionsToTxn:
     return AddPartitionsToTxn("x", WHO, partitions)
 
@@ -404,6 +459,18 @@ def test_a_coordinator_without_the_transaction_is_believed_at_once(confirmed: Co
 
     assert confirmed.note(adding(("t", 0)), forgotten, 2, 0.0) is None
     assert confirmed.elsewhere(2) == ([("t", 1)], ["g"])
+
+
+def test_an_end_that_is_refused_forgets_no_confirmation(confirmed: Confirmations) -> None:
+    """It may be repeated at another coordinator; otherwise a new epoch follows."""
+    end = EndTxn(transactional_id="x", producer_id_and_epoch=WHO, commit=False, txn_v2=False)
+    refused = TransactionEnded(None, refusal=BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+
+    assert confirmed.note(end, refused, 2, 0.0) is refused
+    assert confirmed.elsewhere(2) == (BOTH, ["g"])
+    init = InitProducerId(transactional_id="x", timeout_ms=1)
+    assert confirmed.note(init, ProducerIdAssigned(producer_id_and_epoch=WHO, transaction_open=False), 2, 0.0)
+    assert confirmed.elsewhere(2) == ([], [])
 
 
 def test_a_busy_coordinator_is_asked_again(confirmed: Confirmations) -> None:

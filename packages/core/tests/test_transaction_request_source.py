@@ -35,6 +35,7 @@ from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import OffsetsToSend
+from ottla.transactions.response_action_handler import BUSY_BELIEVED_FOR
 from ottla.transactions.shared_transaction import SharedTransaction
 from ottla.transactions.state_table import State
 from ottla.transactions.transaction_request_source import TransactionRequestSource
@@ -50,6 +51,7 @@ from ottla.transactions.transaction_state import TransactionState
 PARTITION = ("t", 0)
 LOST = ConnectionFailedError("lost")
 OFFSETS = OffsetsToSend.checked({("in", 0): 7}, "g")
+SAID_BY_OUTDATED = [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE]
 
 
 class Setup:
@@ -417,6 +419,100 @@ def test_a_producer_that_failed_for_good_has_no_producer_id(code: ErrorCode) -> 
     assert setup.manager.state is State.FATAL_ERROR
     assert setup.sequences.producer_id_and_epoch is None
     assert setup.next() is None
+
+
+@pytest.mark.parametrize("code", SAID_BY_OUTDATED)
+def test_an_initialization_that_is_refused_is_asked_once_more(code: ErrorCode) -> None:
+    setup = Setup()
+    setup.manager.initialize()
+    setup.answer(setup.next(), InitProducerIdResponse(error_code=code))
+    assert setup.manager.cause is None
+    setup.answer(setup.next(), InitProducerIdResponse(error_code=code))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize("code", SAID_BY_OUTDATED)
+def test_a_request_in_a_new_epoch_is_asked_once_more_as_well(code: ErrorCode) -> None:
+    """Whatever was refused before the epoch was assigned."""
+    setup = initialized(version=1)
+    abort_after_a_lost_response(setup)
+    setup.begin()
+    setup.answer(setup.next(), InitProducerIdResponse(error_code=code))
+    setup.answer(setup.next(), InitProducerIdResponse(producer_id=5, producer_epoch=1))
+    for _ in range(2):
+        assert setup.manager.state is State.IN_TRANSACTION
+        adding = setup.next()
+        assert isinstance(adding, AddPartitionsToTxn)
+        setup.answer(adding, added(code))
+
+    assert setup.manager.state is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize("code", SAID_BY_OUTDATED)
+def test_a_request_of_the_next_transaction_is_asked_once_more_as_well(code: ErrorCode) -> None:
+    setup = initialized(version=1)
+    for refusal in [code, code]:
+        setup.begin()
+        setup.answer(setup.next(), added(refusal))
+        setup.answer(setup.next(), added(ErrorCode.NONE))
+        setup.end(commit=True)
+        setup.answer(setup.next(), EndTxnResponse())
+        setup.claim()
+
+    assert setup.manager.state is State.READY
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_after_an_abort_without_an_id_another_one_is_requested(*, started: bool) -> None:
+    setup = initialized(version=1)
+    setup.begin()
+    if started:
+        setup.answer(setup.next(), added(ErrorCode.NONE))
+    else:
+        lost = setup.next()
+        assert lost is not None
+        setup.requests.on_disconnect(lost, LOST, setup.now)
+    setup.end(commit=False)
+    for _ in range(2):
+        end = setup.next()
+        assert isinstance(end, EndTxn)
+        setup.answer(end, EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+    setup.claim()
+    setup.begin()
+
+    assert isinstance(setup.next(), InitProducerId)
+
+
+def test_a_busy_coordinator_is_looked_up_again_after_a_while() -> None:
+    """It may have been replaced while it ended the transaction before, and not know it."""
+    setup = Setup()
+    setup.manager.initialize()
+    busy = InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    found = []
+    for answers in (busy, busy, busy, InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), busy):
+        setup.now += BUSY_BELIEVED_FOR * 0.6
+        request = setup.requests.next_request(setup.now, all_complete=lambda: True)
+        assert request is not None
+        setup.requests.begin(request)
+        found.append(request)
+        if isinstance(request, FindCoordinator):
+            setup.answer(request, FindCoordinatorResponse(node_id=1))
+            request = setup.requests.next_request(setup.now, all_complete=lambda: True)
+            assert request is not None
+            setup.requests.begin(request)
+        setup.answer(request, answers)
+
+    finds = [isinstance(request, FindCoordinator) for request in found]
+    assert finds == [True, False, False, True, False]
+    assert isinstance(found[3], FindCoordinator)
+    assert found[3].doubted == 1
+
+
+def added(code: ErrorCode) -> AddPartitionsToTxnResponse:
+    done = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=code)
+    topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[done])
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
 
 
 def called_fenced(version: int) -> Setup:

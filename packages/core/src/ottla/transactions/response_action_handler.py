@@ -7,6 +7,7 @@ from typing import Final, TypeGuard, assert_never
 
 from ottla.errors import BrokerError, ErrorCode, OttlaError
 from ottla.errors.robust_logger import robust_logger
+from ottla.network.backoff import ends_transaction
 from ottla.transactions.confirmations import BELIEVED_AFTER
 from ottla.transactions.coordinator_request import CoordinatorRequest, Target
 from ottla.transactions.coordinators import Coordinators
@@ -35,6 +36,12 @@ logger = robust_logger(__name__)
 
 _OF_OUTDATED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE)
 
+BUSY_BELIEVED_FOR: Final = 10.0
+"""Seconds for which a coordinator is believed that it still ends the transaction before; then it is looked up again.
+
+A leader that does not take the transaction's markers is replaced within `broker.session.timeout.ms`, 9 s.
+"""
+
 
 class ResponseActionHandler:
     """Applies the actions of responses to the transaction. For the I/O thread; the caller holds the state's lock."""
@@ -43,6 +50,7 @@ class ResponseActionHandler:
         self._state = state
         self._coordinators = coordinators
         self._retries = retries
+        self._busy_since: float | None = None
 
     def apply(self, action: ResponseAction, request: CoordinatorRequest, now: float) -> None:
         """Apply the action of a response to a request."""
@@ -60,6 +68,8 @@ class ResponseActionHandler:
             self._fail(action, request, now)
             return
         self._retries.succeed(request.kind)
+        if request.target is Target.COORDINATOR:
+            self._busy_since = None
         sequences.obstacle = None
         if not isinstance(action, CoordinatorFound):  # which may not answer the request itself
             state.last_error = None
@@ -130,6 +140,8 @@ class ResponseActionHandler:
                 state.current.after_refused_commit(now) if _commits(request) else state.current.after_refusal()
             )
             action = TransactionErrorAction.REFIND
+        elif self._is_busy_for_long(request, error, now):
+            action = TransactionErrorAction.REFIND
         assert action is not TransactionErrorAction.DONE, "a failure has an error"
         if isinstance(error, BrokerError) and error.code in MAYBE_WRITTEN:
             self.note_maybe_written(request)
@@ -174,6 +186,23 @@ class ResponseActionHandler:
             return not current.refused
         since = current.commit_refused_at
         return since is None or (current.maybe_committed and now < since + BELIEVED_AFTER)
+
+    def _is_busy_for_long(self, request: CoordinatorRequest, error: OttlaError, now: float) -> bool:
+        """Return whether a coordinator has said for long that it still ends the transaction before.
+
+        One that was replaced while it did so, and has not noticed it, would say so for as long as that lasts.
+        """
+        if request.target is not Target.COORDINATOR:
+            return False
+        if not ends_transaction(error):
+            self._busy_since = None
+            return False
+        if self._busy_since is None:
+            self._busy_since = now
+        if now < self._busy_since + BUSY_BELIEVED_FOR:
+            return False
+        self._busy_since = None
+        return True
 
     def _is_forgotten_in_abort(self, request: CoordinatorRequest, error: OttlaError) -> bool:
         """Return whether a request that adds to the transaction came to a coordinator without its id during an abort.
