@@ -599,6 +599,20 @@ def test_a_doubted_broker_is_chosen_before_an_unresponsive_one() -> None:
     assert chosen(*several, doubted=0, now=SLOW_AFTER) == {0}
 
 
+def test_a_broker_with_late_responses_is_awaited_for_a_while_only() -> None:
+    """Then the doubted broker is asked: the wait does not last until a request times out."""
+    machine = ready(machine_of(1, 2), 1, 2)
+    machine.client._connections[2].max_in_flight = 1
+    machine.cluster.brokers[2].silent = True
+    sent_at = machine.clock()
+    ask(machine, 2)
+
+    assert machine.client.least_loaded(sent_at, metadata_first=False, doubted=1) is None
+    again_at = machine.client.next_try(sent_at)
+    assert again_at == pytest.approx(sent_at + SLOW_AFTER)
+    assert machine.client.least_loaded(again_at, metadata_first=False, doubted=1) == 1
+
+
 @pytest.mark.rule("network.least-loaded")
 def test_among_equal_brokers_one_is_chosen_at_random() -> None:
     connections, brokers = connections_of(a=(Stage.READY, 0), b=(Stage.READY, 0), c=(Stage.READY, 0))
