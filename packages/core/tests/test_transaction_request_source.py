@@ -32,6 +32,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ottla.recordbatch.batch_sequence import ProducerIdAndEpoch
+from ottla.transactions.confirmations import BELIEVED_AFTER
 from ottla.transactions.coordinator_request import CoordinatorRequest, InitProducerId
 from ottla.transactions.manager import TransactionManager
 from ottla.transactions.offsets import OffsetsToSend
@@ -70,11 +71,12 @@ class Setup:
         )
         self.requests.note_level(version)
         self.now = 0.0
+        self.pause = 10.0
         self.coordinator = 1
 
     def next(self, *, all_complete: bool = True) -> CoordinatorRequest | None:
         """The next request, which is in flight from now on; coordinators are found on the way."""
-        self.now += 10.0
+        self.now += self.pause
         while (request := self.requests.next_request(self.now, all_complete=lambda: all_complete)) is not None:
             self.requests.begin(request)
             if not isinstance(request, FindCoordinator):
@@ -482,6 +484,27 @@ def test_after_an_abort_without_an_id_another_one_is_requested(*, started: bool)
     setup.begin()
 
     assert isinstance(setup.next(), InitProducerId)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE])
+def test_a_partition_of_a_lost_commit_is_added_again_for_a_while(code: ErrorCode) -> None:
+    """Before KIP-890, before the commit is repeated: otherwise a program would write again what is committed."""
+    setup = initialized(version=1)
+    setup.begin()
+    setup.answer(setup.next(), added(ErrorCode.NONE))
+    setup.end(commit=True)
+    end = setup.next()
+    assert end is not None
+    setup.requests.on_disconnect(end, LOST, setup.now)
+    setup.coordinator = 2
+    setup.pause = BELIEVED_AFTER / 3
+    for _ in range(4):
+        assert setup.manager.state is State.COMMITTING
+        adding = setup.next()
+        assert isinstance(adding, AddPartitionsToTxn)
+        setup.answer(adding, added(code))
+
+    assert setup.manager.state is State.FATAL_ERROR
 
 
 def test_a_busy_coordinator_is_looked_up_again_after_a_while() -> None:

@@ -136,8 +136,9 @@ class ResponseActionHandler:
             state.sequences.end_with_other_topics()
             return
         if self._may_be_outdated(request, error, now):
+            current = state.current
             state.current = (
-                state.current.after_refused_commit(now) if _commits(request) else state.current.after_refusal()
+                current.after_refused_commit(now) if self._is_for_commit(request) else current.after_refusal()
             )
             action = TransactionErrorAction.REFIND
         elif self._is_busy_for_long(request, error, now):
@@ -182,10 +183,14 @@ class ResponseActionHandler:
             return False
         if not (isinstance(error, BrokerError) and error.code in _OF_OUTDATED):
             return False
-        if not _commits(request):
+        if not self._is_for_commit(request):
             return not current.refused
         since = current.commit_refused_at
         return since is None or (current.maybe_committed and now < since + BELIEVED_AFTER)
+
+    def _is_for_commit(self, request: CoordinatorRequest) -> bool:
+        """Return whether a request commits, or repeats at another coordinator what a lost commit was for."""
+        return _commits(request) or (self._state.current.maybe_committed and self._state.state is State.COMMITTING)
 
     def _is_busy_for_long(self, request: CoordinatorRequest, error: OttlaError, now: float) -> bool:
         """Return whether a coordinator has said for long that it still ends the transaction before.
