@@ -539,15 +539,21 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
         after="if False and code",
         kinds=["restored"],
     ),
+    "an outdated coordinator is believed": PlantedBug(
+        module="transactions.response_action_handler",
+        before="            return not current.refused\n",
+        after="            return False\n",
+        kinds=["unaware"],
+    ),
     "the ids of topics say nothing about their cluster": PlantedBug(
         module="network.topic_ids",
-        before="        other = self._differ(found, connected_at)\n",
+        before="        other = self._differ(found, self.same_since)\n",
         after="        other = False\n",
         kinds=["replaced"],
     ),
     "the ids of topics are not asked of a new connection": PlantedBug(
         module="network.topic_ids",
-        before="        if not self._differ(found):\n            kept",
+        before="        if not self._differ(found, self._same_since(found)):\n            kept",
         after="        if True:\n            kept",
         kinds=["replaced"],
     ),
