@@ -932,6 +932,24 @@ def test_an_id_of_this_cluster_is_kept_if_topics_were_created_again(same_since: 
     assert (sequences.producer_id_and_epoch is None) == (same_since > 5.0)
 
 
+@pytest.mark.rule("metadata.again.topics")
+@pytest.mark.parametrize("again", [FIRST, OTHER], ids=["the same id again", "another id"])
+def test_batches_that_have_kept_an_earlier_id_get_the_one_of_this_cluster(again: ProducerIdAndEpoch) -> None:
+    """The cluster was set up again; its first metadata had only new topics, so the batch in flight kept its id."""
+    sequences, source = with_first_id()
+    in_flight = batch()
+    leave(sequences, in_flight)
+    source.renew(6.0)
+    assert source.next_request(7.0, all_complete=lambda: False) is not None
+    sequences.take_producer_id(again)
+    sequences.mark_returned(in_flight)  # its connection is lost
+
+    assert source.begin_with_other_topics(6.0)
+
+    sequences.resolve()
+    assert (epoch(in_flight), base(in_flight)) == (NEXT if again == FIRST else OTHER, 0)
+
+
 def test_an_id_that_was_never_requested_is_not_in_question() -> None:
     source = ProducerIdRequestSource(sequences=Sequences(), backoff=Backoff(initial=0.1, maximum=1.0), client_id="c")
 

@@ -27,6 +27,7 @@ class PartitionSequences:
     `outdated`: a broker knows a later epoch of the producer id; another producer may use it.
     `out_of_order`: a broker refused the first batch in flight, because it lacks the batches before it.
     `forgotten`: so did it because it has no state of the producer, whose records were deleted.
+    `renewed`: the producer has asked for another id since, and batches in flight have kept this one.
     `acknowledged_in`: the number of the last transaction with an acknowledged batch.
     `split_in_doubt`: a batch that may have been written was split, and brokers do not recognize its parts as
     duplicates.
@@ -40,6 +41,7 @@ class PartitionSequences:
     outdated: bool = False
     out_of_order: bool = False
     forgotten: bool = False
+    renewed: bool = False
     acknowledged_in: int = NO_TRANSACTION
     split_in_doubt: bool = False
     on_the_wire: int = 0
@@ -68,6 +70,7 @@ class PartitionSequences:
         self.next = 0
         self.last_acknowledged = NO_SEQUENCE
         self.next_uncertain = self.outdated = self.out_of_order = self.forgotten = self.split_in_doubt = False
+        self.renewed = False
         self.acknowledged_later.clear()
 
     def remove(self, batch: ProducerBatch, *, written: bool) -> bool:

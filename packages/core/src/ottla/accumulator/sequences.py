@@ -248,10 +248,19 @@ class Sequences:
         Batches without an outcome are sent to the new cluster, which has none of them. Only without transactions.
         """
         self.renew()
-        for partition, numbers in self._partitions.items():
+        self.leave_earlier_ids()
+
+    def leave_earlier_ids(self) -> bool:
+        """Number the batches from 0 that have kept their producer id in `renew`; return whether there are any.
+
+        It is an id of another cluster. Only without transactions.
+        """
+        renewed = {partition: numbers for partition, numbers in self._partitions.items() if numbers.renewed}
+        for numbers in renewed.values():
             numbers.known_to_broker = False
             numbers.out_of_order = True
-            self._in_doubt[partition] = numbers
+        self._in_doubt.update(renewed)
+        return bool(renewed)
 
     def renew(self) -> None:
         """Number what is not in flight from 0 with a new producer id; batches in flight keep theirs, which may be true.
@@ -260,6 +269,8 @@ class Sequences:
         """
         self.producer_id_and_epoch = None
         self._forget_idle()
+        for numbers in self._partitions.values():
+            numbers.renewed = True
 
     def _may_begin_again(self, numbers: PartitionSequences) -> bool:
         """Return whether numbers may begin with 0 in the same epoch, at a broker that has forgotten the producer.

@@ -105,10 +105,10 @@ class ProducerIdRequestSource:
         """Do the same if the id was requested before the time since when the cluster is the same; return whether.
 
         Otherwise it is an id of this cluster, in which some topics were created again. Its batches that may be written
-        keep it: with another one, they could be written twice.
+        keep it: with another one, they could be written twice. But batches with an id of before get this one.
         """
         if self._requested_at >= same_since:
-            return False
+            return self._sequences.leave_earlier_ids()
         self.begin_in_other_cluster()
         return True
 
