@@ -56,6 +56,11 @@ def test_an_id_requested_after_a_topic_was_seen_last_is_kept() -> None:
     histories.run("reshaped", 149_816)
 
 
+@pytest.mark.rule("metadata.again.topics")
+def test_batches_with_an_id_of_before_get_that_of_the_new_cluster() -> None:
+    histories.run("replaced", 152_584)
+
+
 def test_a_batch_that_may_be_written_and_deleted_is_not_called_unwritten() -> None:
     histories.run("trimmed", 128_358)
 
