@@ -523,7 +523,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     ),
     "batches without an outcome keep their numbers in another cluster": PlantedBug(
         module="accumulator.sequences",
-        before="            numbers.out_of_order = True\n            self._in_doubt[partition] = numbers\n",
+        before="            numbers.out_of_order = True\n        self._in_doubt.update(renewed)\n",
         after="",
         kinds=["replaced"],
     ),

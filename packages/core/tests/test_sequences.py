@@ -805,7 +805,8 @@ def test_in_another_cluster_partitions_begin_again_with_a_new_id() -> None:
     sequences = numbered()
     known(sequences, 3)
 
-    sequences.begin_in_other_cluster()
+    sequences.renew()
+    sequences.leave_earlier_ids()
 
     assert sequences.producer_id_and_epoch is None
     following = batch()
@@ -825,7 +826,8 @@ def test_in_another_cluster_batches_without_an_outcome_are_numbered_again(new: P
     leave(sequences, first, second)
     sequences.mark_returned(second)
 
-    sequences.begin_in_other_cluster()
+    sequences.renew()
+    sequences.leave_earlier_ids()
     sequences.take_producer_id(new)
     sequences.resolve()
 
@@ -985,7 +987,8 @@ def test_a_response_of_the_old_cluster_still_acknowledges_its_batch() -> None:
     late = batch()
     leave(sequences, late)
 
-    sequences.begin_in_other_cluster()
+    sequences.renew()
+    sequences.leave_earlier_ids()
     answer(sequences, late)
     sequences.take_producer_id(OTHER)
     sequences.resolve()

@@ -241,19 +241,12 @@ class Sequences:
         """
         self.uncertain = self._other_topics = True
 
-    def begin_in_other_cluster(self) -> None:
-        """Number all partitions from 0 with a new producer id, because brokers are those of another cluster now.
-
-        There, the id may be that of another producer, and brokers would take batches for duplicates of its batches.
-        Batches without an outcome are sent to the new cluster, which has none of them. Only without transactions.
-        """
-        self.renew()
-        self.leave_earlier_ids()
-
     def leave_earlier_ids(self) -> bool:
         """Number the batches from 0 that have kept their producer id in `renew`; return whether there are any.
 
-        It is an id of another cluster. Only without transactions.
+        It is an id of another cluster. In this one it may be that of another producer, and brokers would take batches
+        for duplicates of its batches. Batches without an outcome are sent to this cluster, which has none of them. Only
+        without transactions.
         """
         renewed = {partition: numbers for partition, numbers in self._partitions.items() if numbers.renewed}
         for numbers in renewed.values():

@@ -99,7 +99,8 @@ class ProducerIdRequestSource:
     def begin_in_other_cluster(self) -> None:
         """Request another id: the one that this producer has, or is about to get, is of another cluster."""
         self._outdated = self._in_flight
-        self._sequences.begin_in_other_cluster()
+        self._sequences.renew()
+        self._sequences.leave_earlier_ids()
 
     def begin_with_other_topics(self, same_since: float) -> bool:
         """Do the same if the id was requested before the time since when the cluster is the same; return whether.
