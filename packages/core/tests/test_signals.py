@@ -34,6 +34,9 @@ pytestmark = pytest.mark.unmeasured  # a handler that runs inside coverage's own
 
 MOMENTS = 2_000 if LONG else 30
 
+IN_FINALIZER = "ignore:Exception ignored in. <function DropNotice:pytest.PytestUnraisableExceptionWarning"
+"""Python only prints a Ctrl-C that comes in a finalizer."""
+
 
 @pytest.fixture(autouse=True)
 def usual_handlers() -> Iterator[None]:
@@ -484,6 +487,7 @@ def counted_until(came: list[int]) -> Iterator[int]:
 @pytest.mark.parametrize(
     "encoder", share(["python", "native"], gate=1, why="the gate has each encoder with half of these tests")
 )
+@pytest.mark.filterwarnings(IN_FINALIZER)
 def test_ctrl_c_at_any_moment_leaves_a_working_producer(encoder: str) -> None:
     chance, table = random.Random(24), fifty_rows()
     came = interrupt_by_alarm()
@@ -510,6 +514,7 @@ def end_open(producer: Producer) -> None:
 @pytest.mark.parametrize(
     "encoder", share(["native", "python"], gate=1, why="the gate has each encoder with half of these tests")
 )
+@pytest.mark.filterwarnings(IN_FINALIZER)
 def test_ctrl_c_at_any_moment_leaves_whole_transactions_or_none(encoder: str) -> None:
     chance = random.Random(24)
     came = interrupt_by_alarm()
