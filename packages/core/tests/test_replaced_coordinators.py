@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -246,17 +246,24 @@ def test_another_broker_is_asked_about_a_coordinator_that_refuses(
     assert cluster.topics["t"].committed(0) == [b"0", b"1"]
 
 
+CUT_OFF: Final = ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0)
+"""Broker 1 is replaced, and does not know it for a minute: controllers cannot reach it."""
+
+
+def with_coordinator_cut_off(seed: int) -> tuple[SimulatedCluster, Simulation]:
+    """Three brokers with a topic, the first of which is cut off."""
+    cluster = SimulatedCluster.of(1, 2, 3)
+    cluster.create("t", 2)
+    simulation = Simulation(cluster, seed=seed)
+    plan(simulation, [CUT_OFF])
+    return cluster, simulation
+
+
 @pytest.mark.rule("producer.transactions.elsewhere")
 @pytest.mark.parametrize("seed", range(8))
 def test_after_a_refusal_another_broker_is_asked_for_the_coordinator(seed: int) -> None:
     """One that controllers cannot reach would name itself for as long as that lasts."""
-    cluster = SimulatedCluster.of(1, 2, 3)
-    cluster.create("t", 2)
-    simulation = Simulation(cluster, seed=seed)
-    plan(
-        simulation,
-        [ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0)],
-    )
+    cluster, simulation = with_coordinator_cut_off(seed)
     producer = simulation.producer({"transactional.id": "x", "linger.ms": 0})
 
     def program() -> None:
@@ -283,13 +290,7 @@ def test_an_abort_that_an_outdated_coordinator_refuses_goes_to_another(
 ) -> None:
     """It knows an epoch of before, or no id, or takes the transaction for ended."""
     refused = refuse_ends(monkeypatch, code)
-    cluster = SimulatedCluster.of(1, 2, 3)
-    cluster.create("t", 2)
-    simulation = Simulation(cluster, seed=seed)
-    plan(
-        simulation,
-        [ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0)],
-    )
+    cluster, simulation = with_coordinator_cut_off(seed)
     producer = simulation.producer({"transactional.id": "x", "linger.ms": 0})
 
     def program() -> None:
@@ -323,7 +324,7 @@ def test_an_outdated_coordinator_that_knows_an_older_epoch_does_not_fence(versio
         simulation,
         [
             MovedGroupCoordinator(at=0.0, broker=3),
-            ReplacedCoordinator(at=2.0, seconds=0.5, broker=1, next_coordinator=2, elected=0.1, unaware=60.0),
+            CUT_OFF,
             *(CutConnections(at=5.0, broker=broker, graceful=False) for broker in (2, 3)),
             UnreachableBroker(at=5.0, seconds=1.0, broker=2, black_hole=False),  # so the outdated one is asked
         ],
